@@ -1,0 +1,83 @@
+"""Named statements on one connection, with asyncpg's exceptions translated at this edge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import asyncpg
+
+from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
+from db.statements import STATEMENTS
+
+__all__ = ["Bound", "translated"]
+
+_CONNECTION_CLASSES = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    OSError,
+    TimeoutError,
+)
+_BUSY_CLASSES = (
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.QueryCanceledError,
+)
+
+
+@contextmanager
+def translated(*, sent: bool) -> Iterator[None]:
+    """Map asyncpg's exceptions onto ours; ``sent`` says whether a statement may have reached the server.
+
+    asyncpg uses InterfaceError both for a connection that is closed and for wrong arguments; only the first
+    is an operating error, the second is a bug and passes through.
+    """
+    try:
+        yield
+    except _BUSY_CLASSES as error:
+        raise Busy(str(error)) from error
+    except _CONNECTION_CLASSES as error:
+        kind = OutcomeUnknown if sent else Unavailable
+        raise kind(f"{type(error).__name__}: {error}") from error
+    except asyncpg.InterfaceError as error:
+        if "closed" not in str(error) and "closing" not in str(error):
+            raise
+        raise Unavailable(str(error)) from error
+    except asyncpg.PostgresError as error:
+        raise Refused(error.sqlstate or "XX000", str(error)) from error
+
+
+class Bound:
+    """A :class:`db.pool.Session` on one asyncpg connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def fetch(self, name: str, *args: object) -> Sequence[Mapping[str, Any]]:
+        """All rows."""
+        with translated(sent=True):
+            rows: Sequence[Mapping[str, Any]] = await self._connection.fetch(STATEMENTS[name], *args)
+            return rows
+
+    async def fetchrow(self, name: str, *args: object) -> Mapping[str, Any] | None:
+        """The first row, or None."""
+        with translated(sent=True):
+            row: Mapping[str, Any] | None = await self._connection.fetchrow(STATEMENTS[name], *args)
+            return row
+
+    async def fetchval(self, name: str, *args: object) -> Any:
+        """The first column of the first row, or None."""
+        with translated(sent=True):
+            return await self._connection.fetchval(STATEMENTS[name], *args)
+
+    async def execute(self, name: str, *args: object) -> int:
+        """Run it; the number of rows it touched."""
+        with translated(sent=True):
+            tag: str = await self._connection.execute(STATEMENTS[name], *args)
+        count = tag.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0

@@ -1,0 +1,47 @@
+"""One connection outside the pool, for what belongs to a session: LISTEN and session locks (RR-15)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+
+from db.bound import Bound, translated
+from db.pool import PoolOptions
+
+__all__ = ["Direct", "connect_direct"]
+
+
+class Direct(Bound):
+    """Named statements on a connection of one's own, with notifications. Close it with :meth:`aclose`."""
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
+        self.lost = asyncio.Event()
+        connection.add_termination_listener(lambda _connection: self.lost.set())
+
+    async def listen(self, channel: str, callback: Callable[[], None]) -> None:
+        """Call back, without arguments, at every notification of the channel while the connection lives."""
+        with translated(sent=True):
+            await self._connection.add_listener(channel, lambda *_notification: callback())
+
+    async def aclose(self) -> None:
+        """Close within two seconds; the server then releases whatever the session held."""
+        try:
+            await self._connection.close(timeout=2)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            self._connection.terminate()
+
+
+async def connect_direct(options: PoolOptions) -> Direct:
+    """Open the connection; raises :class:`db.errors.Unavailable` when the server can't be reached."""
+    with translated(sent=False):
+        connection = await asyncpg.connect(
+            options.url,
+            timeout=options.connect_seconds,
+            command_timeout=options.statement_seconds + 1,
+            server_settings=options.server_settings(),
+        )
+    return Direct(connection)

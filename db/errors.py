@@ -1,0 +1,42 @@
+"""What can go wrong in the database, in our own words; asyncpg's exceptions end in ``db.pool``.
+
+::
+
+    DatabaseError
+    ├── Unavailable        no connection, or none in time: nothing was done
+    ├── OutcomeUnknown     the connection or the deadline went while a statement ran: it may have committed
+    ├── Busy               a lock time-out, deadlock or serialisation failure: rolled back, may be repeated
+    └── Refused            the statement itself was refused (bad data): rolled back, repeating is no use
+"""
+
+from __future__ import annotations
+
+__all__ = ["Busy", "DatabaseError", "OutcomeUnknown", "Refused", "Unavailable"]
+
+
+class DatabaseError(Exception):
+    """Base of the tree above."""
+
+
+class Unavailable(DatabaseError):
+    """The database could not be reached, so the statement certainly did not run."""
+
+
+class OutcomeUnknown(DatabaseError):
+    """The statement was sent and no answer came: it may or may not have taken effect."""
+
+
+class Busy(DatabaseError):
+    """Somebody else holds what the statement needs; it was rolled back."""
+
+
+class Refused(DatabaseError):
+    """The server refused the statement's data; it was rolled back.
+
+    ``sqlstate`` is PostgreSQL's five-character code, ``message`` its primary message.
+    """
+
+    def __init__(self, sqlstate: str, message: str) -> None:
+        super().__init__(f"{message} (SQLSTATE {sqlstate})")
+        self.sqlstate = sqlstate
+        self.message = message

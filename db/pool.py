@@ -1,0 +1,156 @@
+"""The connection pool: statements by name, every time-out set, foreign exceptions translated.
+
+Every wait has a bound (RP-06): connecting, getting a connection, a statement on both sides, a lock, and
+idling inside a transaction. A statement whose answer never came is :class:`~db.errors.OutcomeUnknown`;
+one that never left is :class:`~db.errors.Unavailable`. The difference decides what a publisher is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import asyncpg
+
+from db.bound import Bound, translated
+
+__all__ = ["Database", "PoolOptions", "Row", "Session", "open_database"]
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """How to reach the database and how long to wait for what.
+
+    ``statement_seconds`` bounds a statement in the server and, with a second added, in the client;
+    ``lock_seconds`` any wait for a lock; ``idle_in_transaction_seconds`` a forgotten transaction;
+    ``connect_seconds`` a new connection; ``acquire_seconds`` the wait for a free one.
+    """
+
+    url: str
+    application_name: str = "hookwire"
+    connections_min: int = 2
+    connections_max: int = 12
+    connect_seconds: float = 5.0
+    acquire_seconds: float = 5.0
+    statement_seconds: float = 30.0
+    lock_seconds: float = 5.0
+    idle_in_transaction_seconds: float = 30.0
+
+    def server_settings(self) -> dict[str, str]:
+        """The session settings that every connection starts with, in PostgreSQL's units (milliseconds)."""
+        return {
+            "application_name": self.application_name,
+            "statement_timeout": str(int(self.statement_seconds * 1000)),
+            "lock_timeout": str(int(self.lock_seconds * 1000)),
+            "idle_in_transaction_session_timeout": str(int(self.idle_in_transaction_seconds * 1000)),
+            "tcp_keepalives_idle": "10",
+            "tcp_keepalives_interval": "3",
+            "tcp_keepalives_count": "3",
+            "timezone": "UTC",
+            "jit": "off",
+        }
+
+
+class Session(Protocol):
+    """Something that runs named statements: the whole database, or one transaction of it."""
+
+    async def fetch(self, name: str, *args: object) -> Sequence[Row]:
+        """All rows."""
+        ...
+
+    async def fetchrow(self, name: str, *args: object) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    async def fetchval(self, name: str, *args: object) -> Any:
+        """The first column of the first row, or None."""
+        ...
+
+    async def execute(self, name: str, *args: object) -> int:
+        """Run it; the number of rows it touched."""
+        ...
+
+
+class Database:
+    """A pool of connections that runs named statements, each in its own transaction unless told otherwise."""
+
+    def __init__(self, pool: Any, options: PoolOptions) -> None:
+        self._pool = pool
+        self.options = options
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        with translated(sent=False):
+            connection = await self._pool.acquire(timeout=self.options.acquire_seconds)
+        try:
+            yield connection
+        finally:
+            with translated(sent=False):
+                await self._pool.release(connection)
+
+    async def fetch(self, name: str, *args: object) -> Sequence[Row]:
+        """All rows of a named statement, in a transaction of its own."""
+        async with self._connection() as connection:
+            return await Bound(connection).fetch(name, *args)
+
+    async def fetchrow(self, name: str, *args: object) -> Row | None:
+        """The first row of a named statement, or None."""
+        async with self._connection() as connection:
+            return await Bound(connection).fetchrow(name, *args)
+
+    async def fetchval(self, name: str, *args: object) -> Any:
+        """The first column of the first row of a named statement, or None."""
+        async with self._connection() as connection:
+            return await Bound(connection).fetchval(name, *args)
+
+    async def execute(self, name: str, *args: object) -> int:
+        """Run a named statement; the number of rows it touched."""
+        async with self._connection() as connection:
+            return await Bound(connection).execute(name, *args)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        """Several named statements in one transaction, committed on a clean exit.
+
+        Raises :class:`OutcomeUnknown` when the connection goes at COMMIT.
+        """
+        async with self._connection() as connection:
+            transaction = connection.transaction()
+            with translated(sent=False):
+                await transaction.start()
+            try:
+                yield Bound(connection)
+            except BaseException:
+                with translated(sent=True):
+                    await transaction.rollback()
+                raise
+            with translated(sent=True):
+                await transaction.commit()
+
+    async def aclose(self) -> None:
+        """Give running statements a moment, then close every connection."""
+        try:
+            async with asyncio.timeout(3):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+
+
+async def open_database(options: PoolOptions) -> Database:
+    """Open the pool; raises :class:`Unavailable` when the server can't be reached."""
+    with translated(sent=False):
+        pool = await asyncpg.create_pool(
+            options.url,
+            min_size=options.connections_min,
+            max_size=options.connections_max,
+            timeout=options.connect_seconds,
+            command_timeout=options.statement_seconds + 1,
+            server_settings=options.server_settings(),
+            max_inactive_connection_lifetime=300,
+        )
+    return Database(pool, options)
