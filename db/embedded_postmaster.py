@@ -1,0 +1,117 @@
+"""PostgreSQL's first process: what it wrote into ``postmaster.pid``, and whether that process is really ours.
+
+A pid on paper proves nothing. The process may be gone, or the number may be a stranger's by now, so a record
+counts only if the process lives, is called postgres, works in our data folder, and either started when the
+record says or is, by the kernel's word, the one that listens on the record's socket (RR-14). The second proof
+stands in for the first on a machine whose clock was set while the server ran.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from db.embedded_socket import listener_pid
+
+__all__ = ["Postmaster", "read_record", "recorded_pid"]
+
+_START_TOLERANCE_SECONDS = 10.0  # between the kernel's start time and the record's: a fork on a loaded machine
+_RECORD_LINES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """One ``postmaster.pid``; ``status`` is PostgreSQL's word: starting, ready, standby or stopping."""
+
+    pid: int
+    started_at_seconds: int
+    socket_dir: Path
+    status: str
+
+    def serves(self, cluster: Path) -> bool:
+        """Whether the recorded process lives and serves this data folder."""
+        started_at_seconds = _postgres_started_at_seconds(self.pid)
+        if started_at_seconds is None or not _works_in(self.pid, cluster):
+            return False
+        if abs(started_at_seconds - self.started_at_seconds) <= _START_TOLERANCE_SECONDS:
+            return True
+        return listener_pid(self.socket_dir) == self.pid
+
+    def send(self, signal_number: signal.Signals, cluster: Path) -> bool:
+        """Signal the process if it still serves the data folder; False when there was nobody to signal.
+
+        Between look and signal lie microseconds, in which the number can't come round to a stranger.
+        """
+        if not self.serves(cluster):
+            return False
+        try:
+            os.kill(self.pid, signal_number)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+def read_record(cluster: Path) -> Postmaster | None:
+    """The record in a data folder, or None when there is none or it is not complete yet."""
+    lines = _record_lines(cluster)
+    if len(lines) < _RECORD_LINES or not (lines[0].isdigit() and lines[2].isdigit()):
+        return None
+    return Postmaster(int(lines[0]), int(lines[2]), Path(lines[4]), lines[7].strip())
+
+
+def recorded_pid(cluster: Path) -> int | None:
+    """The pid in the record's first line alone, which is there first; None when there is none."""
+    lines = _record_lines(cluster)
+    return int(lines[0]) if lines and lines[0].isdigit() else None
+
+
+def _record_lines(cluster: Path) -> list[str]:
+    try:
+        return (cluster / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _postgres_started_at_seconds(pid: int) -> float | None:
+    """When a living process called postgres started, in seconds since the epoch; None for any other process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name stands in brackets and may hold anything; the state and, 19 fields later, the start follow it.
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    fields = rest.split()
+    if name != "postgres" or fields[0] in {"Z", "X"}:
+        return None
+    return _booted_at_seconds() + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _booted_at_seconds() -> int:
+    for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
+        if line.startswith("btime "):
+            return int(line.split()[1])
+    raise AssertionError("/proc/stat has no btime")
+
+
+def _works_in(pid: int, cluster: Path) -> bool:
+    """Whether the process serves the folder: the server's working folder is its data folder.
+
+    A container's root may not look at the working folder of another user's process, but at its command line.
+    """
+    try:
+        return os.path.samefile(f"/proc/{pid}/cwd", cluster)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return _was_told(pid, cluster)
+
+
+def _was_told(pid: int, cluster: Path) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        folder = words[words.index(b"-D") + 1]
+        return os.path.samefile(folder, os.fsencode(cluster))
+    except (OSError, ValueError, IndexError):
+        return False

@@ -1,0 +1,77 @@
+"""The folder with the server's unix socket: short, ours alone, and the same at every start (EC-P02, EC-P04).
+
+It lies in ``/tmp``, not in ``$XDG_RUNTIME_DIR``, which goes away when its user logs out while the server stays.
+Anybody may make names in ``/tmp``, so an existing folder is used only if it is a real folder that belongs to
+the server's account. With mode 0700 the folder is the server's whole access control.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import stat
+import struct
+from pathlib import Path
+
+from db.embedded_error import EmbeddedError
+from db.embedded_user import Account
+
+__all__ = ["PORT", "clear_socket", "folder_hash", "listener_pid", "make_socket_dir", "socket_dir_for"]
+
+PORT = 5432
+"""The number in the socket's name; nothing listens on a network port."""
+
+_PATH_BYTES_MAX = 107  # sun_path of unix(7), without its closing zero
+
+
+def folder_hash(data_dir: Path) -> str:
+    """Twelve hexadecimal digits that stand for a folder's resolved path."""
+    return hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:12]
+
+
+def socket_dir_for(data_dir: Path, socket_root: Path) -> Path:
+    """The socket folder that belongs to this data folder and to the user of this process."""
+    return socket_root / f"hookwire-{os.geteuid()}-{folder_hash(data_dir)}"
+
+
+def make_socket_dir(socket_dir: Path, account: Account) -> None:
+    """Make the folder, or make sure that what is there is ours. Raises EmbeddedError when it is not."""
+    if len(os.fsencode(_socket(socket_dir))) > _PATH_BYTES_MAX:
+        raise EmbeddedError(f"{_socket(socket_dir)} is longer than the {_PATH_BYTES_MAX} bytes of a socket's path")
+    try:
+        socket_dir.mkdir(mode=0o700)
+    except FileExistsError:
+        found = socket_dir.lstat()
+        # Root may find its own folder that it was killed before giving away.
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (account.uid, os.geteuid()):
+            raise EmbeddedError(f"{socket_dir} is in the way: it is not a folder of user {account.name}") from None
+    socket_dir.chmod(0o700)
+    account.own(socket_dir)
+
+
+def clear_socket(socket_dir: Path) -> None:
+    """Remove what a killed server left in the folder; only when it is known that no server uses it."""
+    for path in (_socket(socket_dir), _socket(socket_dir).with_name(f"{_socket(socket_dir).name}.lock")):
+        path.unlink(missing_ok=True)
+
+
+def listener_pid(socket_dir: Path) -> int | None:
+    """The pid of the process that listens on the server's socket, from the kernel; None when nobody does.
+
+    Zero when somebody listens whose pid can't be seen from here.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(os.fspath(_socket(socket_dir)))
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            return None
+        except (BlockingIOError, TimeoutError):
+            return 0  # a listener with a full queue
+        pid, _uid, _gid = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return int(pid)
+
+
+def _socket(socket_dir: Path) -> Path:
+    return socket_dir / f".s.PGSQL.{PORT}"

@@ -1,0 +1,177 @@
+"""The system account that PostgreSQL's programs run as, and how they are run.
+
+PostgreSQL refuses to run as root, so a service that runs as root hands the server to an unprivileged account:
+the owner of the cluster if there is one already, else the first of :data:`ACCOUNT_NAMES` that exists, else a
+new system account of the first name. Everybody else runs the server as themselves.
+
+The programs are started with :class:`subprocess.Popen`, waited for in a thread: uvloop can't switch the user of
+a child, and asyncio's own transport kills its child when it is collected, which a server must survive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from db.embedded_error import EmbeddedError
+
+__all__ = ["ACCOUNT_NAMES", "Account", "Finished", "account_for"]
+
+ACCOUNT_NAMES = ("hookwire_postgres", "postgres", "embedded_postgres")
+_NO_ACCOUNT_CURE = (
+    f"Make one with `useradd --system {ACCOUNT_NAMES[0]}`, run as another user than root, "
+    "or set HOOKWIRE_DATABASE_URL to a PostgreSQL of your own."
+)
+# Nothing of the caller's environment may steer the server: PGPORT, PGDATA, LD_LIBRARY_PATH, a locale.
+_ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a program left: its exit status and all it printed, both streams in one."""
+
+    status: int
+    output: str
+
+    def last_lines(self, count: int = 3) -> str:
+        """The end of the output on one line, for an error message."""
+        return " / ".join(self.output.strip().splitlines()[-count:])
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user of this machine that may run PostgreSQL."""
+
+    name: str
+    uid: int
+    gid: int
+
+    @property
+    def switched(self) -> bool:
+        """Whether a child has to change its user to become this account."""
+        return self.uid != os.geteuid()
+
+    def own(self, path: Path) -> None:
+        """Give a file or folder of ours, not what is in it, to the account."""
+        if self.switched:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+    def spawn(
+        self,
+        command: Sequence[str | Path],
+        output: IO[bytes] | int,
+        *,
+        environment: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> subprocess.Popen[bytes]:
+        """Start a program as this account, in a session of its own so that the terminal's Ctrl-C misses it."""
+        try:
+            return subprocess.Popen(  # noqa: S603 - no shell, and only programs that we located
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd="/",
+                env=_ENVIRONMENT | dict(environment or {}),
+                user=self.uid if self.switched else None,
+                group=self.gid if self.switched else None,
+                extra_groups=[] if self.switched else None,
+                umask=0o077,
+                start_new_session=True,
+                pass_fds=pass_fds,
+            )
+        except OSError as error:
+            raise EmbeddedError(f"{command[0]} can't be run as user {self.name}: {error}") from error
+
+    async def run(
+        self, command: Sequence[str | Path], *, timeout_seconds: float, pass_fds: Sequence[int] = ()
+    ) -> Finished:
+        """Run a program to its end; it is killed when the time is over or the caller is cancelled."""
+        # A file, not a pipe: a grandchild that lives on can't hold up the end of the output.
+        with tempfile.TemporaryFile() as output:
+            child = self.spawn(command, output, pass_fds=pass_fds)
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    status = await asyncio.to_thread(child.wait)
+            except TimeoutError as error:
+                raise EmbeddedError(f"{command[0]} did not end within {timeout_seconds:g} s") from error
+            finally:
+                if child.poll() is None:
+                    child.kill()
+                    child.wait()
+            output.seek(0)
+            return Finished(status, output.read().decode(errors="replace"))
+
+    async def reaches(self, path: Path) -> bool:
+        """Whether the account may enter the folder, or run the program, at this path (asked of the kernel)."""
+        if not self.switched:
+            return os.access(path, os.X_OK)
+        command = ("/bin/sh", "-c", 'test -x "$1"', "sh", path)
+        return (await self.run(command, timeout_seconds=10)).status == 0
+
+
+async def account_for(cluster: Path) -> Account:
+    """The account to run the server of this cluster as; the folder need not exist yet."""
+    try:
+        owner_uid = cluster.stat().st_uid
+    except FileNotFoundError:
+        owner_uid = None
+    if os.geteuid() != 0:
+        return _own_account(cluster, owner_uid)
+    if owner_uid is None:
+        return await _chosen_account()
+    if owner_uid == 0:
+        raise EmbeddedError(
+            f"{cluster} belongs to root, and PostgreSQL refuses to run as root",
+            f"Give it away with `chown -R` (to {ACCOUNT_NAMES[1]}, say), or set HOOKWIRE_DATA_DIR to another folder.",
+        )
+    return _account_of(owner_uid)
+
+
+def _own_account(cluster: Path, owner_uid: int | None) -> Account:
+    if owner_uid is not None and owner_uid != os.geteuid():
+        owner = _account_of(owner_uid).name
+        raise EmbeddedError(f"{cluster} belongs to user {owner}, and this process runs as uid {os.geteuid()}")
+    return Account(_account_of(os.geteuid()).name, os.geteuid(), os.getegid())
+
+
+def _account_of(uid: int) -> Account:
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return Account(str(uid), uid, uid)
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+async def _chosen_account() -> Account:
+    for name in ACCOUNT_NAMES:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    return await _new_account(ACCOUNT_NAMES[0])
+
+
+async def _new_account(name: str) -> Account:
+    program = shutil.which("useradd")
+    if program is None:
+        raise EmbeddedError("PostgreSQL refuses to run as root, and there is no account for it", _NO_ACCOUNT_CURE)
+    root = Account("root", os.geteuid(), os.getegid())
+    command = (program, "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent")
+    finished = await root.run((*command, "--shell", "/usr/sbin/nologin", name), timeout_seconds=30)
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise EmbeddedError(
+            f"PostgreSQL refuses to run as root, and `useradd {name}` failed: {finished.last_lines()}", _NO_ACCOUNT_CURE
+        ) from None
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)

@@ -1,0 +1,47 @@
+-- Manifests: which records a numbered batch holds, written before it is sent (RR-06).
+
+-- name: write
+WITH reign AS MATERIALIZED (
+    SELECT sink, grp FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
+), numbered AS (
+    UPDATE hookwire.relay_terms r SET batch_no = r.batch_no + 1
+    FROM reign WHERE r.sink = reign.sink AND r.grp = reign.grp
+    RETURNING r.layout, r.batch_no
+)
+INSERT INTO hookwire.relay_batches (sink, layout, grp, batch_no, shards, ids)
+SELECT $1, layout, $2, batch_no, $4::smallint[], $5::bigint[] FROM numbered
+RETURNING batch_no;
+
+-- name: remove
+DELETE FROM hookwire.relay_batches WHERE sink = $1 AND grp = $2 AND batch_no = ANY ($3::bigint[]);
+
+-- name: settle
+-- What the progress marker covers is published: its records leave the outbox without being sent again. What
+-- lies above it was never committed: only its manifest goes, and the records are claimed anew.
+WITH reign AS MATERIALIZED (
+    SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
+), batch AS (
+    DELETE FROM hookwire.relay_batches b
+    WHERE b.sink = $1 AND b.grp = $2 AND EXISTS (SELECT FROM reign)
+    RETURNING b.batch_no, b.shards, b.ids
+), published AS (
+    SELECT p.shard, p.id FROM batch b, unnest(b.shards, b.ids) AS p(shard, id) WHERE b.batch_no <= $4
+), purged AS (
+    DELETE FROM hookwire.outbox o USING published p WHERE o.sink = $1 AND o.shard = p.shard AND o.id = p.id
+    RETURNING o.id
+), purged_held AS (
+    DELETE FROM hookwire.held h USING published p WHERE h.sink = $1 AND h.id = p.id
+    RETURNING h.id
+)
+SELECT (SELECT count(*) FROM batch) AS batches, (SELECT count(*) FROM purged) + (SELECT count(*) FROM purged_held) AS records;
+
+-- name: purge
+-- Acknowledged and committed: the records and their manifest go in one statement.
+WITH gone AS (
+    DELETE FROM hookwire.relay_batches WHERE sink = $1 AND grp = $4 AND batch_no = $5
+), purged AS (
+    DELETE FROM hookwire.outbox o USING unnest($2::smallint[], $3::bigint[]) AS a(shard, id)
+    WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id
+    RETURNING o.id
+)
+SELECT count(*) FROM purged;

@@ -1,0 +1,77 @@
+-- What a sink is still owed. Reads check the term without a lock (RR-08); claims start at the low-water mark of
+-- each shard, one LATERAL per shard (RR-07).
+
+-- name: claim
+SELECT c.id, c.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
+       t.name IS NOT NULL AS topic_known, t.kafka_topic, t.amqp_exchange, t.amqp_routing_key
+FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
+CROSS JOIN LATERAL (
+    SELECT o.id, o.shard FROM hookwire.outbox o
+    WHERE o.sink = $1 AND o.shard = s.shard AND o.id >= s.low AND o.id NOT IN (SELECT unnest($4::bigint[]))
+    ORDER BY o.id LIMIT $5
+) AS c
+JOIN hookwire.events e ON e.id = c.id
+LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
+ORDER BY c.id
+LIMIT $8;
+
+-- name: claim_heads
+SELECT c.id, c.shard, e.tenant, e.topic, t.name IS NOT NULL AS topic_known
+FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
+CROSS JOIN LATERAL (
+    SELECT o.id, o.shard FROM hookwire.outbox o
+    WHERE o.sink = $1 AND o.shard = s.shard AND o.id >= s.low AND o.id NOT IN (SELECT unnest($4::bigint[]))
+    ORDER BY o.id LIMIT $5
+) AS c
+JOIN hookwire.events e ON e.id = c.id
+LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
+ORDER BY c.id
+LIMIT $8;
+
+-- name: purge
+-- Of acknowledged records; needs no term, because what was acknowledged is owed by nobody.
+DELETE FROM hookwire.outbox o
+USING unnest($2::smallint[], $3::bigint[]) AS a(shard, id)
+WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id;
+
+-- name: ensure_topics
+-- Topics first used by plain SQL get their row here, outside every publishing transaction (RR-04).
+INSERT INTO hookwire.topics (tenant, name)
+SELECT DISTINCT d.tenant, d.name FROM unnest($1::text[], $2::text[]) AS d(tenant, name)
+ON CONFLICT DO NOTHING;
+
+-- name: mark_horizon
+-- The highest id ever drawn; of a fresh sequence none was.
+SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM hookwire.event_id;
+
+-- name: draw_xid
+SELECT pg_current_xact_id()::text;
+
+-- name: low_water
+-- Once every transaction older than ours has ended, nothing below the marked id can still appear except what this
+-- very snapshot sees: the shard's lowest record, or else everything after the mark.
+SELECT s.shard, coalesce(
+           (SELECT o.id FROM hookwire.outbox o
+            WHERE o.sink = $1 AND o.shard = s.shard AND o.id >= s.low AND o.id <= $5 ORDER BY o.id LIMIT 1),
+           $5 + 1) AS low
+FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
+WHERE pg_snapshot_xmin(pg_current_snapshot()) >= $4::text::xid8;
+
+-- name: backlog
+SELECT sink, count(*) AS records FROM hookwire.outbox GROUP BY sink;
+
+-- name: oldest
+-- Per sink: how many records wait (counted up to a bound) and since when the oldest does.
+SELECT s.name AS sink, s.configured,
+       (SELECT count(*) FROM (SELECT FROM hookwire.outbox o WHERE o.sink = s.name LIMIT $1) AS some) AS backlog,
+       (SELECT count(*) FROM (SELECT FROM hookwire.held h WHERE h.sink = s.name LIMIT $1) AS some) AS held,
+       (SELECT e.accepted_at FROM hookwire.events e WHERE e.id = (
+            SELECT min(first.id) FROM generate_series(0, 63) AS g(shard)
+            CROSS JOIN LATERAL (SELECT o.id FROM hookwire.outbox o
+                                WHERE o.sink = s.name AND o.shard = g.shard ORDER BY o.id LIMIT 1) AS first)) AS oldest_at,
+       r.term, r.owner, r.lease_until > clock_timestamp() AS led
+FROM hookwire.sinks s
+LEFT JOIN hookwire.relay_terms r ON r.sink = s.name AND r.grp = 0
+ORDER BY s.name;

@@ -1,0 +1,129 @@
+"""Hold: one key, or one topic, of one sink waits; everything else goes on (RO-08).
+
+::
+
+      refused (record)            probe is due             nothing held is left
+   key ------------------> held ---------------> draining ----------------------> lifted
+   topic (destination missing)      <-----------
+                                 refused again: postponed, twice as long
+
+While a hold stands, every record of its key or topic moves from the outbox to the side table ``held``, so that
+claims never wade through it. One harvester places, drains and lifts, in one task and under its term, so that
+nothing of the key can pass the records that wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from db.pool import Database
+from relay.election import Deposed
+from relay.record import Record, record_from_row
+from relay.sink import Refusal, Term
+
+__all__ = ["Hold", "Holds"]
+
+_PROBE_SECONDS_FIRST = 2.0
+_PROBE_SECONDS_MAX = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """``key`` '' holds the whole topic; a keyless record that is poison has a name of its own as key."""
+
+    tenant: str
+    topic: str
+    key: str
+
+
+def _key_hold(record: Record) -> Hold:
+    # A control character can't occur in a publisher's key, so this name is free.
+    return Hold(record.tenant, record.topic, record.key if record.key is not None else f"\x1f{record.id}")
+
+
+def _hold_of(refusal: Refusal) -> Hold:
+    record = refusal.record
+    return Hold(record.tenant, record.topic, "") if refusal.scope == "topic" else _key_hold(record)
+
+
+class Holds:
+    """The holds of one sink, as its leader knows them."""
+
+    def __init__(self, database: Database, sink: str, incarnation: str) -> None:
+        self._database = database
+        self._sink = sink
+        self._incarnation = incarnation
+        self._standing: set[Hold] = set()
+
+    async def begin(self) -> None:
+        """Learn what stands at the start of a reign."""
+        rows = await self._database.fetch("hold.open", self._sink)
+        self._standing = {Hold(row["tenant"], row["topic"], row["key"]) for row in rows}
+
+    def covering(self, record: Record) -> Hold | None:
+        """The hold that a record has to wait behind, if any."""
+        if not self._standing:
+            return None
+        for hold in (Hold(record.tenant, record.topic, ""), _key_hold(record)):
+            if hold in self._standing:
+                return hold
+        return None
+
+    async def place(self, term: Term, refusals: Iterable[Refusal], followers: Sequence[Record] = ()) -> None:
+        """Move refused records, and records that follow a standing hold, to the side table."""
+        rows = [(_hold_of(r), r.record, r.reason, r.detail) for r in refusals]
+        self._standing.update(hold for hold, *_ in rows)
+        rows += [(hold, record, "", "") for record in followers if (hold := self.covering(record)) is not None]
+        if not rows:
+            return
+        moved = await self._database.fetch(
+            "hold.place", self._sink, term.group, term.number,
+            [hold.tenant for hold, *_ in rows], [hold.topic for hold, *_ in rows], [hold.key for hold, *_ in rows],
+            [record.shard for _, record, *_ in rows], [record.id for _, record, *_ in rows],
+            [reason for *_, reason, _ in rows], [detail for *_, detail in rows], _PROBE_SECONDS_FIRST,
+        )  # fmt: skip
+        if not moved:
+            raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+
+    async def due(self) -> list[tuple[Hold, int]]:
+        """The holds whose probe is due, with how often they were tried."""
+        if not self._standing:
+            return []
+        rows = await self._database.fetch("hold.open", self._sink)
+        return [(Hold(r["tenant"], r["topic"], r["key"]), r["attempts"]) for r in rows if r["due"]]
+
+    async def claim(self, term: Term, hold: Hold, limit: int) -> list[Record]:
+        """The oldest records that wait behind a hold, in order."""
+        rows = await self._database.fetch(
+            "hold.claim", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number, limit
+        )
+        return [record_from_row(row, self._incarnation) for row in rows]
+
+    async def purge(self, records: Sequence[Record]) -> None:
+        """Delete held records that the broker has confirmed."""
+        await self._database.execute("hold.purge", self._sink, [record.id for record in records])
+
+    async def postpone(self, hold: Hold, attempts: int, detail: str) -> None:
+        """Try again later, twice as late each time."""
+        delay = min(_PROBE_SECONDS_FIRST * 2**attempts, _PROBE_SECONDS_MAX)
+        await self._database.execute("hold.postpone", self._sink, hold.tenant, hold.topic, hold.key, detail, delay)
+
+    async def single_out(self, term: Term, refusal: Refusal, records: Sequence[Record]) -> None:
+        """Move a poison record's key out of its topic's hold into one of its own."""
+        hold = _key_hold(refusal.record)
+        ids = [record.id for record in records if _key_hold(record) == hold]
+        await self._database.execute(
+            "hold.rekey", self._sink, term.group, term.number, hold.tenant, hold.topic, hold.key,
+            refusal.reason, refusal.detail, _PROBE_SECONDS_FIRST, ids,
+        )  # fmt: skip
+        self._standing.add(hold)
+
+    async def lift(self, term: Term, hold: Hold) -> bool:
+        """End a hold that holds nothing any more; False when something came in meanwhile."""
+        lifted = await self._database.fetchval(
+            "hold.lift", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number
+        )
+        if lifted:
+            self._standing.discard(hold)
+        return bool(lifted)

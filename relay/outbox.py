@@ -1,0 +1,141 @@
+"""Outbox: the verbs of goharvest without the mark (decision 2): claim, purge; and the manifests of RR-06.
+
+Claims re-read from the lowest record that is not in flight, never from a cursor, so that a lower id that
+commits later is found (RG-05). To keep that cheap under a held xmin each shard has a low-water mark (RR-07):
+
+1. note m, the value of the id sequence;
+2. in a later statement draw a transaction id Y of our own;
+3. once every transaction before Y has ended, whatever will ever exist below m is visible in that snapshot:
+   the shard's mark moves to its lowest record at or below m, or behind m.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from db.pool import Database, Row
+from relay.election import Deposed
+from relay.record import Record, record_from_row
+from relay.sink import Batch, Term
+
+__all__ = ["SHARDS", "Outbox"]
+
+SHARDS = 64
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(slots=True)
+class _Horizon:
+    """A low-water candidate: waiting for every transaction older than ``xid`` to end."""
+
+    mark: int
+    xid: str
+
+
+class Outbox:
+    """The records that one sink is owed, for the owner of a set of shards."""
+
+    def __init__(
+        self, database: Database, sink: str, incarnation: str, *, payload: bool, horizon_seconds: float = 1.0
+    ) -> None:
+        self._database = database
+        self._sink = sink
+        self._incarnation = incarnation
+        self._payload = payload
+        self._horizon_seconds = horizon_seconds
+        self._low: dict[int, int] = {}
+        self._horizon: _Horizon | None = None
+        self._horizon_at = 0.0
+        self._per_shard = 64
+
+    def begin(self, shards: Sequence[int]) -> None:
+        """Start a reign over these shards: nothing a predecessor knew is trusted, every mark starts at zero."""
+        self._low = dict.fromkeys(shards, 0)
+        self._horizon = None
+
+    async def claim(self, term: Term, in_flight: Collection[int], limit: int) -> list[Record]:
+        """Up to ``limit`` lowest records that are not in flight, in id order; empty when the term is over too."""
+        per_shard = min(self._per_shard, limit)
+        rows = await self._database.fetch(
+            "outbox.claim" if self._payload else "outbox.claim_heads",
+            self._sink, list(self._low), list(self._low.values()), list(in_flight), per_shard,
+            term.group, term.number, limit,
+        )  # fmt: skip
+        self._adapt(len(rows), limit)
+        await self._ensure_topics(rows)
+        if self._payload:
+            return [record_from_row(row, self._incarnation) for row in rows]
+        return [_head(row, self._incarnation) for row in rows]
+
+    def _adapt(self, found: int, limit: int) -> None:
+        """Read deeper per shard when few keys hold the backlog, less deep again when many do."""
+        if found < limit and found >= self._per_shard:
+            self._per_shard = min(self._per_shard * 4, limit)
+        elif found == limit and self._per_shard > 64:
+            self._per_shard = max(self._per_shard // 2, 64)
+
+    async def _ensure_topics(self, rows: Sequence[Row]) -> None:
+        unknown = {(row["tenant"], row["topic"]) for row in rows if not row["topic_known"]}
+        if unknown:
+            await self._database.execute(
+                "outbox.ensure_topics", [tenant for tenant, _ in unknown], [topic for _, topic in unknown]
+            )
+
+    async def purge(self, batch: Batch, acknowledged: Sequence[Record]) -> None:
+        """Delete what the broker has confirmed, with the batch's manifest; may be repeated."""
+        shards, ids = [r.shard for r in acknowledged], [r.id for r in acknowledged]
+        if batch.number is None:
+            await self._database.execute("outbox.purge", self._sink, shards, ids)
+        else:
+            await self._database.fetchval("manifest.purge", self._sink, shards, ids, batch.term.group, batch.number)
+
+    async def write_manifest(self, term: Term, records: Sequence[Record]) -> Batch:
+        """Number a batch and write down what it holds; raises :class:`Deposed` when the term is over."""
+        number = await self._database.fetchval(
+            "manifest.write", self._sink, term.group, term.number, [r.shard for r in records], [r.id for r in records]
+        )
+        if number is None:
+            raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+        return Batch(term, records, number)
+
+    async def settle_manifests(self, term: Term, committed: int) -> int:
+        """Resolve what a predecessor, or our own lost producer, left; returns how many records had been published."""
+        row = await self._database.fetchrow("manifest.settle", self._sink, term.group, term.number, committed)
+        return int(row["records"]) if row else 0
+
+    async def assert_term(self, term: Term) -> Term:
+        """Read the term again after the broker's fence (RO-04 step 4); raises :class:`Deposed` when it moved."""
+        row = await self._database.fetchrow("term.current", self._sink, term.group)
+        if row is None or row["term"] != term.number:
+            raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+        return Term(term.sink, term.group, term.number, row["layout"], row["batch_no"])
+
+    async def advance_low_water(self) -> None:
+        """Move the marks up when it is safe; called between claims, does something about once a second."""
+        now = time.monotonic()
+        if now < self._horizon_at:
+            return
+        self._horizon_at = now + self._horizon_seconds
+        if self._horizon is None:
+            mark = await self._database.fetchval("outbox.mark_horizon")
+            xid = await self._database.fetchval("outbox.draw_xid")
+            self._horizon = _Horizon(mark, xid)
+        rows = await self._database.fetch(
+            "outbox.low_water", self._sink, list(self._low), list(self._low.values()),
+            self._horizon.xid, self._horizon.mark,
+        )  # fmt: skip
+        if rows:
+            self._low.update((row["shard"], row["low"]) for row in rows)
+            self._horizon = None
+
+
+def _head(row: Row, incarnation: str) -> Record:
+    """A record without contents, for a sink that reads the event in its own statement."""
+    return Record(
+        id=row["id"], shard=row["shard"], event_id=f"evt_{incarnation}_{row['id']}", tenant=row["tenant"],
+        topic=row["topic"], key=None, sequence=None, content_type=None, headers={}, payload=b"",
+        accepted_at=_EPOCH,
+    )  # fmt: skip

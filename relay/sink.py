@@ -1,0 +1,125 @@
+"""Sink: the port behind which Kafka, AMQP and the webhook fan-out look alike to the harvester.
+
+Life of a sink under one reign::
+
+    open(term) ---> send(batch) ... send(batch) ---> close()
+       ^               |  raises Fenced: another term rules; close and re-elect
+       |               |  raises SinkUnavailable: back off, close
+       +---------------+
+
+Rules of the port, proven for every adapter by ``tests/contract/test_sink_port.py``:
+
+* ``send`` is called from one task and in order; with ``features.overlap`` > 1 it may be called again before the
+  previous call has returned. What a call did not acknowledge must not be overtaken by a later call's record
+  of the same key.
+* ``acknowledged`` means: the broker has confirmed that it keeps the record. Nothing else may leave the outbox.
+* A record the broker refused for itself, or whose destination is missing, comes back as a :class:`Refusal`; then
+  nothing later of that key (or of that topic) in the batch has been acknowledged either.
+* After SinkUnavailable, OutcomeUnknown or cancellation the sink is closed and opened again before it is used.
+* ``open`` fences every predecessor out *before* it returns and may be called again with the same term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from relay.record import Record
+
+__all__ = ["Batch", "Features", "Fenced", "Receipt", "Refusal", "Sink", "SinkError", "SinkUnavailable", "Term"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One reign over (sink, partition group). ``number`` rises with every change of owner."""
+
+    sink: str
+    group: int
+    number: int
+    layout: int
+    batch_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What an adapter guarantees and wants.
+
+    ``window``: "batch" may repeat a whole unacknowledged batch after a failure; "record" only the unconfirmed one of
+    each key (RR-01). ``manifests``: every batch is numbered and written down before it is sent, and ``open``
+    returns the number of the last one that was committed (RR-06). ``payload``: send needs the events' contents.
+    ``purges``: send removes the outbox rows itself, in its own transaction. ``overlap``: batches in flight.
+    """
+
+    window: Literal["batch", "record"]
+    batch_records_max: int
+    overlap: int = 1
+    manifests: bool = False
+    payload: bool = True
+    purges: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records in id order; ``number`` is the manifest's, None for sinks without manifests."""
+
+    term: Term
+    records: Sequence[Record]
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record that this sink will not take as it is.
+
+    ``scope`` "record": the record itself is at fault, its key must wait. "topic": the destination is (missing
+    exchange, not authorised, unroutable), the whole topic must wait. ``detail`` is one safe line.
+    """
+
+    record: Record
+    scope: Literal["record", "topic"]
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a batch. A record in neither list was not sent and is claimed again."""
+
+    acknowledged: Sequence[Record]
+    refused: Sequence[Refusal] = field(default=())
+
+
+class SinkError(Exception):
+    """Base of what a sink raises."""
+
+
+class SinkUnavailable(SinkError):
+    """The broker is down, blocked or unreachable, or an answer never came: back off and open again."""
+
+
+class Fenced(SinkError):
+    """A later term rules at the broker: give up this reign and stand for election again. Never a crash."""
+
+
+class Sink(Protocol):
+    """The port. ``name`` is the sink's name in the outbox."""
+
+    name: str
+    features: Features
+
+    async def open(self, term: Term) -> int | None:
+        """Fence predecessors out and get ready.
+
+        Returns the number of the last committed batch for sinks with manifests, otherwise None.
+        Raises :class:`Fenced`, :class:`SinkUnavailable`.
+        """
+        ...
+
+    async def send(self, batch: Batch) -> Receipt:
+        """Send records; raises :class:`Fenced`, :class:`SinkUnavailable`."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections within a few seconds; idempotent, never raises an operating error."""
+        ...
