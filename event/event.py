@@ -1,0 +1,50 @@
+"""``Draft``: what a publisher hands in.  ``Event``: what is stored.
+
+Headers are CloudEvents attributes in their canonical form: lower-case names ``ce-<attribute>``, values as plain
+text (percent-encoding belongs to HTTP alone).  Either all required attributes are there or none (WH-C11).
+``ce-datacontenttype`` never appears: it is ``content_type``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from event.identity import format_event_id
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event on its way in; it has no id before its transaction commits."""
+
+    topic: str
+    payload: bytes
+    """The body exactly as received; may be empty."""
+    key: str | None = None
+    """The ordering key; None = this event has no order."""
+    content_type: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    """A second draft with the same key is answered with the first one's event; None = never deduplicated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An accepted event, as every sink and every delivery sees it."""
+
+    id: int
+    """The row's number: rises per key in commit order (RR-13)."""
+    incarnation: str
+    topic: str
+    key: str | None
+    content_type: str | None
+    headers: Mapping[str, str]
+    payload: bytes
+    accepted_at: datetime
+    """When it was accepted, by the database's clock; with a time zone."""
+    sequence: int | None
+    """Position within its key: rising, with gaps; None where the topic keeps no order."""
+
+    @property
+    def event_id(self) -> str:
+        """The public id, ``evt_<incarnation>_<id>``."""
+        return format_event_id(self.incarnation, self.id)

@@ -1,0 +1,39 @@
+"""The public id of an event: ``evt_<incarnation>_<id>``.
+
+``incarnation`` is 8 characters of lower-case base32 (``a-z2-7``, 40 random bits), drawn once per installation, so
+that ids of two installations, or of one that was restored from a backup and renamed, never meet.  ``id`` is the
+decimal number of the event's row.  There is never a dot in it (WH-S05).
+"""
+
+import base64
+import re
+import secrets
+
+EVENT_ID_MAX = 2**63 - 1  # a PostgreSQL bigint
+_INCARNATION = re.compile(r"[a-z2-7]{8}")
+_EVENT_ID = re.compile(r"evt_([a-z2-7]{8})_([1-9][0-9]{0,18})")
+
+
+def new_incarnation() -> str:
+    """Draw the name of a new installation: 8 characters of ``a-z2-7``."""
+    return base64.b32encode(secrets.token_bytes(5)).decode("ascii").lower()
+
+
+def format_event_id(incarnation: str, id: int) -> str:  # noqa: A002 - the row's column is called so everywhere
+    """Write the public id.  ValueError for a malformed incarnation or an id outside 1..2**63-1."""
+    if not _INCARNATION.fullmatch(incarnation):
+        raise ValueError("an incarnation is 8 characters of a-z2-7")
+    if not 1 <= id <= EVENT_ID_MAX:
+        raise ValueError(f"an event's id lies in 1..{EVENT_ID_MAX}")
+    return f"evt_{incarnation}_{id}"
+
+
+def parse_event_id(text: str) -> tuple[str, int]:
+    """Read ``(incarnation, id)`` back from the public id.  ValueError for anything ``format_event_id`` cannot write."""
+    match = _EVENT_ID.fullmatch(text)
+    if match is None:
+        raise ValueError("an event id looks like evt_abcd2345_1")
+    incarnation, id_text = match.groups()
+    if int(id_text) > EVENT_ID_MAX:
+        raise ValueError(f"an event's id lies in 1..{EVENT_ID_MAX}")
+    return incarnation, int(id_text)

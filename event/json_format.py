@@ -1,0 +1,168 @@
+"""The CloudEvents JSON format: one event as a JSON object, a batch as an array of them (WH-C04, WH-C05, WH-C07).
+
+Reading keeps the publisher's bytes: the payload of a JSON ``data`` member is the exact slice of the source, white
+space and number spelling included.  Other text is the string's UTF-8; ``data_base64`` is its decoded bytes.
+``"data": null`` is no data, as in every common SDK.
+
+Writing embeds a JSON payload verbatim as ``data`` (white space round it is dropped: the only bytes a structured
+round trip may change), UTF-8 text of a textual type as a string, everything else as ``data_base64``: bytes that claim
+to be JSON and are not, ``null``, text in another charset, content without a type.  No payload, no member.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from event.attribute import CloudEventError
+from event.strict_json import DEPTH_MAX, NODES_MAX, Member, StrictJsonError, loads, loads_array_members, loads_members
+
+JSON_TYPE = "application/json"
+_INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1  # CloudEvents type ``Integer``
+_UTF8_CHARSETS = ("", "utf-8", "utf8", "us-ascii")
+
+
+class Parts(NamedTuple):
+    """What one event consists of, whatever carried it."""
+
+    attributes: Mapping[str, str]
+    """All but ``datacontenttype``; not yet judged (``event.attribute.check_attributes``)."""
+    content_type: str | None
+    payload: bytes
+
+
+def read_one(body: bytes) -> Parts:
+    """Read one event in structured mode.  Raises CloudEventError."""
+    try:
+        return _read_members(loads_members(body))
+    except StrictJsonError as error:
+        raise CloudEventError(error.reason, error.status_hint) from error
+
+
+def read_batch(body: bytes, *, events_max: int) -> list[Parts]:
+    """Read a batch; it may be empty.  Raises CloudEventError, which names the position of a bad event."""
+    try:
+        elements = loads_array_members(body)
+    except StrictJsonError as error:
+        raise CloudEventError(error.reason, error.status_hint) from error
+    if len(elements) > events_max:
+        raise CloudEventError(f"a batch has at most {events_max} events", 413)
+    batch = []
+    for position, members in enumerate(elements):
+        try:
+            batch.append(_read_members(members))
+        except CloudEventError as error:
+            raise CloudEventError(f"event {position} of the batch: {error.detail}", error.status_hint) from error
+    return batch
+
+
+def write_one(parts: Parts) -> bytes:
+    """Write one event as a JSON object."""
+    attributes = dict(parts.attributes)
+    if parts.content_type is not None:
+        attributes["datacontenttype"] = parts.content_type
+    head = json.dumps(attributes, ensure_ascii=False, separators=(",", ":")).encode()
+    member = _write_payload(parts.content_type, parts.payload)
+    return head[:-1] + b"," + member + b"}" if member else head
+
+
+def write_batch(batch: list[Parts]) -> bytes:
+    """Write events as a JSON array."""
+    return b"[" + b",".join(write_one(parts) for parts in batch) + b"]"
+
+
+def is_json_type(content_type: str) -> bool:
+    """Whether the media type's subtype is ``json`` or ends in ``+json``."""
+    subtype = _media_type(content_type).partition("/")[2]
+    return subtype == "json" or subtype.endswith("+json")
+
+
+def charset_is_utf8(content_type: str) -> bool:
+    """Whether the type names no charset, or one that UTF-8 contains."""
+    for parameter in content_type.split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip('"').lower() in _UTF8_CHARSETS
+    return True
+
+
+def _read_members(members: dict[str, Member]) -> Parts:
+    attributes = {
+        name: text
+        for name, member in members.items()
+        if name not in ("data", "data_base64") and (text := _attribute_text(name, member.value)) is not None
+    }
+    content_type = attributes.pop("datacontenttype", None)
+    data, data_base64 = members.get("data"), members.get("data_base64")
+    if data_base64 is not None and data_base64.value is not None:
+        if data is not None:
+            raise CloudEventError("an event has data or data_base64, not both")
+        return Parts(attributes, content_type, _from_base64(data_base64.value))
+    if data is None or data.value is None:
+        return Parts(attributes, content_type, b"")
+    if content_type is None or is_json_type(content_type):
+        return Parts(attributes, content_type or JSON_TYPE, data.source.encode())
+    if not isinstance(data.value, str):
+        raise CloudEventError("data of a content type that is not JSON must be a string, or data_base64", 422)
+    if not charset_is_utf8(content_type):
+        raise CloudEventError("data as a string needs the charset UTF-8; send other charsets as data_base64", 422)
+    return Parts(attributes, content_type, data.value.encode())
+
+
+def _attribute_text(name: str, value: object) -> str | None:
+    """The canonical string of an attribute's JSON value; None = absent."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and _INTEGER_MIN <= value <= _INTEGER_MAX:
+        return str(value)
+    raise CloudEventError(f"the CloudEvents attribute {name[:64]!a} is no string, truth value or 32-bit integer", 422)
+
+
+def _from_base64(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise CloudEventError("data_base64 is not a string", 422)
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:  # ValueError: characters outside ASCII
+        raise CloudEventError("data_base64 is not base64", 422) from error
+
+
+def _write_payload(content_type: str | None, payload: bytes) -> bytes:
+    if not payload:
+        return b""
+    if content_type is not None and is_json_type(content_type):
+        value = payload.strip(b" \t\n\r")
+        if value != b"null" and _is_strict_json(value):
+            return b'"data":' + value
+    elif content_type is not None and _is_text_type(content_type) and (text := _utf8_text(payload)) is not None:
+        return b'"data":' + json.dumps(text, ensure_ascii=False).encode()
+    return b'"data_base64":"' + base64.b64encode(payload) + b'"'
+
+
+def _is_strict_json(payload: bytes) -> bool:
+    try:
+        loads(payload, depth_max=DEPTH_MAX - 2, nodes_max=NODES_MAX // 2)  # room for the envelope and the array
+    except StrictJsonError:
+        return False
+    return True
+
+
+def _is_text_type(content_type: str) -> bool:
+    media_type = _media_type(content_type)
+    is_text = media_type.startswith("text/") or media_type == "application/xml" or media_type.endswith("+xml")
+    return is_text and charset_is_utf8(content_type)
+
+
+def _utf8_text(payload: bytes) -> str | None:
+    try:
+        text = payload.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if "\x00" in text else text  # strict readers, ours among them, refuse U+0000 (B-34)
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()

@@ -1,0 +1,119 @@
+"""Topic names, ordering keys, and the patterns by which subscriptions choose topics.
+
+A name is 1-249 characters of ``A-Z a-z 0-9 . _ -`` in dot-separated words, none of them empty; so ``.`` and ``..``,
+which Kafka refuses, are no names.  In a pattern the word ``*`` stands for exactly one word and the word ``#`` for any
+number of words, also none, as in an AMQP topic exchange: ``a.#`` matches ``a``.
+
+A pattern is stored in its canonical form.  A run of wildcards that holds a ``#`` means "at least so many words as it
+has stars", whatever their order, so it is written stars first and then one ``#``: ``#.*.#`` becomes ``*.#``.
+
+The compiled form is one regular expression that Python's ``re`` and PostgreSQL's ARE read alike (``\\A``, ``\\Z`` and
+``(?:`` mean the same in both).  ``re`` backtracks, and k times ``#`` over n words may cost n**k steps; hence at most 3
+of them (and 8 wildcards in all), which keeps the worst case in the milliseconds.
+"""
+
+import re
+import unicodedata
+from itertools import groupby
+
+TOPIC_LENGTH_MAX = 249
+KEY_BYTES_MAX = 1024
+WILDCARDS_MAX = 8
+MULTI_WILDCARDS_MAX = 3
+_WORD = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class TopicError(ValueError):
+    """A topic name, key or pattern that is not legal; the text says why and is fit for the caller."""
+
+
+def validate_topic(name: str) -> str:
+    """Return the name, or raise TopicError."""
+    _check_length(name)
+    if not all(_WORD.fullmatch(word) for word in name.split(".")):
+        raise TopicError("a topic is dot-separated words of A-Z a-z 0-9 _ -, none of them empty")
+    return name
+
+
+def validate_key(key: str) -> str:
+    """Return the ordering key, or raise TopicError: 1..1,024 bytes of UTF-8 without control characters (PA-05).
+
+    A key is compared byte for byte and never normalised: the SQL function must see the same key as we do.
+    """
+    if not key:
+        raise TopicError("a key is not empty; leave it out for an event without order")
+    try:
+        size_bytes = len(key.encode())
+    except UnicodeEncodeError as error:
+        raise TopicError("a key is valid Unicode text") from error
+    if size_bytes > KEY_BYTES_MAX:
+        raise TopicError(f"a key has at most {KEY_BYTES_MAX} bytes in UTF-8")
+    if any(unicodedata.category(character) == "Cc" for character in key):
+        raise TopicError("a key holds no control characters")
+    return key
+
+
+def validate_pattern(pattern: str) -> str:
+    """Return the pattern in its canonical form (a plain topic name is one too), or raise TopicError."""
+    _check_length(pattern)
+    words = pattern.split(".")
+    if not all(word in ("*", "#") or _WORD.fullmatch(word) for word in words):
+        raise TopicError("a pattern is dot-separated words of A-Z a-z 0-9 _ -, or * for one word, or # for any number")
+    words = _canonical(words)
+    if sum(word in ("*", "#") for word in words) > WILDCARDS_MAX:
+        raise TopicError(f"a pattern has at most {WILDCARDS_MAX} wildcards")
+    if words.count("#") > MULTI_WILDCARDS_MAX:
+        raise TopicError(f"a pattern has at most {MULTI_WILDCARDS_MAX} separate #")
+    return ".".join(words)
+
+
+def compile_pattern(pattern: str) -> str | None:
+    """Translate a pattern for ``re`` and for PostgreSQL's ``~``; None when it is an exact name.
+
+    The result is anchored at both ends and means what ``matches`` means for every legal topic name.
+    """
+    words = validate_pattern(pattern).split(".")
+    if "*" not in words and "#" not in words:
+        return None
+    if words == ["#"]:
+        return r"\A.+\Z"
+    expression = ""
+    for position, word in enumerate(words):
+        if word == "#":
+            expression += r"(?:\.[^.]+)*" if position else r"(?:[^.]+\.)*"
+            continue
+        after_leading_multi = position == 1 and words[0] == "#"  # it has brought the dot along
+        separator = "" if position == 0 or after_leading_multi else r"\."
+        expression += separator + ("[^.]+" if word == "*" else word)
+    return rf"\A{expression}\Z"
+
+
+def matches(pattern: str, topic: str) -> bool:
+    """Whether the pattern chooses the topic: the reference, without a regular expression.
+
+    Cost: words of the pattern x words of the topic.  Both are taken as legal.
+    """
+    words = topic.split(".")
+    # reachable[i]: the pattern's words so far can have consumed exactly the first i words of the topic
+    reachable = [True] + [False] * len(words)
+    for part in pattern.split("."):
+        if part == "#":
+            first = reachable.index(True) if True in reachable else len(reachable)
+            reachable = [index >= first for index in range(len(reachable))]
+        else:
+            steps = (reached and part in ("*", word) for reached, word in zip(reachable, words, strict=False))
+            reachable = [False, *steps]
+    return reachable[-1]
+
+
+def _check_length(name: str) -> None:
+    if not 1 <= len(name) <= TOPIC_LENGTH_MAX:
+        raise TopicError(f"a topic has 1 to {TOPIC_LENGTH_MAX} characters")
+
+
+def _canonical(words: list[str]) -> list[str]:
+    result: list[str] = []
+    for is_wildcard, group in groupby(words, key=lambda word: word in ("*", "#")):
+        run = list(group)
+        result += [*(word for word in run if word == "*"), *["#"][: "#" in run]] if is_wildcard else run
+    return result

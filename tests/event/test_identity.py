@@ -1,0 +1,54 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from event.identity import EVENT_ID_MAX, format_event_id, new_incarnation, parse_event_id
+
+
+@given(st.from_regex(r"[a-z2-7]{8}", fullmatch=True), st.integers(1, EVENT_ID_MAX))
+def test_an_event_id_reads_back_and_never_holds_a_dot(incarnation: str, number: int) -> None:
+    """WH-S05."""
+    text = format_event_id(incarnation, number)
+
+    assert (parse_event_id(text), "." in text) == ((incarnation, number), False)
+
+
+def test_an_event_id_is_plain_to_read() -> None:
+    assert format_event_id("abcd2345", 17) == "evt_abcd2345_17"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "17",
+        "evt_abcd2345_",
+        "evt_abcd2345_0",
+        "evt_abcd2345_017",
+        "evt_abcd2345_-1",
+        "evt_abcd2345_1\n",
+        "evt_ABCD2345_1",
+        "evt_abcd2340_1",
+        "evt_abcd234_1",
+        "evt_abcd23456_1",
+        "EVT_abcd2345_1",
+        "evt_abcd2345_1.2",
+        "evt_abcd2345_١",
+        f"evt_abcd2345_{EVENT_ID_MAX + 1}",
+    ],
+)
+def test_anything_else_is_no_event_id(text: str) -> None:
+    with pytest.raises(ValueError, match="event"):
+        parse_event_id(text)
+
+
+@pytest.mark.parametrize(("incarnation", "number"), [("abcd2345", 0), ("abcd2345", EVENT_ID_MAX + 1), ("abc", 1)])
+def test_an_impossible_event_id_is_not_written(incarnation: str, number: int) -> None:
+    with pytest.raises(ValueError, match=r"lies in|8 characters"):
+        format_event_id(incarnation, number)
+
+
+def test_a_new_incarnation_can_be_part_of_an_event_id() -> None:
+    incarnation = new_incarnation()
+
+    assert parse_event_id(format_event_id(incarnation, 1)) == (incarnation, 1)
