@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import asyncpg
 
@@ -77,9 +78,10 @@ class EmbeddedServer:
 
     def __init__(self, options: EmbeddedOptions) -> None:
         self.options = options
-        self._service_lock = FileLock(options.data_dir / "service.lock")
-        self._socket_dir = socket_dir_for(options.data_dir, options.socket_root)
-        self._own_socket_dir = self._socket_dir
+        self._data_dir = options.data_dir.absolute()
+        self._service_lock = FileLock(self._data_dir / "service.lock")
+        self._own_socket_dir = socket_dir_for(self._data_dir, options.socket_root)
+        self._socket_dir = self._own_socket_dir  # until a server is adopted that began under another path
         self._cluster: Cluster | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._turn = asyncio.Lock()
@@ -87,7 +89,7 @@ class EmbeddedServer:
     @property
     def dsn(self) -> str:
         """The URL for asyncpg and libpq; known before the start."""
-        return f"postgresql://{USER}@/{DATABASE}?host={self._socket_dir}&port={PORT}"
+        return _dsn(self._socket_dir)
 
     @property
     def psql_command(self) -> str:
@@ -103,13 +105,19 @@ class EmbeddedServer:
         if sys.platform != "linux":
             raise EmbeddedError(f"the embedded PostgreSQL needs Linux, not {sys.platform}")
         async with self._turn:
+            held_before, child_before = self._service_lock.held, self._child
             try:
                 with self._explained():
                     self._claim()
-                    async with asyncio.timeout(self.options.start_timeout_seconds):
-                        await self._bring_up()
+                    await self._bring_up_in_time()
             except BaseException:
-                await self._abandon()
+                # A start that failed or was cancelled leaves things as it found them.
+                try:
+                    if self._child not in (None, child_before):
+                        await self._stop_server()
+                finally:
+                    if not held_before:
+                        self._let_go()
                 raise
             return self.dsn
 
@@ -122,25 +130,29 @@ class EmbeddedServer:
                 with self._explained():
                     await self._stop_server()
             finally:
-                self._service_lock.close()
+                self._child = None
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """Remove the socket's folder, if no server is in it, and give DATA_DIR back."""
+        for folder in (self._socket_dir, self._own_socket_dir):
+            with suppress(OSError):
+                folder.rmdir()
+        self._socket_dir = self._own_socket_dir
+        self._service_lock.close()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn what the operating system says into our error; a TimeoutError is an OSError too."""
+        """Turn what the operating system says of our files into our error."""
         try:
             yield
-        except TimeoutError as error:
-            raise EmbeddedError(
-                f"PostgreSQL in {self.options.data_dir} did not accept connections within "
-                f"{self.options.start_timeout_seconds:g} s; it says: {self._says()}"
-            ) from error
         except OSError as error:
-            raise EmbeddedError(f"the data folder {self.options.data_dir} can't be used: {error}") from error
+            raise EmbeddedError(f"the data folder {self._data_dir} can't be used: {error}") from error
 
     def _claim(self) -> None:
         if self._service_lock.held:
             return
-        data_dir = self.options.data_dir
+        data_dir = self._data_dir
         if not data_dir.exists():
             data_dir.mkdir(parents=True)
             # The account that root runs the server as passes through, and sees nothing else.
@@ -149,8 +161,21 @@ class EmbeddedServer:
             holder = self._service_lock.holder_pid()
             raise EmbeddedError(f"{data_dir} is in use by another hookwire service, process {holder or 'unknown'}")
 
+    async def _bring_up_in_time(self) -> None:
+        limit_seconds = self.options.start_timeout_seconds
+        limit = asyncio.timeout(limit_seconds)
+        try:
+            async with limit:
+                await self._bring_up()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise EmbeddedError(
+                f"PostgreSQL in {self._data_dir} did not answer within {limit_seconds} s; it says: {self._says()}"
+            ) from error
+
     async def _bring_up(self) -> None:
-        cluster = await locate_cluster(self.options.data_dir, self.options.system_dir)
+        cluster = await locate_cluster(self._data_dir, self.options.system_dir)
         self._cluster = cluster
         if cluster.made:
             cluster.check_version()
@@ -186,7 +211,7 @@ class EmbeddedServer:
         return self._cluster
 
     def _server_lock(self) -> FileLock:
-        return FileLock(self.options.data_dir / "postgres.lock")
+        return FileLock(self._data_dir / "postgres.lock")
 
     async def _launch(self, cluster: Cluster) -> bool:
         """Start the server, after initdb if need be; False when the lock or the socket says that one still runs."""
@@ -194,13 +219,13 @@ class EmbeddedServer:
         if not lock.acquire():
             return False
         try:
+            make_socket_dir(self._own_socket_dir, cluster.account)
             if listener_pid(self._own_socket_dir) is not None:
                 return False
             programs = await reachable_programs(cluster.account, self.options.system_dir)
             if not cluster.made:
                 self.options.on_progress(f"making a new PostgreSQL cluster in {cluster.folder}")
                 await cluster.make(programs, lock.fileno())
-            make_socket_dir(self._own_socket_dir, cluster.account)
             clear_socket(self._own_socket_dir)
             self._child = self._spawn(cluster, programs, lock)
             return True
@@ -227,7 +252,7 @@ class EmbeddedServer:
             )
 
     def _start_log(self) -> Path:
-        return self.options.data_dir / "postgres-start.log"
+        return self._data_dir / "postgres-start.log"
 
     def _says(self) -> str:
         """What the server wrote last: before its log was open, and in its log."""
@@ -236,9 +261,8 @@ class EmbeddedServer:
 
     async def _answers(self, record: Postmaster) -> bool:
         """Whether a connection to our database succeeds; the database is made when it is missing."""
-        dsn = f"postgresql://{USER}@/{DATABASE}?host={record.socket_dir}&port={PORT}"
         try:
-            connection = await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS)
+            connection = await asyncpg.connect(_dsn(record.socket_dir), timeout=_CONNECT_SECONDS)
             await connection.close(timeout=_CONNECT_SECONDS)
         except asyncpg.TooManyConnectionsError:
             return True
@@ -271,9 +295,6 @@ class EmbeddedServer:
             self.options.on_progress(f"PostgreSQL did not stop within {seconds:g} s of {signal_number.name}")
         else:
             raise EmbeddedError(f"PostgreSQL in {self._located().folder} does not stop: {self._says()}")
-        self._child = None
-        with suppress(OSError):
-            self._own_socket_dir.rmdir()
 
     def _signal(self, signal_number: signal.Signals) -> bool:
         """Signal our server; False when there is none."""
@@ -287,7 +308,7 @@ class EmbeddedServer:
 
     async def _ended(self) -> None:
         """Wait until no process of the server is left: the lock is free, and no record is proven."""
-        while not self._has_ended():
+        while not self._has_ended():  # noqa: ASYNC110 - the kernel tells nobody that a lock is free
             await asyncio.sleep(_PAUSE_SECONDS_MIN)
 
     def _has_ended(self) -> bool:
@@ -301,13 +322,9 @@ class EmbeddedServer:
         lock.close()
         return free
 
-    async def _abandon(self) -> None:
-        """After a start that failed: stop what it launched, leave what was there before, let go of DATA_DIR."""
-        try:
-            if self._child is not None:
-                await self._stop_server()
-        finally:
-            self._service_lock.close()
+
+def _dsn(socket_dir: Path) -> str:
+    return f"postgresql://{USER}@/{DATABASE}?host={quote(str(socket_dir))}&port={PORT}"
 
 
 class _Patience:

@@ -91,8 +91,8 @@ class Cluster:
         try:
             fresh.mkdir(mode=0o700)
             self.account.own(fresh)
-            settings = (f"--set={setting}" for setting in _SETTINGS)
-            command = (programs / "initdb", f"--pgdata={fresh}", *_INITDB_OPTIONS, *settings)
+            options = [f"--pgdata={fresh}", *_INITDB_OPTIONS, *(f"--set={setting}" for setting in _SETTINGS)]
+            command: list[str | Path] = [programs / "initdb", *options]
             finished = await self.account.run(command, timeout_seconds=_INITDB_SECONDS, pass_fds=(lock_descriptor,))
             if finished.status != 0:
                 raise EmbeddedError(f"initdb could not make {self.folder}: {finished.last_lines()}")
@@ -134,17 +134,13 @@ async def locate_cluster(data_dir: Path, system_dir: Path) -> Cluster:
     place = data_dir / "postgres"
     account = await account_for(place)
     if not place.is_symlink() and not place.exists() and not await account.reaches(data_dir):
-        place.symlink_to(_outside(data_dir, system_dir))
+        place.symlink_to(system_dir.resolve() / f"postgres-{folder_hash(data_dir)}")
     folder = place.resolve()
+    if not folder.parent.exists():
+        folder.parent.mkdir(parents=True)
+        folder.parent.chmod(0o755)
     account = await account_for(folder)
     within = folder if folder.exists() else folder.parent
     if not await account.reaches(within):
         raise EmbeddedError(f"user {account.name}, who runs the embedded PostgreSQL, can't enter {within}")
     return Cluster(folder, account)
-
-
-def _outside(data_dir: Path, system_dir: Path) -> Path:
-    if not system_dir.exists():
-        system_dir.mkdir(parents=True)
-        system_dir.chmod(0o755)
-    return system_dir.resolve() / f"postgres-{folder_hash(data_dir)}"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-import stat
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 from db.embedded_error import EmbeddedError
@@ -39,15 +39,21 @@ def make_socket_dir(socket_dir: Path, account: Account) -> None:
     """Make the folder, or make sure that what is there is ours. Raises EmbeddedError when it is not."""
     if len(os.fsencode(_socket(socket_dir))) > _PATH_BYTES_MAX:
         raise EmbeddedError(f"{_socket(socket_dir)} is longer than the {_PATH_BYTES_MAX} bytes of a socket's path")
-    try:
+    with suppress(FileExistsError):
         socket_dir.mkdir(mode=0o700)
-    except FileExistsError:
-        found = socket_dir.lstat()
+    try:
+        # Through a descriptor, so that what is checked is what is changed, whoever else works in the same folder.
+        descriptor = os.open(socket_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise EmbeddedError(f"{socket_dir} is in the way of the server's socket: {error.strerror}") from error
+    try:
         # Root may find its own folder that it was killed before giving away.
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (account.uid, os.geteuid()):
-            raise EmbeddedError(f"{socket_dir} is in the way: it is not a folder of user {account.name}") from None
-    socket_dir.chmod(0o700)
-    account.own(socket_dir)
+        if os.fstat(descriptor).st_uid not in (account.uid, os.geteuid()):
+            raise EmbeddedError(f"{socket_dir} is in the way: it does not belong to user {account.name}")
+        os.fchmod(descriptor, 0o700)
+        os.fchown(descriptor, account.uid, account.gid)
+    finally:
+        os.close(descriptor)
 
 
 def clear_socket(socket_dir: Path) -> None:
