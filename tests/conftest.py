@@ -1,0 +1,210 @@
+"""Root fixtures: the real servers, a fresh migrated database for each test, a free port, a clean environment.
+
+A server is booted when the first test asks for it and ends with the session; an address in the environment wins
+(HOOKWIRE_TEST_POSTGRES18_URL, HOOKWIRE_TEST_POSTGRES15_URL, HOOKWIRE_TEST_KAFKA, HOOKWIRE_TEST_AMQP_URL). A server
+that is missing fails the tests that need it with one sentence; nothing is skipped. All fixtures are synchronous, so
+that tests on any event loop can use them.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from scripts.servers import port
+from scripts.servers.fleet import take_server
+from scripts.servers.given import GivenServer
+from scripts.servers.kafka import KafkaServer
+from scripts.servers.missing import MissingServerError
+from scripts.servers.postgres import PostgresServer
+from scripts.servers.process import ServerFailedError, ServerProcess
+from scripts.servers.rabbitmq import RabbitServer
+from scripts.servers.warden import WARDEN
+
+_T = TypeVar("_T")
+_used_servers = pytest.StashKey[list[str]]()
+
+
+# --- servers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def servers_folder() -> Iterator[Path]:
+    """A folder for the servers of this session; its path is short and other accounts may pass through it."""
+    folder = Path(tempfile.mkdtemp(prefix="hookwire-tests-"))
+    folder.chmod(0o711)
+    WARDEN.remove(folder)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _session_server(name: str, request: pytest.FixtureRequest) -> Iterator[ServerProcess | GivenServer]:
+    folder = request.getfixturevalue("servers_folder")
+    try:
+        server = take_server(name, folder, os.environ)
+    except (MissingServerError, ServerFailedError) as error:
+        pytest.fail(str(error), pytrace=False)
+    boot = f"booted in {server.boot_seconds:.1f} s" if server.boot_seconds else "given"
+    request.config.stash.setdefault(_used_servers, []).append(f"{name}: {server.software} {server.version}, {boot}")
+    yield server
+    server.discard()
+
+
+@pytest.fixture(scope="session")
+def postgres18(request: pytest.FixtureRequest) -> Iterator[PostgresServer | GivenServer]:
+    """PostgreSQL 18, the binaries that the embedded database uses."""
+    with _session_server("postgres18", request) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres15(request: pytest.FixtureRequest) -> Iterator[PostgresServer | GivenServer]:
+    """The system's PostgreSQL: the oldest supported version that is installed (EC-P10)."""
+    with _session_server("postgres15", request) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=["postgres18", "postgres15"])
+def postgres(request: pytest.FixtureRequest) -> PostgresServer | GivenServer:
+    """Both PostgreSQL servers, one after the other."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaServer | GivenServer]:
+    """Apache Kafka, one KRaft node (EC-K01)."""
+    with _session_server("kafka", request) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(request: pytest.FixtureRequest) -> Iterator[RabbitServer | GivenServer]:
+    """RabbitMQ, one node without plugins."""
+    with _session_server("rabbitmq", request) as server:
+        yield server
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says on which servers the suite ran (EC-K06)."""
+    if used := terminalreporter.config.stash.get(_used_servers, []):
+        terminalreporter.section("servers")
+        for line in used:
+            terminalreporter.write_line(line)
+
+
+# --- databases --------------------------------------------------------------------------------------------------
+
+
+class Databases:
+    """Fresh databases on one server, cloned from a template that has all migrations."""
+
+    def __init__(self, server_url: str) -> None:
+        self._server_url = server_url
+        self._template = f"hookwire_template_{secrets.token_hex(4)}"
+
+    def make_template(self) -> None:
+        from db.migrate import migrate
+
+        self._execute(f"CREATE DATABASE {self._template}")
+        _run(migrate(self._url(self._template)))
+
+    def drop_template(self) -> None:
+        self._execute(f"DROP DATABASE {self._template} WITH (FORCE)")
+
+    @contextmanager
+    def fresh(self) -> Iterator[str]:
+        name = f"hookwire_test_{secrets.token_hex(4)}"
+        self._execute(f"CREATE DATABASE {name} TEMPLATE {self._template}")
+        try:
+            yield self._url(name)
+        finally:
+            self._execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _url(self, database: str) -> str:
+        return urlunsplit(urlsplit(self._server_url)._replace(path=f"/{database}"))
+
+    def _execute(self, statement: str) -> None:
+        async def execute() -> None:
+            connection = await asyncpg.connect(self._server_url, timeout=10, command_timeout=60)
+            try:
+                await connection.execute(statement)
+            finally:
+                await connection.close()
+
+        _run(execute())
+
+
+def _run(work: Coroutine[Any, Any, _T]) -> _T:
+    """Runs a coroutine on a loop and a thread of its own: the test's loop must not notice."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+@contextmanager
+def _migrated(server: PostgresServer | GivenServer) -> Iterator[Databases]:
+    databases = Databases(server.url)
+    databases.make_template()
+    yield databases
+    databases.drop_template()
+
+
+@pytest.fixture(scope="session")
+def databases18(postgres18: PostgresServer | GivenServer) -> Iterator[Databases]:
+    """Maker of fresh databases on PostgreSQL 18, for a test that needs several: `with databases18.fresh() as url`."""
+    with _migrated(postgres18) as databases:
+        yield databases
+
+
+@pytest.fixture(scope="session")
+def databases15(postgres15: PostgresServer | GivenServer) -> Iterator[Databases]:
+    """As `databases18`, on the system's PostgreSQL."""
+    with _migrated(postgres15) as databases:
+        yield databases
+
+
+@pytest.fixture
+def database_url(databases18: Databases) -> Iterator[str]:
+    """The URL of a migrated database on PostgreSQL 18 that only this test knows; dropped afterwards."""
+    with databases18.fresh() as url:
+        yield url
+
+
+@pytest.fixture
+def database_url15(databases15: Databases) -> Iterator[str]:
+    """As `database_url`, on the system's PostgreSQL."""
+    with databases15.fresh() as url:
+        yield url
+
+
+@pytest.fixture(params=["database_url", "database_url15"], ids=["postgres18", "postgres15"])
+def database_url_both(request: pytest.FixtureRequest) -> str:
+    """As `database_url`, once on each PostgreSQL."""
+    return request.getfixturevalue(request.param)
+
+
+# --- surroundings -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A free loopback port."""
+    return port.free_port()
+
+
+@pytest.fixture(autouse=True)
+def scrubbed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the developer's shell reaches a test."""
+    for name in os.environ:
+        if name.startswith("HOOKWIRE_") and not name.startswith("HOOKWIRE_TEST_"):
+            monkeypatch.delenv(name)

@@ -1,0 +1,387 @@
+"""The tests' own servers: each one boots, answers a real client, and can be hurt and healed without losing data."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aio_pika
+import asyncpg
+import psutil
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from scripts.servers.fleet import VARIABLES, take_server
+from scripts.servers.kafka import KafkaServer
+from scripts.servers.missing import MissingServerError
+from scripts.servers.postgres import PostgresServer
+from scripts.servers.rabbitmq import RabbitServer
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_SECONDS = 30
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not condition():  # noqa: ASYNC110 - the condition lives in another process
+            await asyncio.sleep(0.02)
+
+
+# --- PostgreSQL -------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(url, timeout=DEADLINE_SECONDS)
+    try:
+        yield connection
+    finally:
+        await connection.close(timeout=DEADLINE_SECONDS)
+
+
+async def test_postgres_answers_with_the_settings_that_the_suite_relies_on(postgres: PostgresServer) -> None:
+    async with connected(postgres.url) as connection:
+        names = ["fsync", "max_connections", "max_prepared_transactions"]
+        shown = {name: await connection.fetchval(f"SHOW {name}") for name in names}
+    assert shown == {"fsync": "on", "max_connections": "200", "max_prepared_transactions": "10"}
+
+
+async def test_both_postgres_versions_are_the_oldest_supported_and_the_embedded_one(
+    postgres18: PostgresServer, postgres15: PostgresServer
+) -> None:
+    """EC-P10."""
+    async with connected(postgres18.url) as new, connected(postgres15.url) as old:
+        majors = new.get_server_version().major, old.get_server_version().major
+    assert majors[0] == 18
+    assert 15 <= majors[1] <= 18
+
+
+async def test_postgres_keeps_committed_rows_and_its_port_through_kill_and_both_restarts(
+    postgres: PostgresServer,
+) -> None:
+    """IT-09."""
+    url = postgres.url
+    async with connected(url) as connection:
+        await connection.execute("CREATE TABLE kept AS SELECT 0 AS round")
+    for round_, hurt in enumerate(
+        [postgres.kill, lambda: postgres.restart("fast"), lambda: postgres.restart("immediate")], start=1
+    ):
+        await asyncio.to_thread(hurt)
+        await asyncio.to_thread(postgres.start)
+        async with connected(url) as connection:
+            await connection.execute("INSERT INTO kept VALUES ($1)", round_)
+    async with connected(url) as connection:
+        rows = await connection.fetch("SELECT round FROM kept ORDER BY round")
+        await connection.execute("DROP TABLE kept")
+    assert [row["round"] for row in rows] == [0, 1, 2, 3]
+
+
+async def test_a_paused_postgres_answers_nothing_until_it_is_resumed(postgres: PostgresServer) -> None:
+    """IT-08: a backend has left the postmaster's process group and is paused all the same."""
+    async with connected(postgres.url) as connection:
+        postgres.pause()
+        try:
+            query = asyncio.ensure_future(connection.fetchval("SELECT 42"))
+            await asyncio.wait({query}, timeout=0.3)
+            silent = (query.done(), postgres.is_paused(), postgres.is_ready())
+        finally:
+            postgres.resume()
+        assert (silent, await query) == ((False, True, False), 42)
+
+
+async def test_database_url_is_a_migrated_database_of_its_own(database_url_both: str) -> None:
+    """EC-P09."""
+    async with connected(database_url_both) as connection:
+        name = await connection.fetchval("SELECT current_database()")
+        has_schema = await connection.fetchval("SELECT to_regnamespace('hookwire') IS NOT NULL")
+    assert (name.startswith("hookwire_test_"), has_schema) == (True, True)
+
+
+# --- Kafka ------------------------------------------------------------------------------------------------------
+
+
+async def produce(bootstrap: str, topic: str, *values: bytes) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True) as producer:
+        for value in values:
+            await producer.send_and_wait(topic, value, partition=0)
+
+
+async def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
+    async with (
+        AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer,
+        asyncio.timeout(DEADLINE_SECONDS),
+    ):
+        return [(await consumer.getone()).value for _ in range(count)]
+
+
+async def test_kafka_keeps_acknowledged_records_and_its_port_through_kill_and_restart(kafka: KafkaServer) -> None:
+    """EC-K01, IT-11."""
+    bootstrap = kafka.bootstrap
+    await produce(bootstrap, "kept", b"before")
+    await asyncio.to_thread(kafka.kill)
+    await asyncio.to_thread(kafka.start)
+    await produce(bootstrap, "kept", b"after kill")
+    await asyncio.to_thread(kafka.restart)
+    await produce(bootstrap, "kept", b"after restart")
+    assert await consume(bootstrap, "kept", 3) == [b"before", b"after kill", b"after restart"]
+
+
+async def test_a_paused_kafka_answers_nothing_until_it_is_resumed(kafka: KafkaServer) -> None:
+    """IT-08."""
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
+        await producer.send_and_wait("paused", b"warm")
+        kafka.pause()
+        try:
+            sending = asyncio.ensure_future(producer.send_and_wait("paused", b"late"))
+            await asyncio.wait({sending}, timeout=0.3)
+            silent = (sending.done(), kafka.is_paused(), kafka.is_ready())
+        finally:
+            kafka.resume()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await sending
+    assert silent == (False, True, False)
+
+
+async def test_kafka_advertises_the_fault_proxy_so_that_clients_do_not_go_round_it(kafka: KafkaServer) -> None:
+    """IT-02: more than the first connection comes through the proxy."""
+    connections = 0
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(65536):
+            writer.write(chunk)
+        writer.close()
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", kafka.proxied_port)
+        async with asyncio.TaskGroup() as both_ways:
+            both_ways.create_task(relay(reader, broker_writer))
+            both_ways.create_task(relay(broker_reader, writer))
+
+    async with await asyncio.start_server(proxy, "127.0.0.1", kafka.advertised_port):
+        await produce(kafka.proxied_bootstrap, "proxied", b"1")
+    assert connections >= 2
+    assert await consume(kafka.bootstrap, "proxied", 1) == [b"1"]
+
+
+async def test_a_consumer_group_starts_without_the_initial_delay(kafka: KafkaServer) -> None:
+    """EC-K08."""
+    properties = (kafka.folder / "server.properties").read_text().splitlines()
+    assert "group.initial.rebalance.delay.ms=0" in properties
+
+
+# --- RabbitMQ ---------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def channel(rabbitmq: RabbitServer) -> AsyncIterator[aio_pika.abc.AbstractChannel]:
+    connection = await aio_pika.connect(rabbitmq.url, timeout=DEADLINE_SECONDS)
+    async with connection:
+        yield await connection.channel(publisher_confirms=True, on_return_raises=True)
+
+
+async def publish(through: aio_pika.abc.AbstractChannel, queue: str, body: bytes) -> None:
+    message = aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+    await through.default_exchange.publish(message, routing_key=queue, timeout=DEADLINE_SECONDS)
+
+
+async def test_rabbitmq_keeps_confirmed_messages_and_its_port_through_kill_and_restart(rabbitmq: RabbitServer) -> None:
+    url = rabbitmq.url
+    async with channel(rabbitmq) as opened:
+        await opened.declare_queue("kept", durable=True)
+        await publish(opened, "kept", b"before")
+    await asyncio.to_thread(rabbitmq.kill)
+    await asyncio.to_thread(rabbitmq.start)
+    async with channel(rabbitmq) as opened:
+        await publish(opened, "kept", b"after kill")
+    await asyncio.to_thread(rabbitmq.restart)
+    async with channel(rabbitmq) as opened:
+        queue = await opened.declare_queue("kept", durable=True)
+        bodies = [(await queue.get(no_ack=True)).body for _ in range(2)]
+        await queue.delete()
+    assert (bodies, rabbitmq.url) == ([b"before", b"after kill"], url)
+
+
+async def test_a_paused_rabbitmq_confirms_nothing_until_it_is_resumed(rabbitmq: RabbitServer) -> None:
+    """IT-08."""
+    async with channel(rabbitmq) as opened:
+        await opened.declare_queue("paused", auto_delete=True)
+        rabbitmq.pause()
+        try:
+            publishing = asyncio.ensure_future(publish(opened, "paused", b"late"))
+            await asyncio.wait({publishing}, timeout=0.3)
+            silent = (publishing.done(), rabbitmq.is_paused(), rabbitmq.is_ready())
+        finally:
+            rabbitmq.resume()
+        await publishing
+    assert silent == (False, True, False)
+
+
+async def test_the_memory_watermark_blocks_publishers_until_it_is_raised(rabbitmq: RabbitServer) -> None:
+    """IT-10."""
+    async with channel(rabbitmq) as opened:
+        await opened.declare_queue("blocked", auto_delete=True)
+        await asyncio.to_thread(rabbitmq.set_vm_memory_high_watermark, 0.0001)
+        try:
+            publishing = asyncio.ensure_future(publish(opened, "blocked", b"late"))
+            await asyncio.wait({publishing}, timeout=0.3)
+            blocked = not publishing.done()
+        finally:
+            await asyncio.to_thread(rabbitmq.set_vm_memory_high_watermark, 0.4)
+        await publishing
+    assert blocked
+
+
+async def test_the_broker_deletes_a_queue_and_closes_connections_on_command(rabbitmq: RabbitServer) -> None:
+    """IT-10."""
+    connection = await aio_pika.connect(rabbitmq.url, timeout=DEADLINE_SECONDS)
+    closed = asyncio.Event()
+    connection.close_callbacks.add(lambda *_: closed.set())
+    opened = await connection.channel(publisher_confirms=True, on_return_raises=True)
+    await opened.declare_queue("doomed", durable=True)
+    await asyncio.to_thread(rabbitmq.delete_queue, "doomed")
+    with pytest.raises(aio_pika.exceptions.DeliveryError):
+        await publish(opened, "doomed", b"unroutable")
+    await asyncio.to_thread(rabbitmq.close_all_connections, "a test")
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await closed.wait()
+
+
+async def test_the_broker_refuses_after_stop_app_and_answers_after_start_app(rabbitmq: RabbitServer) -> None:
+    """IT-10."""
+    await asyncio.to_thread(rabbitmq.stop_app)
+    refused = not rabbitmq.is_ready()
+    await asyncio.to_thread(rabbitmq.start_app)
+    assert (refused, rabbitmq.is_ready()) == (True, True)
+
+
+# --- the environment, and what is missing -----------------------------------------------------------------------
+
+
+def test_an_address_in_the_environment_wins_and_is_never_hurt(postgres18: PostgresServer, tmp_path: Path) -> None:
+    """EC-P09, EC-K06."""
+    given = take_server("postgres18", tmp_path, {VARIABLES["postgres18"]: postgres18.url})
+    with pytest.raises(MissingServerError, match="'kill' needs a PostgreSQL that the suite booted itself"):
+        given.kill()
+    assert (given.url, list(tmp_path.iterdir())) == (postgres18.url, [])
+
+
+def test_a_given_server_that_does_not_answer_is_named_in_one_sentence(free_port: int, tmp_path: Path) -> None:
+    with pytest.raises(MissingServerError) as caught:
+        take_server("kafka", tmp_path, {VARIABLES["kafka"]: f"127.0.0.1:{free_port}"})
+    assert str(caught.value) == "Apache Kafka does not answer at the address that HOOKWIRE_TEST_KAFKA names."
+
+
+def test_a_missing_java_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingServerError) as caught:
+        take_server("kafka", tmp_path, {})
+    assert str(caught.value) == "Java 17 or newer is missing (found none): run scripts/install-servers."
+
+
+def test_install_servers_does_nothing_when_all_is_there() -> None:
+    done = subprocess.run([ROOT / "scripts" / "install-servers"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "Everything that the test servers need is installed.\n")
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from scripts.servers.fleet import take_server
+from scripts.servers.warden import WARDEN
+folder = Path(sys.argv[1])
+WARDEN.remove(folder)
+print(*[take_server(name, folder, {}).pid for name in ("postgres18", "rabbitmq")], flush=True)
+time.sleep(600)
+"""
+
+
+async def test_servers_and_their_folder_go_when_their_owner_is_killed(servers_folder: Path) -> None:
+    folder = servers_folder / "orphans"
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OWNER, str(folder), cwd=ROOT, stdout=subprocess.PIPE
+    )
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        pids = [int(pid) for pid in (await owner.stdout.readline()).split()]
+    were_there = [is_running(pid) for pid in pids]
+    owner.send_signal(signal.SIGKILL)
+    await owner.wait()
+    await until(lambda: not folder.exists())
+    assert (were_there, [is_running(pid) for pid in pids]) == ([True, True], [False, False])
+
+
+def is_running(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+# --- the command ------------------------------------------------------------------------------------------------
+
+
+def command(folder: Path, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "scripts.servers", verb, "--dir", str(folder), *arguments]
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def folder(servers_folder: Path):
+    made = Path(tempfile.mkdtemp(dir=servers_folder))
+    yield made
+    command(made, "down", "--delete")
+
+
+def test_up_status_env_and_down_work_on_all_servers_across_processes(folder: Path) -> None:
+    up = command(folder, "up")
+    assert (up.returncode, [line.split()[0] for line in up.stdout.splitlines()]) == (0, list(VARIABLES)), up.stderr
+
+    listed = command(folder, "status", "--json")
+    states = {row["name"]: row["state"] for row in json.loads(listed.stdout)}
+    assert (listed.returncode, states) == (0, dict.fromkeys(VARIABLES, "ready"))
+
+    exported = [line.removeprefix("export ").partition("=") for line in command(folder, "env").stdout.splitlines()]
+    assert [name for name, _, _ in exported] == list(VARIABLES.values())
+
+    down = command(folder, "down")
+    assert (down.returncode, down.stdout.split()[::2]) == (0, list(VARIABLES))
+    assert command(folder, "status").returncode == 1
+
+
+def test_every_verb_reaches_a_server_that_another_process_started(folder: Path) -> None:
+    def state() -> str:
+        return json.loads(command(folder, "status", "--json").stdout)[0]["state"]
+
+    states = []
+    for verb in ["up", "pause", "resume", "kill", "restart", "stop"]:
+        assert command(folder, verb, "postgres18").returncode == 0
+        states.append((verb, state()))
+    assert states == [
+        ("up", "ready"),
+        ("pause", "paused"),
+        ("resume", "ready"),
+        ("kill", "down"),
+        ("restart", "ready"),
+        ("stop", "down"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "code", "said"),
+    [
+        ("up", ["oracle"], 2, "there is no server 'oracle'"),
+        ("kill", [], 2, "required: NAME"),
+        ("kill", ["kafka"], 3, "kafka is not running; start it by: python -m scripts.servers up kafka"),
+        ("env", [], 3, "No server is running; start them by: python -m scripts.servers up"),
+        ("status", [], 1, ""),
+        ("down", [], 0, ""),
+    ],
+)
+def test_exit_codes_tell_wrong_use_from_missing_servers(
+    folder: Path, verb: str, arguments: list[str], code: int, said: str
+) -> None:
+    done = command(folder, verb, *arguments)
+    assert (done.returncode, said in done.stderr) == (code, True)
