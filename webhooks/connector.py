@@ -1,0 +1,191 @@
+"""From a target to a ready connection: resolve once, judge everything, dial what was judged, secure it.
+
+Nothing else in the product opens a socket to a stranger. The name stays for TLS (SNI, certificate) and `Host`; the
+address that is dialled is the one the guard saw, so there is no second lookup in which an answer could change (EG-01,
+EG-19). TLS is put on after the socket's peer was compared with the verdict (EG-04).
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+
+from webhooks.connection import Connection, Origin
+from webhooks.failure import Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, TlsFailed
+from webhooks.guard import Address, GuardPolicy, judge
+from webhooks.pool import Pool
+from webhooks.resolver import ResolveFailed, Resolver
+from webhooks.url import Target, literal_address
+
+_CERTIFICATE_FAULTS = {
+    9: "the certificate is not valid yet",
+    10: "the certificate has expired",
+    18: "the certificate is self-signed",
+    19: "the certificate is signed by an unknown authority",
+    20: "the certificate is signed by an unknown authority",
+    21: "the certificate is signed by an unknown authority",
+    23: "the certificate was revoked",
+    62: "the certificate is for another host",
+    64: "the certificate is for another host",
+}
+_ADDRESSES_DIALLED_MAX = 4
+
+
+ProtocolFactory = Callable[[], Connection]
+
+
+Dialer = Callable[[Address, int, ProtocolFactory], Awaitable[tuple[asyncio.Transport, Connection]]]
+"""Opens one TCP connection to an address that was judged; raises OSError. The only place where a socket comes into
+being, and so the seam for recording."""
+
+
+async def dial(address: Address, port: int, factory: ProtocolFactory) -> tuple[asyncio.Transport, Connection]:
+    """Open a TCP connection to an address: a literal, so nothing is looked up here."""
+    return await asyncio.get_running_loop().create_connection(factory, host=str(address), port=port)
+
+
+class Connector:
+    """Makes connections that a pool then watches.
+
+    Args:
+        policy: what may be dialled.
+        resolver: how names become addresses.
+        dialer: how sockets come into being.
+        tls: context for https targets.
+        pool: told of every connection that is opened and lost.
+        connect_seconds_max: for resolving, dialling and TLS together.
+        buffer_bytes: size of the read buffer that all connections share.
+    """
+
+    def __init__(
+        self,
+        policy: GuardPolicy,
+        resolver: Resolver,
+        dialer: Dialer,
+        tls: ssl.SSLContext,
+        pool: Pool,
+        connect_seconds_max: float,
+        buffer_bytes: int,
+    ) -> None:
+        self._policy = policy
+        self._resolver = resolver
+        self._dialer = dialer
+        self._tls = tls
+        self._pool = pool
+        self._connect_seconds_max = connect_seconds_max
+        self._buffer = memoryview(bytearray(buffer_bytes))
+
+    async def connect(self, target: Target, origin: Origin, deadline_at: float) -> Connection:
+        """Give a fresh idle connection to a target.
+
+        Raises:
+            OutboundError: `Blocked`, `DnsFailed`, `ConnectFailed`, `TlsFailed` or `DeadlineExceeded`.
+        """
+        limit_at = asyncio.get_running_loop().time() + self._connect_seconds_max
+        try:
+            async with asyncio.timeout_at(min(limit_at, deadline_at)):
+                connection = await self._dial_any(await self._judged(target), target, origin)
+        except TimeoutError:
+            if deadline_at <= limit_at:
+                raise DeadlineExceeded("no connection within the time allowed") from None
+            raise ConnectFailed("the connection was not established in time") from None
+        connection.connected_at = asyncio.get_running_loop().time()
+        return connection
+
+    async def _judged(self, target: Target) -> tuple[Address, ...]:
+        literal = literal_address(target.host)
+        try:
+            addresses = (literal,) if literal is not None else await self._resolver.resolve(target.host)
+        except ResolveFailed as error:
+            raise DnsFailed(error.detail) from error
+        verdict = judge(addresses, target.port, self._policy, target.host)
+        if not verdict.allowed:
+            raise Blocked(verdict.reason)
+        return verdict.addresses
+
+    async def _dial_any(self, addresses: tuple[Address, ...], target: Target, origin: Origin) -> Connection:
+        """Try judged addresses in their order; all but the last get an equal share of the time, so that one dead
+        address family does not use it up."""
+        *early, last = addresses[:_ADDRESSES_DIALLED_MAX]
+        for address in early:
+            try:
+                async with asyncio.timeout(self._connect_seconds_max / (len(early) + 1)):
+                    return await self._dial(address, target, origin)
+            except (ConnectFailed, TimeoutError):
+                continue
+        return await self._dial(last, target, origin)
+
+    async def _dial(self, address: Address, target: Target, origin: Origin) -> Connection:
+        loop, buffer, pool = asyncio.get_running_loop(), self._buffer, self._pool
+        try:
+            transport, connection = await self._dialer(
+                address, target.port, lambda: Connection(loop, origin, buffer, pool.lost)
+            )
+        except OSError as error:
+            raise ConnectFailed(_connect_fault(error)) from error
+        connection.address = str(address)
+        pool.opened(connection)
+        try:
+            _check_peer(transport, address, target.port)
+            if target.is_tls:
+                connection.attach(await self._secured(transport, connection, target.host))
+        except BaseException:
+            transport.abort()
+            pool.lost(connection)  # a transport that dies inside the handshake does not tell its protocol
+            raise
+        return connection
+
+    async def _secured(self, transport: asyncio.Transport, connection: Connection, host: str) -> asyncio.Transport:
+        try:
+            secured = await asyncio.get_running_loop().start_tls(
+                transport,
+                connection,
+                self._tls,
+                server_hostname=host,
+                ssl_handshake_timeout=self._connect_seconds_max,
+            )
+        except OSError as error:  # ssl.SSLError is one
+            raise TlsFailed(_tls_fault(error)) from error
+        if secured is None:
+            raise TlsFailed("the connection was closed during the TLS handshake")
+        return secured
+
+
+def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
+    """Make a context that verifies chain and host name with TLS 1.2 at least (OB-07).
+
+    Built by hand: the standard factory would also honour `SSLKEYLOGFILE`, which writes session keys to a file.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if ca_file is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        context.load_verify_locations(cafile=ca_file)
+    return context
+
+
+def _check_peer(transport: asyncio.Transport, address: Address, port: int) -> None:
+    """Compare the socket's peer with what was judged (EG-04)."""
+    peer = transport.get_extra_info("peername")
+    if peer is None or ip_address(peer[0]) != address or peer[1] != port:
+        raise Blocked(f"connected to {peer} instead of {address} port {port}")
+
+
+def _connect_fault(error: OSError) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection was refused"
+    if isinstance(error, ConnectionResetError):
+        return "the connection was reset"
+    if isinstance(error, TimeoutError):
+        return "the connection was not established in time"
+    return "the host cannot be reached"
+
+
+def _tls_fault(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _CERTIFICATE_FAULTS.get(error.verify_code, "the certificate was not accepted")
+    if isinstance(error, ssl.SSLError):
+        return "the TLS handshake failed"
+    return "the connection was closed during the TLS handshake"

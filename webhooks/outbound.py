@@ -1,0 +1,287 @@
+"""The guarded outbound client: every URL a stranger named is reached through here and nowhere else (EG-13).
+
+    Request --head checked--> idle connection of that origin? --yes--> exchange --------------------.
+                                   | no                                   | closed, no byte came    v
+                                   v                                      v (once)              Response
+    Target.host --Resolver--> every address --guard.judge--> Dialer --TLS--> exchange ------------> or
+                    DnsFailed                 Blocked         ConnectFailed, TlsFailed         OutboundError
+
+One total deadline spans the walk (OB-01). The name is resolved once, every address is judged, and what was judged is
+dialled: there is no second lookup in which an answer could change (EG-01, EG-19). Redirects are answers, proxies and
+credentials from the environment are never read, cookies are not kept, bodies are not decoded (EG-09, EG-10, OB-04).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Protocol
+
+from webhooks.connection import Connection, ReadLimits
+from webhooks.connector import Connector, Dialer, ProtocolFactory, dial, tls_context
+from webhooks.failure import (
+    BadResponse,
+    Blocked,
+    ConnectFailed,
+    DeadlineExceeded,
+    DnsFailed,
+    OutboundError,
+    TlsFailed,
+)
+from webhooks.guard import Address, GuardPolicy
+from webhooks.header import OWNED_HEADERS, HeaderRefused, check_header, request_head
+from webhooks.pool import Pool
+from webhooks.resolver import Resolver
+from webhooks.url import Target
+
+__all__ = [
+    "OWNED_HEADERS",
+    "BadResponse",
+    "Blocked",
+    "Client",
+    "ClientOptions",
+    "ConnectFailed",
+    "DeadlineExceeded",
+    "Dialer",
+    "DnsFailed",
+    "HeaderRefused",
+    "Outbound",
+    "OutboundError",
+    "ReadLimits",
+    "Request",
+    "Response",
+    "TlsFailed",
+    "check_header",
+    "dial",
+    "self_test",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request. Its repr hides fields and body: they hold secrets and other people's data.
+
+    Attributes:
+        method: one of `METHODS`.
+        target: where to; the request target is sent exactly as it is there.
+        headers: fields beside those the client sets (`OWNED_HEADERS`, and `User-Agent` unless given here).
+        body: sent as is with its Content-Length.
+        deadline_seconds: for the whole attempt (OB-01).
+        reuse: False never uses a kept connection and so never repeats the request by itself: for deliveries that
+            must be made at most once (WH-O06).
+        limits: what to read of the answer; None for the client's own.
+    """
+
+    method: str
+    target: Target
+    headers: Sequence[tuple[str, str]] = field(repr=False)
+    body: bytes = field(repr=False)
+    deadline_seconds: float
+    reuse: bool = True
+    limits: ReadLimits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One answer; any status from 200 to 999, redirects included.
+
+    Attributes:
+        status: the code; it decides, also when the rest of the answer was cut or broken (OB-05).
+        headers: fields in order, names in lower case; empty or incomplete if the head itself was cut.
+        body: first bytes of the body as sent, at most `ReadLimits.keep_bytes_max`.
+        truncated: `body` is not the whole body: too long, cut by the deadline, or broken off.
+        address: the address that was dialled.
+        connect_seconds: resolving, judging, dialling and TLS; 0.0 on a kept connection.
+        first_byte_seconds: from the start of the attempt to the first byte of an answer.
+        total_seconds: from the start of the attempt to the end of the answer.
+    """
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    body: bytes = field(repr=False)
+    truncated: bool
+    address: str
+    connect_seconds: float
+    first_byte_seconds: float
+    total_seconds: float
+
+    def values(self, name: str) -> list[str]:
+        """Give all values of a field by its lower-case name."""
+        return [value for field_name, value in self.headers if field_name == name]
+
+
+class Outbound(Protocol):
+    """The port: sends one request to a stranger's URL and brings the answer or the class of its absence."""
+
+    async def send(self, request: Request) -> Response:
+        """Make one attempt, ended by its deadline at the latest. Safe to call concurrently.
+
+        Cancelling closes the connection of the attempt (OB-13).
+
+        Raises:
+            OutboundError: no status line came; its subclass is the class of the outcome.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections; attempts under way fail, later ones are a programming error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """Settings of a `Client`.
+
+    Attributes:
+        user_agent: product, version and a contact URL (OB-10).
+        connect_seconds_max: resolving, dialling and TLS together, inside the deadline (OB-01).
+        keep_alive_seconds_max: how long one verdict may be used (EG-05: at most 60).
+        idle_per_origin_max: kept connections of one origin; at least that host's concurrency (WH-I04).
+        idle_max: kept connections in all.
+        limits: what is read of an answer.
+        ca_file: PEM file of authorities to trust instead of the system's (OB-07).
+    """
+
+    user_agent: str = "hookwire"
+    connect_seconds_max: float = 5.0
+    keep_alive_seconds_max: float = 60.0
+    idle_per_origin_max: int = 64
+    idle_max: int = 1024
+    limits: ReadLimits = field(default_factory=ReadLimits)
+    ca_file: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.keep_alive_seconds_max <= 60:
+            raise ValueError("keep_alive_seconds_max must be above 0 and at most 60")
+        if self.connect_seconds_max <= 0:
+            raise ValueError("connect_seconds_max must be above 0")
+        check_header("user-agent", self.user_agent)
+
+
+class Client:
+    """The product's `Outbound`: HTTP/1.1 over asyncio transports. Belongs to the loop that first uses it.
+
+    Args:
+        policy: what may be dialled.
+        resolver: how names become addresses.
+        options: see `ClientOptions`.
+        dialer: how sockets come into being.
+    """
+
+    def __init__(
+        self,
+        policy: GuardPolicy,
+        resolver: Resolver,
+        options: ClientOptions | None = None,
+        dialer: Dialer = dial,
+    ) -> None:
+        self._options = options or ClientOptions()
+        self._pool = Pool(
+            self._options.keep_alive_seconds_max, self._options.idle_per_origin_max, self._options.idle_max
+        )
+        self._connector = Connector(
+            policy,
+            resolver,
+            dialer,
+            tls_context(self._options.ca_file),
+            self._pool,
+            self._options.connect_seconds_max,
+            self._options.limits.head_bytes_max,
+        )
+        self._user_agent = f"user-agent: {self._options.user_agent}\r\n".encode("latin-1")
+
+    async def send(self, request: Request) -> Response:
+        """See `Outbound.send`; a kept connection found closed is replaced once without counting (EG-19)."""
+        started_at = asyncio.get_running_loop().time()
+        deadline_at = started_at + request.deadline_seconds
+        target = request.target
+        head = request_head(request.method, target, request.headers, len(request.body), self._user_agent)
+        origin = (target.is_tls, target.host, target.port)
+        kept = self._pool.take(origin, started_at) if request.reuse else None
+        if kept is not None:
+            try:
+                return await self._exchange(kept, request, head, started_at, deadline_at)
+            except ConnectFailed:
+                if not kept.is_silent or self._pool.is_closed:
+                    raise
+        if self._pool.is_closed:
+            raise RuntimeError("the outbound client is closed")
+        fresh = await self._connector.connect(target, origin, deadline_at)
+        return await self._exchange(fresh, request, head, started_at, deadline_at)
+
+    async def aclose(self) -> None:
+        """See `Outbound.aclose`."""
+        await self._pool.aclose()
+
+    @property
+    def open_count(self) -> int:
+        """Connections that hold a descriptor now."""
+        return self._pool.open_count
+
+    @property
+    def idle_count(self) -> int:
+        """Connections kept for reuse now."""
+        return self._pool.idle_count
+
+    async def _exchange(
+        self, connection: Connection, request: Request, head: bytes, started_at: float, deadline_at: float
+    ) -> Response:
+        try:
+            await connection.exchange(head, request.body, request.limits or self._options.limits, deadline_at)
+        except BaseException:  # cancellation too: no connection returns half-read to the pool (OB-13)
+            connection.abort()
+            raise
+        response = Response(
+            status=connection.status,
+            headers=tuple(
+                (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in connection.headers
+            ),
+            body=b"".join(connection.kept),
+            truncated=connection.truncated,
+            address=connection.address,
+            connect_seconds=max(connection.connected_at - started_at, 0.0),
+            first_byte_seconds=connection.first_byte_at - started_at,
+            total_seconds=asyncio.get_running_loop().time() - started_at,
+        )
+        if connection.release():
+            self._pool.give(connection)
+        else:
+            connection.abort()
+        return response
+
+
+async def self_test(client_factory: Callable[[Resolver, Dialer], Outbound]) -> list[str]:
+    """Prove at start that the guard refuses before a socket exists (SC-14); gives findings, none when all is well.
+
+    Args:
+        client_factory: builds a client as the service would, but on the given resolver and dialer. Nothing is dialled:
+            the dialer only writes down what it was asked for.
+    """
+    dialled: list[str] = []
+
+    async def record(address: Address, port: int, _factory: ProtocolFactory) -> tuple[asyncio.Transport, Connection]:
+        dialled.append(f"{address} port {port}")
+        raise ConnectionRefusedError
+
+    client = client_factory(_MetadataResolver(), record)
+    findings = []
+    for host in ("169.254.169.254", "::ffff:169.254.169.254", "guard-self-test.invalid"):
+        # Built by hand: this is about the wall behind the URL check.
+        target = Target(f"http://{host}/", "http", host, 80, b"/", host, is_tls=False)
+        try:
+            await client.send(Request("GET", target, (), b"", deadline_seconds=1.0))
+        except Blocked:
+            continue
+        except OutboundError as error:
+            findings.append(f"{host} was not refused by the guard ({error.kind})")
+        else:
+            findings.append(f"{host} was not refused by the guard")
+    await client.aclose()
+    return findings + [f"the guard let {text} be dialled" for text in dialled]
+
+
+class _MetadataResolver:
+    """Answers every name with a good address first and a metadata address behind it."""
+
+    async def resolve(self, _host: str) -> tuple[Address, ...]:
+        return (ip_address("1.1.1.1"), ip_address("169.254.169.254"))
