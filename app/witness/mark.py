@@ -1,0 +1,33 @@
+"""The mark: how a writer recognises one of its events wherever it turns up (OR-02)."""
+
+import json
+from typing import NamedTuple
+
+
+class Mark(NamedTuple):
+    """One publish, as its writer knows it; also the grouping of the checker."""
+
+    run: str
+    """The test run; so that left-overs of another run are recognised as foreign."""
+    topic: str
+    key: str | None
+    n: int
+    """Counts the events of this (run, topic, key) from 1, without gaps, in commit order."""
+
+    def to_payload(self, client_time_seconds: float, size_bytes_min: int = 0) -> bytes:
+        """The body to publish: a JSON object with the mark and the client's time, padded with spaces."""
+        body = {**self._asdict(), "client_time": client_time_seconds}
+        return json.dumps(body, ensure_ascii=False).encode().ljust(size_bytes_min)
+
+    @classmethod
+    def from_payload(cls, payload: bytes) -> "Mark":
+        """Read the mark back.  ValueError when the payload carries none."""
+        return cls.from_record(json.loads(payload))
+
+    @classmethod
+    def from_record(cls, record: object) -> "Mark":
+        """Read the mark's four members out of a JSON object.  ValueError when one is missing or of another type."""
+        match record:
+            case {"run": str(run), "topic": str(topic), "key": str() | None as key, "n": int(n)}:
+                return cls(run, topic, key, n)
+        raise ValueError("no mark: run, topic, key, n")
