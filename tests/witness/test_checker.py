@@ -200,7 +200,7 @@ def test_a_record_that_returns_from_below_the_last_run_breaks_the_batch_promise(
     sent = [1, 2, *(n + 2 for n in sent)]
     last = max(sent)
     stale = 1 + pick % (last - 1)
-    log = [*sent, last, stale]  # the last run starts at the last record: all others were purged
+    log = [*sent, last, last, stale]  # the second of them is a run of its own: all others were purged
 
     report = judge(a_history(last), a_log(" ".join(map(str, log))), Promise.BATCH)
 
