@@ -18,7 +18,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 T = TypeVar("T")
 
 DEPTH_MAX = 64
-NODES_MAX = 100_000
+NODES_MAX = 65_536  # a legal megabyte then blocks the event loop for less than 50 ms (T13)
 DIGITS_MAX = 1_000
 
 # One JSON string; the closing quote is optional, so that an unfinished one is swallowed at once (no quadratic search).
