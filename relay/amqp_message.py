@@ -1,0 +1,93 @@
+"""AMQP message: how a record looks on AMQP 0-9-1 (DESIGN section 8, RO-15, RQ-10, WH-C09).
+
+The body is the payload, byte for byte. Everything else is properties and headers, so that a consumer can drop
+repeats (``message_id``), see the order (``hookwire-sequence``) and prove who sent (``hookwire-term``):
+
+============================  ==================================================================================
+``message_id``                the event's public id, the same on every transport
+``timestamp``                 when the event was accepted, in seconds; exact in the header ``hookwire-accepted-at``
+``content_type``              the publisher's
+``delivery_mode``             2: kept on disk by durable queues (RQ-03)
+``cloudEvents_<name>``        the CloudEvents attributes; RabbitMQ shows them to AMQP 1.0 clients as such
+other headers                 the publisher's, as they are
+``hookwire-*``                event-id, topic, key, sequence, term, accepted-at; whatever a publisher called so is lost
+============================  ==================================================================================
+
+What does not fit the protocol is found here, before a byte leaves: a broker answers a malformed message by closing
+the connection, and all other messages in flight would pay for it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from aio_pika import DeliveryMode, Message
+
+from relay.record import Record
+from relay.sink import Refusal
+
+__all__ = ["Unsendable", "message_of", "routing_key_of"]
+
+SHORT_BYTES_MAX = 255  # AMQP 0-9-1, section 4.2.5.3: short string
+HEADER_NAME_BYTES_MAX = 128  # AMQP 0-9-1, section 4.2.5.5: field name
+HEADERS_BYTES_MAX = 64 * 1024  # all headers travel in one frame; RabbitMQ's default frame has 128 KiB
+_ATTRIBUTE = "ce-"
+_OURS = "hookwire-"
+
+
+class Unsendable(Exception):
+    """A record that AMQP cannot carry; :attr:`refusal` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.detail)
+        self.refusal = refusal
+
+
+def message_of(record: Record, term: int) -> Message:
+    """Build the persistent message of one record; raises :class:`Unsendable`."""
+    headers: dict[str, str | int] = {
+        _header_name(name): value for name, value in record.headers.items() if not name.startswith(_OURS)
+    }
+    headers["hookwire-event-id"] = record.event_id
+    headers["hookwire-topic"] = record.topic
+    headers["hookwire-term"] = term
+    headers["hookwire-accepted-at"] = record.accepted_at.astimezone(UTC).isoformat()
+    if record.key is not None:
+        headers["hookwire-key"] = record.key
+    if record.sequence is not None:
+        headers["hookwire-sequence"] = record.sequence
+    _check(record, headers)
+    return Message(
+        record.payload,
+        headers={**headers},
+        content_type=record.content_type,
+        delivery_mode=DeliveryMode.PERSISTENT,
+        message_id=record.event_id,
+        timestamp=record.accepted_at,
+    )
+
+
+def routing_key_of(record: Record) -> str:
+    """The topic's name, or what its settings say instead; raises :class:`Unsendable` beyond 255 bytes (RQ-10)."""
+    routing_key = record.amqp_routing_key if record.amqp_routing_key is not None else record.topic
+    if len(routing_key.encode()) > SHORT_BYTES_MAX:
+        detail = f"the topic's AMQP routing key has more than {SHORT_BYTES_MAX} bytes"
+        raise Unsendable(Refusal(record, "topic", "routing_key_too_long", detail))
+    return routing_key
+
+
+def _header_name(name: str) -> str:
+    return "cloudEvents_" + name.removeprefix(_ATTRIBUTE) if name.startswith(_ATTRIBUTE) else name
+
+
+def _check(record: Record, headers: dict[str, str | int]) -> None:
+    sizes = [(len(name.encode()), len(str(value).encode())) for name, value in headers.items()]
+    if any(not 1 <= name_bytes <= HEADER_NAME_BYTES_MAX for name_bytes, _ in sizes):
+        detail = f"a header's name must have 1 to {HEADER_NAME_BYTES_MAX} bytes on AMQP"
+        raise Unsendable(Refusal(record, "record", "header_name_length", detail))
+    if sum(name_bytes + value_bytes for name_bytes, value_bytes in sizes) > HEADERS_BYTES_MAX:
+        detail = f"the headers have more than {HEADERS_BYTES_MAX} bytes together"
+        raise Unsendable(Refusal(record, "record", "headers_too_large", detail))
+    if len((record.content_type or "").encode()) > SHORT_BYTES_MAX:
+        detail = f"the content type has more than {SHORT_BYTES_MAX} bytes"
+        raise Unsendable(Refusal(record, "record", "content_type_too_long", detail))

@@ -1,0 +1,84 @@
+"""AMQP window: many unconfirmed messages at once, but never two of one key (RQ-08).
+
+A broker confirms, returns or refuses messages one by one. If two of a key were under way and the first was returned,
+the second might be in the queue already. So each key is a lane in which a record leaves only after the one before it
+was confirmed, and several lanes move side by side::
+
+    key a   1 ----ok--> 4 ----ok--> 7          workers take the next lane and walk it to its end;
+    key b   2 --refused                        their number is the window
+    (none)  3 ----ok-->                        a keyless record is a lane of its own
+
+A refusal ends its lane (scope "record") or all lanes of its topic (scope "topic"); records of other keys of that
+topic that were under way already are reported as what became of them. A failure of the sink ends all lanes, but what
+was confirmed before is confirmed: it comes back together with the failure, so that it is not sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from relay.record import Record
+from relay.sink import Refusal, SinkUnavailable
+
+__all__ = ["Passage", "Publish", "pass_through_window"]
+
+Publish = Callable[[Record], Awaitable[Refusal | None]]
+"""Sends one record: None = confirmed. Raises SinkUnavailable when nothing, or nobody knows what, became of it."""
+
+
+@dataclass(slots=True)
+class Passage:
+    """What became of some records; the rest was not sent, or its outcome is unknown and it has to be sent again."""
+
+    acknowledged: list[Record] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    failure: SinkUnavailable | None = None
+    halted_topics: set[tuple[str, str]] = field(default_factory=set)
+
+
+async def pass_through_window(
+    records: Sequence[Record], publish: Publish, *, records_max: int, bytes_max: int
+) -> Passage:
+    """Send records with at most ``records_max`` of them and about ``bytes_max`` of payload unconfirmed."""
+    passage = Passage()
+    lanes = _lanes(records)
+    largest = max((len(record.payload) for record in records), default=0)
+    workers = max(1, min(len(lanes), records_max, bytes_max // (largest + 1)))
+    queue = iter(lanes)
+    async with asyncio.TaskGroup() as window:
+        for _ in range(workers):
+            window.create_task(_walk(queue, publish, passage))
+    passage.acknowledged.sort(key=lambda record: record.id)
+    return passage
+
+
+def _lanes(records: Sequence[Record]) -> list[list[Record]]:
+    lanes: dict[tuple[str, str, str] | int, list[Record]] = {}
+    for record in records:
+        lane = record.id if record.key is None else (record.tenant, record.topic, record.key)
+        lanes.setdefault(lane, []).append(record)
+    return list(lanes.values())
+
+
+async def _walk(lanes: Iterator[list[Record]], publish: Publish, passage: Passage) -> None:
+    for lane in lanes:
+        for record in lane:
+            if passage.failure is not None:
+                return
+            topic = record.tenant, record.topic
+            if topic in passage.halted_topics:
+                break
+            try:
+                refusal = await publish(record)
+            except SinkUnavailable as failure:
+                passage.failure = passage.failure or failure
+                return
+            if refusal is None:
+                passage.acknowledged.append(record)
+                continue
+            passage.refused.append(refusal)
+            if refusal.scope == "topic":
+                passage.halted_topics.add(topic)
+            break
