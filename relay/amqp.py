@@ -17,6 +17,10 @@ blocked (memory or disk alarm)       SinkUnavailable after a short wait; the oth
 connection lost, no answer           SinkUnavailable; outcome unknown, sent again (RQ-04)
 ===================================  =================================================================================
 
+A closed channel ends all messages that are under way on it, and often the connection too: the client library writes
+on, and the broker takes frames on a closed channel for a broken client. So after one the sink is opened again and
+sends one record at a time, until a batch has passed: then the broker's verdict falls on the record that deserves it.
+
 A batch in which some records were confirmed before the sink failed is reported as a receipt; the failure is raised
 by the next send. So what was confirmed is purged, and is not sent a second time.
 
@@ -43,6 +47,7 @@ class AmqpSink:
         self._options = options
         self._link: Link | None = None
         self._failure: SinkUnavailable | None = None
+        self._careful = False
 
     async def open(self, term: Term) -> None:
         """Connect, take the lock queue, see that the broker confirms; raises SinkUnavailable.
@@ -64,19 +69,20 @@ class AmqpSink:
         link = self._usable()
         await link.unblocked()
         link.forget_refused_exchanges()
+        records_max = 1 if self._careful else self._options.window_records_max
 
         async def publish(record: Record) -> Refusal | None:
             try:
                 message, routing_key = message_of(record, batch.term.number), routing_key_of(record)
             except Unsendable as unsendable:
                 return unsendable.refusal
-            return await link.publish(record, message, routing_key)
+            return await link.publish(record, message, routing_key, alone=records_max == 1)
 
         passage = await pass_through_window(
-            batch.records, publish,
-            records_max=self._options.window_records_max, bytes_max=self._options.window_bytes_max,
-        )  # fmt: skip
+            batch.records, publish, records_max=records_max, bytes_max=self._options.window_bytes_max
+        )
         self._failure = passage.failure
+        self._careful = link.channel_was_closed or (self._careful and passage.failure is not None)
         if passage.failure is not None and not passage.acknowledged and not passage.refused:
             raise passage.failure
         return Receipt(passage.acknowledged, passage.refused)

@@ -4,11 +4,11 @@
 
     connect --> take_lock --> prepare --> publish ... publish --> close
                    |                        |
-                   | RESOURCE_LOCKED:       | returned: nobody bound, its topic waits
-                   | a predecessor lives,   | nack: back-pressure, the sink waits
-                   | ask again              | channel closed: tried again alone, so that the verdict is the record's own
+                   | RESOURCE_LOCKED:       | returned: nobody is bound, its topic waits
+                   | a predecessor lives,   | channel closed while alone: the record is refused
+                   | ask again              | channel closed among others, nack, no answer, connection lost:
                    v                        v
-             SinkUnavailable          connection lost, no confirmation: SinkUnavailable
+             SinkUnavailable          SinkUnavailable
 
 The fence (RO-13): the lock queue is exclusive to the connection that publishes. Whoever loses the connection loses
 both; whoever does not get the lock does not publish. That is why nothing here may reconnect by itself: a robust
@@ -105,11 +105,11 @@ class Link:
     """An open connection. Used by one sink, closed once."""
 
     def __init__(self, connection: AbstractConnection, options: AmqpOptions) -> None:
+        self.channel_was_closed = False
         self._connection = connection
         self._options = options
         self._channel: AbstractChannel | None = None
         self._opening = asyncio.Lock()
-        self._alone = asyncio.Lock()
         self._exchanges: dict[str, str] = {}
         """By name: '' = usable, otherwise why not."""
 
@@ -168,35 +168,29 @@ class Link:
             self._exchanges.clear()
         self._exchanges = {name: reason for name, reason in self._exchanges.items() if not reason}
 
-    async def publish(self, record: Record, message: aio_pika.Message, routing_key: str) -> Refusal | None:
-        """Send one message and wait for the verdict: None = the broker keeps it. Raises SinkUnavailable."""
+    async def publish(
+        self, record: Record, message: aio_pika.Message, routing_key: str, *, alone: bool
+    ) -> Refusal | None:
+        """Send one message and wait for the verdict: None = the broker keeps it. Raises SinkUnavailable.
+
+        ``alone``: nothing else is under way, so that a closed channel is this record's own fault. Otherwise nobody
+        can tell whose it was, and :attr:`channel_was_closed` tells the sink to find out.
+        """
         exchange = record.amqp_exchange or self._options.exchange
         if exchange not in self._exchanges:
             await self._judge_exchange(exchange)
-        if reason := self._exchanges.get(exchange):
+        if reason := self._exchanges[exchange]:
             return Refusal(record, "topic", "exchange_unusable", reason)
+        channel = await self._publishing_channel()
         try:
-            channel = await self._publishing_channel()
             return await self._publish_on(channel, record, message, exchange, routing_key)
-        except _ChannelClosed:
+        except _ChannelClosed as closed:
             self._exchanges.clear()
-        return await self._publish_alone(record, message, exchange, routing_key)
-
-    async def _publish_alone(
-        self, record: Record, message: aio_pika.Message, exchange: str, routing_key: str
-    ) -> Refusal | None:
-        """Try again on a channel that carries nothing else: if that is closed too, it was for this record."""
-        async with self._alone:
-            if exchange not in self._exchanges:
-                await self._judge_exchange(exchange)
-            if reason := self._exchanges[exchange]:
-                return Refusal(record, "topic", "exchange_unusable", reason)
-            try:
-                async with self._throwaway() as channel:
-                    return await self._publish_on(channel, record, message, exchange, routing_key)
-            except _ChannelClosed as closed:
-                destination = closed.text.startswith(("NOT_FOUND", "ACCESS_REFUSED"))
-                return Refusal(record, "topic" if destination else "record", "refused_by_broker", _line(closed.text))
+            if not alone:
+                self.channel_was_closed = True
+                raise SinkUnavailable(f"the AMQP broker closed the channel: {_line(closed.text)}") from closed
+            destination = closed.text.startswith(("NOT_FOUND", "ACCESS_REFUSED"))
+            return Refusal(record, "topic" if destination else "record", "refused_by_broker", _line(closed.text))
 
     async def _publish_on(
         self, channel: AbstractChannel, record: Record, message: aio_pika.Message, exchange: str, routing_key: str

@@ -14,7 +14,7 @@ from relay.sink import Term
 __all__ = ["Deposed", "Election"]
 
 
-class Deposed(Exception):  # noqa: N818 - a state of affairs, not a mistake
+class Deposed(Exception):
     """This process no longer leads. Stop at once and stand again; never a crash."""
 
 

@@ -2,22 +2,28 @@
 
 ::
 
-    stand for election --> open sink --> read the term again --> settle manifests --> stream
-          ^                    ^                                                        |
-          |                    +---- back off <---- SinkUnavailable, DatabaseError -----+
-          +------------------------- Deposed, Fenced -----------------------------------+
+    stand for election --> open sink --> read the term again --> settle manifests --> stream --+
+          ^                    ^  ^                                                      |     |
+          |                    |  +------------ the sink asks to be reopened -------------+     |
+          |                    +--- back off <--- SinkUnavailable, DatabaseError ---------------+
+          +--------------------- Deposed, Fenced -----------------------------------------------+
 
 The order of a take-over is RO-04's. "Read the term again" is needed because a broker grants its fence to
 whoever asks last: a leader that wakes up late could fence the rightful one; it finds out here and steps down.
 
 Several batches may be in flight (``features.overlap``); the next claim skips them in memory. What was
 acknowledged but could not be purged yet stays in memory too and is not sent again by this reign.
+
+A receipt that leaves records open is a setback: what was claimed before it may hold later records of the same
+keys, so it goes back unsent. Holds are drained while nothing is in flight, so one task at a time touches them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -35,8 +41,11 @@ __all__ = ["Harvester", "HarvesterOptions", "MarkerAhead"]
 
 _log = structlog.get_logger(__name__)
 
+_HOLDS_SECONDS = 0.25  # between two looks at the holds
+_DRAIN_BATCHES_MAX = 8  # of one hold in a row; then everybody else has a turn
 
-class MarkerAhead(Exception):  # noqa: N818 - a finding, for a person to resolve
+
+class MarkerAhead(Exception):
     """The broker has committed a batch that this database never wrote: a restored or cloned database (RP-10)."""
 
 
@@ -51,6 +60,15 @@ class HarvesterOptions:
     backoff_seconds_max: float = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Acknowledged:
+    """Records that the broker keeps and the database still owes; ``held`` ones lie in the side table."""
+
+    batch: Batch
+    records: Sequence[Record]
+    held: bool = False
+
+
 class Harvester:
     """Carries one sink's records for as long as :meth:`run` runs. ``state`` is one word for people."""
 
@@ -59,6 +77,7 @@ class Harvester:
         metrics: RelayMetrics, options: HarvesterOptions,
     ) -> None:  # fmt: skip
         self.name = f"harvester {sink.name}"
+        self.sink_name = sink.name
         self.state = "standby"
         self.last_error = ""
         self._sink = sink
@@ -69,8 +88,12 @@ class Harvester:
         self._metrics = metrics
         self._options = options
         self._stopping = asyncio.Event()
+        self._backoff_seconds = options.backoff_seconds_first
+        self._holds_due_at = 0.0
+        self._setbacks = 0
+        self._reopening = False
         self._in_flight: dict[int, Record] = {}
-        self._unpurged: dict[int, tuple[Batch, list[Record]]] = {}
+        self._unpurged: dict[int, _Acknowledged] = {}
 
     def stop(self) -> None:
         """Soft stop: finish what is in flight, purge it, free the seat."""
@@ -114,22 +137,26 @@ class Harvester:
             await asyncio.gather(campaign, stopped, return_exceptions=True)
 
     async def _govern(self, term: Term) -> None:
-        """Open the sink and stream, again and again while the broker or the database fails."""
-        backoff = self._options.backoff_seconds_first
+        """Serve, again and again while the broker or the database fails or the sink has to be reopened."""
+        self._backoff_seconds = self._options.backoff_seconds_first
         while not self._stopping.is_set():
             try:
-                term = await self._take_over(term)
-                backoff = self._options.backoff_seconds_first
-                self.state = "leading"
-                await self._stream(term)
+                await self._serve(term)
             except (SinkUnavailable, DatabaseError) as error:
                 self.state = "backing off"
                 self._report(error)
-                await self._pause(backoff)
-                backoff = min(backoff * 2, self._options.backoff_seconds_max)
-            finally:
-                self._in_flight.clear()
-                await self._sink.close()
+                await self._pause(self._backoff_seconds)
+                self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
+
+    async def _serve(self, term: Term) -> None:
+        """One life of the sink, from open to close."""
+        try:
+            term = await self._take_over(term)
+            self.state = "leading"
+            await self._stream(term)
+        finally:
+            self._in_flight.clear()
+            await self._sink.close()
 
     async def _take_over(self, term: Term) -> Term:
         committed = await self._sink.open(term)
@@ -143,103 +170,144 @@ class Harvester:
             published = await self._outbox.settle_manifests(term, committed)
             if published:
                 _log.info("manifest_settled", sink=self._sink.name, records=published)
-        for number, (batch, records) in list(self._unpurged.items()):
-            await self._outbox.purge(batch, records)
-            del self._unpurged[number]
+        for left in list(self._unpurged.values()):
+            await self._purge(left)
         await self._holds.begin()
         return term
 
     async def _stream(self, term: Term) -> None:
+        """Claim and send until stopped or reopening; ends when nothing is in flight."""
         slots = asyncio.Semaphore(self._sink.features.overlap)
+        self._reopening = False
         try:
             async with asyncio.TaskGroup() as carriers:
-                while not self._stopping.is_set():
+                while not self._is_over():
+                    await self._outbox.advance_low_water()
+                    await self._probe_holds(term, slots)
                     await slots.acquire()
+                    setbacks = self._setbacks
                     batch = await self._next_batch(term)
                     if batch is None:
                         slots.release()
-                        await self._idle(term, slots)
+                        await self._wake.wait()
                         continue
-                    carriers.create_task(self._carry(batch, slots), name=f"{self._sink.name} batch")
+                    carriers.create_task(self._carry(batch, setbacks, slots), name=f"{self._sink.name} batch")
                     if len(batch.records) * 4 < self._sink.features.batch_records_max:
                         await asyncio.sleep(self._options.linger_seconds)
         except BaseExceptionGroup as failed:
             raise _foremost(failed) from failed
 
+    def _is_over(self) -> bool:
+        return self._stopping.is_set() or self._reopening
+
     async def _next_batch(self, term: Term) -> Batch | None:
         """Claim, set aside what must wait behind a hold, number the rest."""
-        records = await self._outbox.claim(term, self._in_flight, self._sink.features.batch_records_max)
+        features = self._sink.features
+        while not self._is_over():
+            records = await self._outbox.claim(
+                term, self._in_flight, features.batch_records_max, features.batch_bytes_max
+            )
+            if not records:
+                return None
+            self._wake.busy()
+            if self._holds.any_standing:
+                records = await self._set_aside(term, records)
+            if records:
+                self._in_flight.update((record.id, record) for record in records)
+                return await self._numbered(term, records)
+        return None
+
+    async def _set_aside(self, term: Term, records: list[Record]) -> list[Record]:
+        """Move what waits behind a hold to the side table; returns the rest."""
         waiting = [record for record in records if self._holds.covering(record) is not None]
-        if waiting:
-            await self._holds.place(term, (), waiting)
-            held = {record.id for record in waiting}
-            records = [record for record in records if record.id not in held]
-        if not records:
-            return None
-        self._wake.busy()
-        return await self._numbered(term, records)
+        if not waiting:
+            return records
+        await self._holds.place(term, (), waiting)
+        held = {record.id for record in waiting}
+        return [record for record in records if record.id not in held]
 
     async def _numbered(self, term: Term, records: Sequence[Record]) -> Batch:
         if self._sink.features.manifests:
-            batch = await self._outbox.write_manifest(term, records)
-        else:
-            batch = Batch(term, records)
-        self._in_flight.update((record.id, record) for record in records)
-        return batch
+            return await self._outbox.write_manifest(term, records)
+        return Batch(term, records)
 
-    async def _carry(self, batch: Batch, slots: asyncio.Semaphore) -> None:
-        receipt = await self._sink.send(batch)
-        await self._settle(batch, receipt)
+    async def _carry(self, batch: Batch, setbacks: int, slots: asyncio.Semaphore) -> None:
+        """Send one batch and record what became of it; unsent if there was a setback since before its claim."""
+        receipt = await self._sink.send(batch) if setbacks == self._setbacks else Receipt(())
+        self._note(batch, receipt)
+        await self._purge(_Acknowledged(batch, receipt.acknowledged))
+        if receipt.refused:
+            await self._holds.place(batch.term, receipt.refused)
         for record in batch.records:
             self._in_flight.pop(record.id, None)
         slots.release()
 
-    async def _settle(self, batch: Batch, receipt: Receipt) -> None:
-        acknowledged = list(receipt.acknowledged)
-        self._metrics.acknowledged(self._sink.name, len(acknowledged))
-        if not self._sink.features.purges and (acknowledged or batch.number is not None):
-            self._unpurged[id(batch)] = (batch, acknowledged)
-            await self._outbox.purge(batch, acknowledged)
-            del self._unpurged[id(batch)]
+    def _note(self, batch: Batch, receipt: Receipt) -> None:
+        """What follows from a receipt at once, before anything else can run."""
+        if len(receipt.acknowledged) < len(batch.records):
+            self._setbacks += 1
+        if receipt.acknowledged:
+            self._backoff_seconds = self._options.backoff_seconds_first
+            self._metrics.acknowledged(self._sink.name, len(receipt.acknowledged))
         if receipt.refused:
             self._metrics.refused(self._sink.name, len(receipt.refused))
-            for refusal in receipt.refused:
-                _log.warning(
-                    "record_refused", sink=self._sink.name, event_id=refusal.record.event_id,
-                    topic=refusal.record.topic, scope=refusal.scope, reason=refusal.reason, detail=refusal.detail,
-                )  # fmt: skip
-            await self._holds.place(batch.term, receipt.refused)
+        for refusal in receipt.refused:
+            _log.warning(
+                "record_refused", sink=self._sink.name, event_id=refusal.record.event_id,
+                topic=refusal.record.topic, scope=refusal.scope, reason=refusal.reason, detail=refusal.detail,
+            )  # fmt: skip
+        if receipt.reopen:
+            self._reopening = True
+            self._wake.ring()
 
-    async def _idle(self, term: Term, slots: asyncio.Semaphore) -> None:
-        """Nothing to claim: the moment for holds, the low-water mark, and waiting."""
-        await self._outbox.advance_low_water()
-        for hold, attempts in await self._holds.due():
-            await self._drain(term, hold, attempts, slots)
-        await self._wake.wait()
+    async def _purge(self, done: _Acknowledged) -> None:
+        """Delete what was acknowledged, and the batch's manifest; remembered until the database has confirmed it."""
+        batch, records = done.batch, done.records
+        if not records and batch.number is None:
+            return
+        self._unpurged[id(batch)] = done
+        if done.held:
+            await self._holds.purge(records)
+        if batch.number is not None or not (done.held or self._sink.features.purges):
+            await self._outbox.purge(batch, records)
+        self._unpurged.pop(id(batch), None)
 
-    async def _drain(self, term: Term, hold: Hold, attempts: int, slots: asyncio.Semaphore) -> None:
+    async def _probe_holds(self, term: Term, slots: asyncio.Semaphore) -> None:
+        """Try the holds that are due, with nothing else in flight."""
+        if not self._holds.any_standing or time.monotonic() < self._holds_due_at:
+            return
+        self._holds_due_at = time.monotonic() + _HOLDS_SECONDS
+        due = await self._holds.due()
+        if not due:
+            return
+        async with _all_of(slots, self._sink.features.overlap):
+            for hold, attempts in due:
+                if not self._is_over():
+                    await self._drain(term, hold, attempts)
+
+    async def _drain(self, term: Term, hold: Hold, attempts: int) -> None:
         """Probe a hold with its oldest record, then send the rest in order; lift it when it is empty."""
+        features = self._sink.features
         limit = 1
-        while not self._stopping.is_set():
-            records = await self._holds.claim(term, hold, limit)
+        for _ in range(_DRAIN_BATCHES_MAX):
+            records = await self._holds.claim(term, hold, limit, features.batch_bytes_max)
             if not records:
                 if await self._holds.lift(term, hold):
                     _log.info("hold_lifted", sink=self._sink.name, topic=hold.topic, key=hold.key)
                 return
             batch = await self._numbered(term, records)
             receipt = await self._sink.send(batch)
-            await self._holds.purge(receipt.acknowledged)
-            if batch.number is not None:
-                await self._outbox.purge(batch, receipt.acknowledged)
-            self._in_flight.clear()
-            self._metrics.acknowledged(self._sink.name, len(receipt.acknowledged))
+            self._note(batch, receipt)
+            await self._purge(_Acknowledged(batch, receipt.acknowledged, held=True))
             for refusal in receipt.refused:
                 if hold.key == "" and refusal.scope == "record":
-                    await self._holds.single_out(term, refusal, records)
+                    await self._holds.single_out(term, refusal)
                 else:
                     await self._holds.postpone(hold, attempts, refusal.detail)
                     return
-            limit = self._sink.features.batch_records_max
+            if self._is_over() or not (receipt.acknowledged or receipt.refused):
+                return
+            limit = features.batch_records_max
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but not beyond a stop."""
@@ -253,6 +321,20 @@ class Harvester:
         self.last_error = str(error)
         self._metrics.failed(self._sink.name)
         _log.warning("relay_backs_off", sink=self._sink.name, error=str(error))
+
+
+@asynccontextmanager
+async def _all_of(slots: asyncio.Semaphore, number: int) -> AsyncIterator[None]:
+    """Hold every slot, so that nothing is in flight."""
+    taken = 0
+    try:
+        while taken < number:
+            await slots.acquire()
+            taken += 1
+        yield
+    finally:
+        for _ in range(taken):
+            slots.release()
 
 
 def _foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:

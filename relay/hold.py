@@ -56,16 +56,22 @@ class Holds:
         self._incarnation = incarnation
         self._standing: set[Hold] = set()
 
+    @property
+    def any_standing(self) -> bool:
+        """Whether anything is held at all."""
+        return bool(self._standing)
+
     async def begin(self) -> None:
         """Learn what stands at the start of a reign."""
         rows = await self._database.fetch("hold.open", self._sink)
         self._standing = {Hold(row["tenant"], row["topic"], row["key"]) for row in rows}
 
     def covering(self, record: Record) -> Hold | None:
-        """The hold that a record has to wait behind, if any."""
-        if not self._standing:
-            return None
-        for hold in (Hold(record.tenant, record.topic, ""), _key_hold(record)):
+        """The hold that a record has to wait behind, if any.
+
+        Its key's before its topic's: what is older may wait behind the key's already, and is drained after the topic.
+        """
+        for hold in (_key_hold(record), Hold(record.tenant, record.topic, "")):
             if hold in self._standing:
                 return hold
         return None
@@ -88,15 +94,13 @@ class Holds:
 
     async def due(self) -> list[tuple[Hold, int]]:
         """The holds whose probe is due, with how often they were tried."""
-        if not self._standing:
-            return []
         rows = await self._database.fetch("hold.open", self._sink)
         return [(Hold(r["tenant"], r["topic"], r["key"]), r["attempts"]) for r in rows if r["due"]]
 
-    async def claim(self, term: Term, hold: Hold, limit: int) -> list[Record]:
-        """The oldest records that wait behind a hold, in order."""
+    async def claim(self, term: Term, hold: Hold, limit: int, bytes_max: int) -> list[Record]:
+        """The oldest records that wait behind a hold, in order: up to ``limit``, or ``bytes_max`` of payload."""
         rows = await self._database.fetch(
-            "hold.claim", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number, limit
+            "hold.claim", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number, limit, bytes_max
         )
         return [record_from_row(row, self._incarnation) for row in rows]
 
@@ -109,13 +113,12 @@ class Holds:
         delay = min(_PROBE_SECONDS_FIRST * 2**attempts, _PROBE_SECONDS_MAX)
         await self._database.execute("hold.postpone", self._sink, hold.tenant, hold.topic, hold.key, detail, delay)
 
-    async def single_out(self, term: Term, refusal: Refusal, records: Sequence[Record]) -> None:
-        """Move a poison record's key out of its topic's hold into one of its own."""
+    async def single_out(self, term: Term, refusal: Refusal) -> None:
+        """Move a poison record's key, with all that waits of it, out of its topic's hold into one of its own."""
         hold = _key_hold(refusal.record)
-        ids = [record.id for record in records if _key_hold(record) == hold]
         await self._database.execute(
             "hold.rekey", self._sink, term.group, term.number, hold.tenant, hold.topic, hold.key,
-            refusal.reason, refusal.detail, _PROBE_SECONDS_FIRST, ids,
+            refusal.reason, refusal.detail, _PROBE_SECONDS_FIRST,
         )  # fmt: skip
         self._standing.add(hold)
 

@@ -24,6 +24,7 @@ from relay.sink import Batch, Term
 __all__ = ["SHARDS", "Outbox"]
 
 SHARDS = 64
+_PER_SHARD_MIN = 64
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -49,33 +50,39 @@ class Outbox:
         self._low: dict[int, int] = {}
         self._horizon: _Horizon | None = None
         self._horizon_at = 0.0
-        self._per_shard = 64
+        self._per_shard = _PER_SHARD_MIN
 
     def begin(self, shards: Sequence[int]) -> None:
         """Start a reign over these shards: nothing a predecessor knew is trusted, every mark starts at zero."""
         self._low = dict.fromkeys(shards, 0)
         self._horizon = None
 
-    async def claim(self, term: Term, in_flight: Collection[int], limit: int) -> list[Record]:
-        """Up to ``limit`` lowest records that are not in flight, in id order; empty when the term is over too."""
-        per_shard = min(self._per_shard, limit)
-        rows = await self._database.fetch(
-            "outbox.claim" if self._payload else "outbox.claim_heads",
-            self._sink, list(self._low), list(self._low.values()), list(in_flight), per_shard,
-            term.group, term.number, limit,
-        )  # fmt: skip
-        self._adapt(len(rows), limit)
-        await self._ensure_topics(rows)
-        if self._payload:
-            return [record_from_row(row, self._incarnation) for row in rows]
-        return [_head(row, self._incarnation) for row in rows]
+    async def claim(self, term: Term, in_flight: Collection[int], limit: int, bytes_max: int) -> list[Record]:
+        """The lowest records that are not in flight, in id order; empty when the term is over too.
 
-    def _adapt(self, found: int, limit: int) -> None:
-        """Read deeper per shard when few keys hold the backlog, less deep again when many do."""
-        if found < limit and found >= self._per_shard:
+        Up to ``limit`` of them, and no more after the one that crosses ``bytes_max`` of payload.
+        """
+        per_shard = min(self._per_shard, limit)
+        where = [self._sink, list(self._low), list(self._low.values()), list(in_flight), per_shard]
+        whose = [term.group, term.number, limit]
+        if self._payload:
+            rows = await self._database.fetch("outbox.claim", *where, *whose, bytes_max)
+            records = [record_from_row(row, self._incarnation) for row in rows]
+        else:
+            rows = await self._database.fetch("outbox.claim_heads", *where, *whose)
+            records = [_head(row, self._incarnation) for row in rows]
+        self._adapt(records, limit, bytes_max)
+        await self._ensure_topics(rows)
+        return records
+
+    def _adapt(self, records: Sequence[Record], limit: int, bytes_max: int) -> None:
+        """Read deeper per shard when few shards hold the backlog, less deep again when half of it would do."""
+        if len(records) == limit:
+            shards = len({record.shard for record in records})
+            if shards * self._per_shard >= 2 * limit:
+                self._per_shard = max(self._per_shard // 2, _PER_SHARD_MIN)
+        elif len(records) >= self._per_shard and sum(len(record.payload) for record in records) < bytes_max:
             self._per_shard = min(self._per_shard * 4, limit)
-        elif found == limit and self._per_shard > 64:
-            self._per_shard = max(self._per_shard // 2, 64)
 
     async def _ensure_topics(self, rows: Sequence[Row]) -> None:
         unknown = {(row["tenant"], row["topic"]) for row in rows if not row["topic_known"]}

@@ -15,6 +15,8 @@ Rules of the port, proven for every adapter by ``tests/contract/test_sink_port.p
 * ``acknowledged`` means: the broker has confirmed that it keeps the record. Nothing else may leave the outbox.
 * A record the broker refused for itself, or whose destination is missing, comes back as a :class:`Refusal`; then
   nothing later of that key (or of that topic) in the batch has been acknowledged either.
+* With manifests a batch is committed whole or not at all, because its number stands for all its records; a receipt
+  that does not acknowledge everything has ``reopen`` set (RR-06).
 * After SinkUnavailable, OutcomeUnknown or cancellation the sink is closed and opened again before it is used.
 * ``open`` fences every predecessor out *before* it returns and may be called again with the same term.
 """
@@ -49,10 +51,12 @@ class Features:
     each key (RR-01). ``manifests``: every batch is numbered and written down before it is sent, and ``open``
     returns the number of the last one that was committed (RR-06). ``payload``: send needs the events' contents.
     ``purges``: send removes the outbox rows itself, in its own transaction. ``overlap``: batches in flight.
+    A batch ends at ``batch_records_max`` records, or with the record that crosses ``batch_bytes_max`` of payload.
     """
 
     window: Literal["batch", "record"]
     batch_records_max: int
+    batch_bytes_max: int = 8 * 1024 * 1024
     overlap: int = 1
     manifests: bool = False
     payload: bool = True
@@ -84,10 +88,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a batch. A record in neither list was not sent and is claimed again."""
+    """What became of a batch. A record in neither list was not sent and is claimed again.
+
+    ``reopen``: the sink cannot go on as it is (an aborted transaction, a producer that is out of step). Until it is
+    closed and opened again it answers every call with an empty receipt, so that nothing overtakes what was left.
+    """
 
     acknowledged: Sequence[Record]
     refused: Sequence[Refusal] = field(default=())
+    reopen: bool = False
 
 
 class SinkError(Exception):

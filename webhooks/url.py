@@ -206,13 +206,18 @@ def _ascii_name(text: str) -> str:
 
 
 def _is_sound_alabel(label: str) -> bool:
-    """Tell whether an `xn--` label decodes to something that needed encoding; other labels are sound."""
+    """Tell whether an `xn--` label is the encoding of visible text that needs one; other labels are sound.
+
+    Laxer than IDNA 2008, which would refuse registered names with emoji: the label is looked up as it is, so nothing
+    can come to mean another host.
+    """
     if not label.startswith("xn--"):
         return True
     try:
-        return not label[4:].encode("ascii").decode("punycode").isascii()
+        text = label[4:].encode("ascii").decode("punycode")
     except UnicodeError:
         return False
+    return text.isprintable() and not text.isascii() and text.encode("punycode") == label[4:].encode("ascii")
 
 
 def _judge_static(literal: Address | None, host: str, port: int, policy: GuardPolicy) -> None:

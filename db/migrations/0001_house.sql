@@ -184,6 +184,14 @@ CREATE TABLE hookwire.deliveries (
 CREATE INDEX deliveries_due ON hookwire.deliveries (subscription_id, due_at, event_id);
 CREATE INDEX deliveries_lane ON hookwire.deliveries (subscription_id, lane, event_id) WHERE lane IS NOT NULL;
 
+-- An event with more subscribers than one transaction should write is fanned out in slices (RR-10).
+CREATE TABLE hookwire.fanout_cursors (
+    event_id bigint PRIMARY KEY,
+    tenant text NOT NULL,
+    last_subscription_id bigint NOT NULL,
+    upper_subscription_id bigint NOT NULL
+);
+
 CREATE SEQUENCE hookwire.delivery_fence AS bigint CACHE 1;
 
 CREATE TABLE hookwire.attempts (

@@ -31,14 +31,24 @@ UPDATE hookwire.holds SET attempts = attempts + 1, detail = $5,
 WHERE sink = $1 AND tenant = $2 AND topic = $3 AND key = $4;
 
 -- name: claim
-SELECT h.id, h.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
-       true AS topic_known, t.kafka_topic, t.amqp_exchange, t.amqp_routing_key
-FROM hookwire.held h
-JOIN hookwire.events e ON e.id = h.id
-LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
-WHERE h.sink = $1 AND h.tenant = $2 AND h.topic = $3 AND h.key = $4
-  AND EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $5 AND r.term = $6)
-ORDER BY h.id LIMIT $7;
+-- Ends with the record that crosses $8 bytes of payload.
+SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
+       true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key
+FROM (
+    SELECT h.id, h.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
+           t.kafka_topic, t.amqp_exchange, t.amqp_routing_key,
+           sum(octet_length(e.payload)) OVER (ORDER BY h.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload) AS before
+    FROM (
+        SELECT x.id, x.shard FROM hookwire.held x
+        WHERE x.sink = $1 AND x.tenant = $2 AND x.topic = $3 AND x.key = $4
+          AND EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $5 AND r.term = $6)
+        ORDER BY x.id LIMIT $7
+    ) AS h
+    JOIN hookwire.events e ON e.id = h.id
+    LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+) AS batch
+WHERE before < $8
+ORDER BY id;
 
 -- name: lift
 -- Only when nothing it held is left.
@@ -57,7 +67,8 @@ SELECT sink, tenant, topic, key, reason, detail, attempts, since, probe_at,
 FROM hookwire.holds h ORDER BY since, sink, topic, key LIMIT $1;
 
 -- name: rekey
--- A record held with its topic turns out to be poison itself: it and its key move under a hold of their own.
+-- A record held with its topic turns out to be poison itself: all its key's records move under a hold of their own,
+-- so that none of them is drained with the topic and passes it.
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), placed AS (
@@ -67,8 +78,9 @@ WITH reign AS MATERIALIZED (
     ON CONFLICT DO NOTHING
 )
 UPDATE hookwire.held h SET key = $6
-WHERE h.sink = $1 AND h.tenant = $4 AND h.topic = $5 AND h.key = '' AND h.id = ANY ($10::bigint[])
-  AND EXISTS (SELECT FROM reign);
+FROM hookwire.events e
+WHERE h.sink = $1 AND h.tenant = $4 AND h.topic = $5 AND h.key = '' AND e.id = h.id
+  AND coalesce(e.key, chr(31) || e.id) = $6 AND EXISTS (SELECT FROM reign);
 
 -- name: purge
 DELETE FROM hookwire.held h USING unnest($2::bigint[]) AS a(id) WHERE h.sink = $1 AND h.id = a.id;

@@ -2,33 +2,46 @@
 -- each shard, one LATERAL per shard (RR-07).
 
 -- name: claim
-SELECT c.id, c.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
-       t.name IS NOT NULL AS topic_known, t.kafka_topic, t.amqp_exchange, t.amqp_routing_key
-FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
-CROSS JOIN LATERAL (
-    SELECT o.id, o.shard FROM hookwire.outbox o
-    WHERE o.sink = $1 AND o.shard = s.shard AND o.id >= s.low AND o.id NOT IN (SELECT unnest($4::bigint[]))
-    ORDER BY o.id LIMIT $5
-) AS c
-JOIN hookwire.events e ON e.id = c.id
-LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
-WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
-ORDER BY c.id
-LIMIT $8;
+-- Ends with the record that crosses $9 bytes of payload, so that a batch fits into memory.
+SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
+       topic_known, kafka_topic, amqp_exchange, amqp_routing_key
+FROM (
+    SELECT c.id, c.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
+           t.name IS NOT NULL AS topic_known, t.kafka_topic, t.amqp_exchange, t.amqp_routing_key,
+           sum(octet_length(e.payload)) OVER (ORDER BY c.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload) AS before
+    FROM (
+        SELECT o.id, o.shard
+        FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
+        CROSS JOIN LATERAL (
+            SELECT o.id, o.shard FROM hookwire.outbox o
+            WHERE o.sink = $1 AND o.shard = s.shard AND o.id >= s.low AND o.id NOT IN (SELECT unnest($4::bigint[]))
+            ORDER BY o.id LIMIT $5
+        ) AS o
+        WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
+        ORDER BY o.id LIMIT $8
+    ) AS c
+    JOIN hookwire.events e ON e.id = c.id
+    LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+) AS batch
+WHERE before < $9
+ORDER BY id;
 
 -- name: claim_heads
 SELECT c.id, c.shard, e.tenant, e.topic, t.name IS NOT NULL AS topic_known
-FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
-CROSS JOIN LATERAL (
-    SELECT o.id, o.shard FROM hookwire.outbox o
-    WHERE o.sink = $1 AND o.shard = s.shard AND o.id >= s.low AND o.id NOT IN (SELECT unnest($4::bigint[]))
-    ORDER BY o.id LIMIT $5
+FROM (
+    SELECT o.id, o.shard
+    FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
+    CROSS JOIN LATERAL (
+        SELECT o.id, o.shard FROM hookwire.outbox o
+        WHERE o.sink = $1 AND o.shard = s.shard AND o.id >= s.low AND o.id NOT IN (SELECT unnest($4::bigint[]))
+        ORDER BY o.id LIMIT $5
+    ) AS o
+    WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
+    ORDER BY o.id LIMIT $8
 ) AS c
 JOIN hookwire.events e ON e.id = c.id
 LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
-WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
-ORDER BY c.id
-LIMIT $8;
+ORDER BY c.id;
 
 -- name: purge
 -- Of acknowledged records; needs no term, because what was acknowledged is owed by nobody.

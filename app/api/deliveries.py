@@ -1,0 +1,132 @@
+"""/deliveries: what became of each event for each subscription, and every attempt."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from app.api.context import Context, context_of
+from app.api.events import event_number
+from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.problem import Problem
+from db.pool import Row
+from event.identity import format_event_id
+
+__all__ = ["delivery_out", "router"]
+
+router = APIRouter(prefix="/deliveries", tags=["deliveries"])
+In = Annotated[Context, Depends(context_of)]
+State = Literal["pending", "sending", "retrying", "delivered", "dead"]
+_ID = re.compile(r"dlv_([0-9]{1,19})_([0-9]{1,19})")
+_LARGEST = 2**63 - 1
+
+
+class DeliveryOut(BaseModel):
+    """One event for one subscription."""
+
+    id: str
+    event_id: str
+    subscription_id: str
+    callback: str
+    state: State
+    attempts: int
+    last_outcome: str | None = Field(description="delivered, timeout, connect, client_error, ...")
+    last_status: int | None
+    next_attempt_at: datetime | None
+    at: datetime = Field(description="When it was made, delivered or given up.")
+    detail: str | None
+
+
+class DeliveryPage(BaseModel):
+    """A page of deliveries, newest event first."""
+
+    items: list[DeliveryOut]
+    next_cursor: str | None
+
+
+class AttemptOut(BaseModel):
+    """One try."""
+
+    number: int
+    started_at: datetime
+    trigger: str
+    outcome: str
+    decision: Literal["delivered", "retry", "dead", "dropped"]
+    status: int | None
+    detail: str | None
+    address: str | None
+    connect_seconds: float | None
+    first_byte_seconds: float | None
+    total_seconds: float
+    worker: str
+    response_headers: dict[str, str] | None
+    response_body: str | None = Field(description="The beginning of the answer, as text.")
+
+
+class AttemptList(BaseModel):
+    """All tries of one delivery, first one first."""
+
+    items: list[AttemptOut]
+
+
+def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
+    """The public shape of a row of ``delivery.list``."""
+    return {
+        **row,
+        "id": f"dlv_{row['event_id']}_{row['subscription_id']}",
+        "event_id": format_event_id(incarnation, row["event_id"]),
+        "subscription_id": row["public_id"],
+    }
+
+
+@router.get("", summary="Deliveries by event, subscription and state")
+async def list_deliveries(
+    request: Request,
+    response: Response,
+    context: In,
+    event_id: Annotated[str | None, Query(max_length=60)] = None,
+    subscription_id: Annotated[str | None, Query(max_length=60)] = None,
+    state: Annotated[State | None, Query()] = None,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> DeliveryPage:
+    """Newest event first; `Link: rel="next"` and `next_cursor` lead on."""
+    event = event_number(event_id, context.incarnation) if event_id is not None else None
+    subscription = None
+    if subscription_id is not None:
+        row = await context.subscriptions.get(subscription_id) if subscription_id.isprintable() else None
+        if row is None:
+            raise Problem("not-found", "There is no such subscription.")
+        subscription = row["id"]
+    before = read_cursor(cursor, [int, int]) or [_LARGEST, _LARGEST]
+    rows = await context.database.fetch(
+        "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1
+    )
+    last = rows[limit - 1] if len(rows) > limit else None
+    next_cursor = link_next(request, response, [last["event_id"], last["subscription_id"]] if last else None)
+    items = [delivery_out(row, context.incarnation) for row in rows[:limit]]
+    return DeliveryPage.model_validate({"items": items, "next_cursor": next_cursor})
+
+
+@router.get("/{delivery_id}/attempts", summary="Every attempt of one delivery")
+async def attempts(delivery_id: str, context: In) -> AttemptList:
+    """First one first."""
+    match = _ID.fullmatch(delivery_id)
+    if match is None or max(int(match[1]), int(match[2])) > _LARGEST:
+        raise Problem("not-found", "There is no such delivery.")
+    rows = await context.database.fetch("delivery.attempts", "default", int(match[1]), int(match[2]))
+    return AttemptList.model_validate({"items": [_attempt_out(row) for row in rows]})
+
+
+def _attempt_out(row: Row) -> dict[str, Any]:
+    body, headers = row["response_body"], row["response_headers"]
+    return {
+        **row,
+        "response_headers": json.loads(headers) if headers else None,
+        "response_body": body.decode("utf-8", "replace") if body is not None else None,
+    }

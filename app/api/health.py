@@ -1,0 +1,45 @@
+"""/healthz, /readyz, /metrics: what every operator expects (EC-H02)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import JSONResponse
+
+from app.api.context import Context, context_of
+from db.errors import DatabaseError
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["operations"])
+In = Annotated[Context, Depends(context_of)]
+
+
+@router.get("/healthz", summary="Is the process alive")
+async def healthz() -> dict[str, str]:
+    """Says nothing about what it depends on: a database that is down is no reason to kill the hub."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", summary="Can it serve", responses={503: {"description": "The database cannot be reached."}})
+async def readyz(context: In) -> JSONResponse:
+    """Ready means that publishing works. A broker that is down leaves it ready, and is named."""
+    sinks: dict[str, Any] = {}
+    for name, (state, error) in context.relay_states().items():
+        sinks[name] = {"state": state, **({"error": error[:200]} if error and state == "backing off" else {})}
+    try:
+        async with asyncio.timeout(2):
+            await context.database.fetchrow("event.installation")
+    except (DatabaseError, TimeoutError):
+        return JSONResponse({"status": "unavailable", "database": "unreachable", "sinks": sinks}, 503)
+    degraded = any(sink["state"] == "backing off" for sink in sinks.values())
+    return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks})
+
+
+@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+async def metrics(context: In) -> Response:
+    """The exposition format."""
+    return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)

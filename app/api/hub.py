@@ -1,0 +1,122 @@
+"""POST /hub: the one URL of the WebSub hub (W3C WebSub 5.1; table 2.1 of the hub's requirements).
+
+    subscribe, unsubscribe   202 when committed; what comes of it is decided afterwards (WS-28, WS-33)
+    publish                  204 (WS-76)
+    anything wrong           4xx, 503; plain text that names the parameter (WS-31)
+    GET                      a page of help; with hub.* in the query 405, because forms are POSTed (WS-09)
+
+Answers are plain text and not problem documents: that is what WebSub's clients show to their users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from db.errors import DatabaseError
+from hub.acceptance import Hub, accept, ping
+from hub.form import FORM_BYTES_MAX, Pinging, Refused, Subscribing, read
+from hub.topic_url import hub_url, url_of
+
+__all__ = ["hub_routes"]
+
+_log = structlog.get_logger(__name__)
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_RETRY_AFTER_SECONDS = 5
+_WARNING = "accepted, but hub.secret was sent over plain http: whoever listened can forge deliveries\n"
+_HELP = """\
+This is a WebSub hub (https://www.w3.org/TR/websub/).
+
+Subscribe:    curl {hub} -d hub.mode=subscribe -d hub.topic={topic} \\
+                  --data-urlencode hub.callback=https://you.example/callback
+Unsubscribe:  the same with hub.mode=unsubscribe
+Optional:     hub.lease_seconds, hub.secret (at most 199 bytes), hub.hash_algorithms (sha256, sha1, sha384, sha512)
+
+The answer is 202. Then the callback gets a GET with hub.challenge in its query; it answers 2xx with that text as the
+whole body. From then on each event of the topic is POSTed to it.
+"""
+
+
+def hub_routes(hub: Hub) -> list[Route]:
+    """The routes of this file; every method is answered here, in plain text."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await _answer(hub, request)
+        except Refused as refused:
+            return _refusal(refused)
+        except DatabaseError as error:
+            # Repeating a request is harmless, so an unknown outcome needs no other words than a certain failure.
+            _log.warning("hub_request_not_stored", error=str(error))
+            return _refusal(
+                Refused(503, "", "the hub cannot store anything right now", retry_after_seconds=_RETRY_AFTER_SECONDS)
+            )
+
+    return [Route("/hub", endpoint, methods=_METHODS, name="hub")]
+
+
+async def _answer(hub: Hub, request: Request) -> Response:
+    if request.method in ("GET", "HEAD"):
+        return _help(hub, request)
+    if request.method != "POST":
+        return _not_allowed("GET, HEAD, POST")
+    asked = read(request.headers.get("content-type"), await _body(request))
+    if isinstance(asked, Pinging):
+        await ping(hub, asked)
+        return Response(status_code=204)
+    if hub.options.moved_to:
+        return Response(status_code=307, headers={"Location": hub.options.moved_to})
+    warning = _check_secret(hub, request, asked)
+    await accept(hub, asked)
+    return PlainTextResponse(warning, status_code=202)
+
+
+def _help(hub: Hub, request: Request) -> Response:
+    if any(name.startswith("hub.") for name in request.query_params):
+        return _not_allowed("POST")
+    public_url = hub.options.public_url
+    return PlainTextResponse(_HELP.format(hub=hub_url(public_url), topic=url_of(public_url, "orders.paid")))
+
+
+async def _body(request: Request) -> bytes:
+    """At most one byte more than a form may have: enough to see that it is too large."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > FORM_BYTES_MAX:
+            break
+    return body
+
+
+def _check_secret(hub: Hub, request: Request, asked: Subscribing) -> str:
+    """WS-15. The connection counts as https also where the hub's public URL says that somebody before us ended it."""
+    is_https = request.url.scheme == "https" or hub.options.public_url.startswith("https://")
+    policy = hub.options.secret_over_http
+    if asked.secret is None or is_https or policy == "allow":
+        return ""
+    if policy == "reject":
+        raise Refused(400, "hub.secret", "is only accepted over https")
+    _log.warning("secret_over_http", topic_url=asked.topic_url)
+    return _WARNING
+
+
+def _not_allowed(allow: str) -> Response:
+    return _text(405, "requests to the hub are forms that are POSTed", {"Allow": allow})
+
+
+def _refusal(refused: Refused) -> Response:
+    headers = {}
+    if refused.retry_after_seconds is not None:
+        headers["Retry-After"] = str(refused.retry_after_seconds)
+    if refused.status == 413:
+        headers["Connection"] = "close"  # the rest of the body is not read
+    return _text(refused.status, refused.text, headers)
+
+
+def _text(status: int, text: str, headers: Mapping[str, str]) -> Response:
+    return PlainTextResponse(f"{text}\n", status_code=status, headers=headers)

@@ -1,0 +1,184 @@
+"""/subscriptions: who wants which topics delivered where."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.context import Context, context_of
+from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.problem import Problem
+from db.pool import Row
+from event.topic import TopicError, validate_pattern
+from hub.subscriptions import Change, NewSubscription
+from webhooks.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
+from webhooks.url import UrlRefused, parse_target
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/subscriptions", tags=["subscriptions"])
+In = Annotated[Context, Depends(context_of)]
+Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
+
+
+class SubscriptionIn(BaseModel):
+    """A new subscription."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"topic": "orders.*", "callback": "http://127.0.0.1:9000/hook"}]},
+    )
+
+    topic: str = Field(description="A topic's name or a pattern: `*` is one word, `#` any number of words.")
+    callback: str = Field(description="Where events are POSTed; kept byte for byte.")
+    secret: str | None = Field(None, description="`whsec_` + base64 of 24-64 bytes; none: one is made.", max_length=200)
+    state: Literal["active", "disabled"] = Field("active", description="A disabled subscription gets nothing.")
+    ordered: bool = Field(False, description="Deliver each key's events one after the other.")
+    retry_schedule_seconds: Schedule | None = Field(None, description="Pauses between attempts; none: the hub's.")
+    timeout_seconds: float | None = Field(None, ge=1, le=30, description="Deadline of one attempt; none: the hub's.")
+
+
+class SubscriptionChange(BaseModel):
+    """What to change; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"state": "disabled"}]})
+
+    topic: str | None = None
+    callback: str | None = None
+    state: Literal["active", "disabled"] | None = None
+    ordered: bool | None = None
+    retry_schedule_seconds: Schedule | None = None
+    timeout_seconds: float | None = Field(None, ge=1, le=30)
+
+
+class SubscriptionOut(BaseModel):
+    """A subscription as it stands."""
+
+    id: str
+    protocol: Literal["webhook", "websub"]
+    topic: str
+    callback: str
+    state: Literal["active", "disabled", "gone", "expired", "denied"]
+    state_reason: str | None
+    ordered: bool
+    retry_schedule_seconds: list[int] | None
+    timeout_seconds: float | None
+    lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
+    paused_until: datetime | None = Field(description="The receiver asked for a rest until then (429).")
+    created_at: datetime
+    updated_at: datetime
+
+
+class SubscriptionCreated(SubscriptionOut):
+    """A new subscription with its secret, which is shown this once."""
+
+    secret: str = Field(description="Verify deliveries with it (Standard Webhooks). Shown only here.")
+
+
+class SubscriptionPage(BaseModel):
+    """A page of subscriptions in order of creation."""
+
+    items: list[SubscriptionOut]
+    next_cursor: str | None
+
+
+def _out(row: Row) -> dict[str, object]:
+    return {**row, "id": row["public_id"]}
+
+
+def _pattern(topic: str) -> str:
+    try:
+        return validate_pattern(topic)
+    except TopicError as error:
+        raise Problem("invalid-pattern", str(error), parameter="topic") from None
+
+
+def _callback(callback: str, context: Context) -> str:
+    """Static judgement only; names are judged when they are dialled."""
+    try:
+        parse_target(callback, context.policy)
+    except UrlRefused as error:
+        if error.operator_reason and error.operator_reason != str(error):
+            raise Problem(
+                "callback-refused", error.operator_reason, parameter="callback",
+                setting=[ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING],
+            ) from None  # fmt: skip
+        raise Problem("invalid-callback", str(error), parameter="callback") from None
+    return callback
+
+
+@router.post("", status_code=201, summary="Subscribe a callback to a topic or a pattern")
+async def create(body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
+    """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
+    new = NewSubscription(
+        _pattern(body.topic), _callback(body.callback, context), body.secret, body.state, body.ordered,
+        body.retry_schedule_seconds, body.timeout_seconds,
+    )  # fmt: skip
+    try:
+        row, secret = await context.subscriptions.create(new)
+    except ValueError as error:
+        raise Problem("invalid-parameter", str(error), parameter="secret") from None
+    response.headers["Location"] = f"/subscriptions/{row['public_id']}"
+    return SubscriptionCreated.model_validate({**_out(row), "secret": secret})
+
+
+@router.get("", summary="List subscriptions")
+async def list_subscriptions(
+    request: Request,
+    response: Response,
+    context: In,
+    topic: Annotated[str | None, Query(max_length=249, description="Exactly this topic or pattern.")] = None,
+    state: Annotated[Literal["active", "disabled", "gone", "expired", "denied"] | None, Query()] = None,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> SubscriptionPage:
+    """Oldest first; `Link: rel="next"` and `next_cursor` lead on."""
+    after = read_cursor(cursor, [int]) or [0]
+    if topic is not None and "\x00" in topic:
+        raise Problem("invalid-parameter", "topic holds a NUL character", parameter="topic")
+    rows = await context.database.fetch("subscription.list", "default", after[0], topic, state, limit + 1)
+    more = [rows[limit - 1]["id"]] if len(rows) > limit else None
+    next_cursor = link_next(request, response, more)
+    return SubscriptionPage.model_validate({"items": [_out(row) for row in rows[:limit]], "next_cursor": next_cursor})
+
+
+def _found(row: Row | None) -> SubscriptionOut:
+    if row is None:
+        raise Problem("not-found", "There is no such subscription.")
+    return SubscriptionOut.model_validate(_out(row))
+
+
+def _id(identity: str) -> str:
+    if not identity.isascii() or not identity.isprintable() or len(identity) > 60:
+        raise Problem("not-found", "There is no such subscription.")
+    return identity
+
+
+@router.get("/{subscription_id}", summary="One subscription")
+async def get(subscription_id: str, context: In) -> SubscriptionOut:
+    """As it stands now."""
+    return _found(await context.subscriptions.get(_id(subscription_id)))
+
+
+@router.patch("/{subscription_id}", summary="Change a subscription")
+async def change(subscription_id: str, body: SubscriptionChange, context: In) -> SubscriptionOut:
+    """What is left out stays. Setting `state` to `active` also ends a pause."""
+    changed = await context.subscriptions.change(
+        _id(subscription_id),
+        Change(
+            _pattern(body.topic) if body.topic is not None else None,
+            _callback(body.callback, context) if body.callback is not None else None,
+            body.state, body.ordered, body.retry_schedule_seconds, body.timeout_seconds,
+        ),
+    )  # fmt: skip
+    return _found(changed)
+
+
+@router.delete("/{subscription_id}", status_code=204, summary="End a subscription")
+async def delete(subscription_id: str, context: In) -> None:
+    """What it was still owed becomes dead letters of kind `gone`."""
+    if not await context.subscriptions.delete(_id(subscription_id)):
+        raise Problem("not-found", "There is no such subscription.")

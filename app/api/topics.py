@@ -1,0 +1,140 @@
+"""/topics: what there is, how each is routed, and its latest content (the WebSub topic URL)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.context import Context, context_of
+from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.problem import Problem
+from db.pool import Row
+from event.identity import format_event_id
+from event.topic import TopicError, validate_topic
+from webhooks.message import link_header
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/topics", tags=["topics"])
+In = Annotated[Context, Depends(context_of)]
+Sink = Literal["kafka", "amqp", "webhooks"]
+
+
+class TopicSettings(BaseModel):
+    """How a topic is routed and ordered."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"sinks": ["webhooks"], "order": "key"}]})
+
+    sinks: list[Sink] | None = Field(None, description="Where events go; none: every configured sink.")
+    order: Literal["key", "none"] = Field("key", description="none: no key locks and no sequence.")
+    kafka_topic: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,249}$", description="none: the topic's name.")
+    amqp_exchange: str | None = Field(None, min_length=1, max_length=127, description="none: the configured one.")
+    amqp_routing_key: str | None = Field(None, max_length=255, description="none: the topic's name.")
+
+
+class TopicSettingsOut(TopicSettings):
+    """The settings as they stand."""
+
+    topic: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class TopicOut(BaseModel):
+    """A topic in the list."""
+
+    topic: str
+    sinks: list[Sink] | None
+    order: Literal["key", "none"]
+    created_at: datetime
+    last_event_id: str | None
+    last_accepted_at: datetime | None
+
+
+class TopicPage(BaseModel):
+    """A page of topics by name."""
+
+    items: list[TopicOut]
+    next_cursor: str | None
+
+
+def _name(topic: str) -> str:
+    try:
+        return validate_topic(topic)
+    except TopicError as error:
+        raise Problem("invalid-topic", str(error), parameter="topic") from None
+
+
+def _order(row: Row) -> str:
+    return "key" if row["ordered"] else "none"
+
+
+@router.get("", summary="List topics")
+async def list_topics(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=600)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> TopicPage:
+    """By name; `Link: rel="next"` and `next_cursor` lead on."""
+    after = read_cursor(cursor, [str]) or [""]
+    rows = await context.database.fetch("topic.list", "default", after[0], limit + 1)
+    next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
+    items = [
+        {
+            **row,
+            "topic": row["name"],
+            "order": _order(row),
+            "last_event_id": format_event_id(context.incarnation, row["last_id"]) if row["last_id"] else None,
+        }
+        for row in rows[:limit]
+    ]
+    return TopicPage.model_validate({"items": items, "next_cursor": next_cursor})
+
+
+@router.api_route("/{topic}", methods=["GET", "HEAD"], summary="The topic's latest content", response_class=Response)
+async def latest(topic: str, context: In) -> Response:
+    """The latest event's body with its type, and `Link` headers `hub` and `self`: this is the WebSub topic URL."""
+    name = _name(topic)
+    links = {"Link": link_header(f"{context.public_url}/hub", f"{context.public_url}/topics/{name}")}
+    row = await context.database.fetchrow("event.latest", "default", name)
+    if row is None:
+        if not await context.database.fetch("topic.known", "default", [name]):
+            raise Problem("unknown-topic", f"There is no topic {name}.", headers=links)
+        return Response(status_code=204, headers=links)
+    headers = {**links, "ETag": f'"{format_event_id(context.incarnation, row["id"])}"'}
+    response = Response(row["payload"], headers=headers)
+    if row["content_type"] is not None:
+        response.headers["Content-Type"] = row["content_type"]
+    return response
+
+
+def _settings_out(row: Row) -> TopicSettingsOut:
+    return TopicSettingsOut.model_validate(
+        {name: value for name, value in row.items() if name not in ("name", "ordered")}
+        | {"topic": row["name"], "order": _order(row)}
+    )
+
+
+@router.get("/{topic}/settings", summary="A topic's settings")
+async def get_settings(topic: str, context: In) -> TopicSettingsOut:
+    """Routing and order."""
+    row = await context.database.fetchrow("topic.get", "default", _name(topic))
+    if row is None:
+        raise Problem("unknown-topic", f"There is no topic {topic}.")
+    return _settings_out(row)
+
+
+@router.put("/{topic}/settings", summary="Set a topic's settings")
+async def put_settings(topic: str, body: TopicSettings, context: In) -> TopicSettingsOut:
+    """Creates the topic if there is none. Counts for events accepted from now on."""
+    values: list[Any] = [sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key"]
+    row = await context.database.fetchrow(
+        "topic.put", "default", _name(topic), *values, body.kafka_topic, body.amqp_exchange, body.amqp_routing_key
+    )
+    assert row is not None, "INSERT ... RETURNING gives its row"
+    return _settings_out(row)

@@ -1,0 +1,160 @@
+"""Fail points: faults injected at named steps, by wrapping what the steps go through (IT-01, OR-09).
+
+``HOOKWIRE_FAILPOINTS=relay.after_send:kill@3,publish.after_commit:hang`` means: the third time a batch was
+acknowledged, die by SIGKILL; after the first commit of a publish, hang. Actions: ``kill`` (SIGKILL of this process),
+``hang`` (stop here for ever), ``error`` (raise), ``delay`` (a tenth of a second). Refused in production.
+
+The rooms know nothing of this: points sit round the database's statement names and round the sinks' port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from app.settings import SettingsRefused
+from db.errors import OutcomeUnknown
+from db.pool import Database, Row, Session
+from relay.sink import Batch, Receipt, Sink, Term
+
+__all__ = ["POINTS", "FailpointDatabase", "FailpointSink", "Failpoints"]
+
+_BEFORE = {
+    "event.publish_batch": "publish.before_commit",
+    "outbox.claim": "relay.before_claim",
+    "outbox.claim_heads": "relay.before_claim",
+    "manifest.write": "relay.before_manifest",
+    "outbox.purge": "relay.before_purge",
+    "manifest.purge": "relay.before_purge",
+    "delivery.fan_out": "relay.before_fanout",
+    "delivery.settle": "deliver.after_response",
+}
+_AFTER = {
+    "event.publish_batch": "publish.after_commit",
+    "outbox.claim": "relay.after_claim",
+    "outbox.claim_heads": "relay.after_claim",
+    "manifest.write": "relay.after_manifest",
+    "outbox.purge": "relay.after_purge",
+    "manifest.purge": "relay.after_purge",
+    "delivery.fan_out": "relay.after_fanout",
+    "delivery.claim": "deliver.after_claim",
+    "delivery.settle": "deliver.after_settle",
+}
+POINTS = sorted({*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"})
+_PLAN = re.compile(r"([a-z_.]+):(kill|hang|error|delay)(?:@([1-9][0-9]*))?")
+
+
+class Failpoints:
+    """A plan, and how often each point was passed. Without a plan there are no wrappers at all."""
+
+    def __init__(self, plan: str) -> None:
+        self._plan: dict[str, tuple[str, int]] = {}
+        self._passed: Counter[str] = Counter()
+        for part in filter(None, plan.split(",")):
+            match = _PLAN.fullmatch(part.strip())
+            if match is None or match[1] not in POINTS:
+                raise SettingsRefused(
+                    f"HOOKWIRE_FAILPOINTS: {part!r} is not point:kill|hang|error|delay[@n]; points: {', '.join(POINTS)}"
+                )
+            self._plan[match[1]] = (match[2], int(match[3] or 1))
+
+    def __bool__(self) -> bool:
+        return bool(self._plan)
+
+    async def reach(self, point: str | None) -> None:
+        """Pass a point; does what the plan says at the n-th passing and, for ``delay``, at every later one."""
+        if point is None or point not in self._plan:
+            return
+        action, at = self._plan[point]
+        self._passed[point] += 1
+        if action == "delay" and self._passed[point] >= at:
+            await asyncio.sleep(0.1)
+        if self._passed[point] != at:
+            return
+        if action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif action == "hang":
+            await asyncio.Event().wait()
+        elif action == "error":
+            raise OutcomeUnknown(f"fail point {point}")
+
+
+class _FailpointSession:
+    def __init__(self, inner: Any, points: Failpoints) -> None:
+        self._inner = inner
+        self._points = points
+
+    async def fetch(self, name: str, *args: object) -> Sequence[Row]:
+        await self._points.reach(_BEFORE.get(name))
+        rows: Sequence[Row] = await self._inner.fetch(name, *args)
+        await self._points.reach(_AFTER.get(name))
+        return rows
+
+    async def fetchrow(self, name: str, *args: object) -> Row | None:
+        await self._points.reach(_BEFORE.get(name))
+        row: Row | None = await self._inner.fetchrow(name, *args)
+        await self._points.reach(_AFTER.get(name))
+        return row
+
+    async def fetchval(self, name: str, *args: object) -> Any:
+        await self._points.reach(_BEFORE.get(name))
+        value = await self._inner.fetchval(name, *args)
+        await self._points.reach(_AFTER.get(name))
+        return value
+
+    async def execute(self, name: str, *args: object) -> int:
+        await self._points.reach(_BEFORE.get(name))
+        count: int = await self._inner.execute(name, *args)
+        await self._points.reach(_AFTER.get(name))
+        return count
+
+
+class FailpointDatabase(_FailpointSession, Database):
+    """A database whose statements pass fail points."""
+
+    def __init__(self, inner: Database, points: Failpoints) -> None:
+        super().__init__(inner, points)
+        self.options = inner.options
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        """A transaction whose statements pass fail points."""
+        async with self._inner.transaction() as transaction:
+            yield _FailpointSession(transaction, self._points)
+
+    async def aclose(self) -> None:
+        """Close the real one."""
+        await self._inner.aclose()
+
+
+class FailpointSink:
+    """A sink that passes fail points round ``open`` and ``send``."""
+
+    def __init__(self, inner: Sink, points: Failpoints) -> None:
+        self.name = inner.name
+        self.features = inner.features
+        self._inner = inner
+        self._points = points
+
+    async def open(self, term: Term) -> int | None:
+        """Open, then pass ``relay.after_init``."""
+        committed = await self._inner.open(term)
+        await self._points.reach("relay.after_init")
+        return committed
+
+    async def send(self, batch: Batch) -> Receipt:
+        """Send between ``relay.before_send`` and ``relay.after_send``."""
+        await self._points.reach("relay.before_send")
+        receipt = await self._inner.send(batch)
+        await self._points.reach("relay.after_send")
+        return receipt
+
+    async def close(self) -> None:
+        """Close the real one."""
+        await self._inner.close()

@@ -1,0 +1,269 @@
+"""POST /topics/{topic}/events: the hot path, a plain ASGI application inside the service (decision 10).
+
+The body is the event, byte for byte. What the headers add: ``Hookwire-Key`` (or ``?key=``) the ordering key,
+``Idempotency-Key`` safe repetition, ``Content-Type`` as it is, ``ce-*`` CloudEvents attributes. Two types make
+a batch: ``application/x-ndjson`` (one event per line) and ``application/cloudevents-batch+json``. The answer
+is 202 only after COMMIT.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from urllib.parse import parse_qsl
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from app.problem import Problem
+from db.errors import DatabaseError, OutcomeUnknown, Unavailable
+from event.cloudevents import CloudEventError, decode_http
+from event.event import Draft
+from event.identity import format_event_id
+from event.strict_json import StrictJsonError, loads
+from event.topic import TopicError, validate_key, validate_topic
+from hub.publish import Accepted, IdempotencyConflict, KeyBusy, Overloaded, Publisher, PublishRefused
+from hub.topics import Topics, UnknownTopic
+
+__all__ = ["HOPS_MAX", "Ingest", "is_publish"]
+
+_PREFIX = "/topics/"
+_SUFFIX = "/events"
+_BATCH_EVENTS_MAX = 1_000
+_IDEMPOTENCY_KEY_MAX = 255
+HOPS_MAX = 8
+"""An event that came back to a hub this often is going in circles (EG-17)."""
+_CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
+
+
+def is_publish(scope: Scope) -> bool:
+    """Whether a request belongs here rather than to the routes of the FastAPI application."""
+    path: str = scope["path"]
+    return scope["method"] == "POST" and path.startswith(_PREFIX) and path.endswith(_SUFFIX)
+
+
+@dataclasses.dataclass(slots=True)
+class _Envelope:
+    """What the request line and headers say about the event."""
+
+    topic: str
+    content_type: str | None = None
+    key: str | None = None
+    idempotency_key: str | None = None
+    hops: int = 0
+    cloudevent: bool = False
+    carried: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+class Ingest:
+    """The ASGI application. ``incarnation`` is the installation's; ``webhooks_only`` topics need a listener hint."""
+
+    def __init__(self, publisher: Publisher, topics: Topics, incarnation: str) -> None:
+        self._publisher = publisher
+        self._topics = topics
+        self._incarnation = incarnation
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one publish; raises :class:`Problem` for everything that is refused."""
+        envelope = _envelope(scope)
+        body = await _read(receive)
+        drafts = _drafts(envelope, scope, body)
+        fingerprint = _named(envelope, drafts, body)
+        await self._admit(envelope.topic)
+        accepted = await self._store(drafts, fingerprint) if drafts else []
+        await self._answer(send, accepted, batch=_is_batch(envelope.content_type))
+
+    async def _admit(self, topic: str) -> None:
+        try:
+            await self._topics.admit(topic)
+        except UnknownTopic:
+            raise Problem("unknown-topic", f"There is no topic {topic}, and creating topics is turned off.") from None
+        except DatabaseError as error:
+            raise Problem("database-unavailable") from error
+
+    async def _store(self, drafts: Sequence[Draft], fingerprint: bytes | None) -> list[Accepted]:
+        try:
+            return await self._publisher.publish(drafts, fingerprint)
+        except IdempotencyConflict:
+            raise Problem("idempotency-key-reused") from None
+        except KeyBusy:
+            raise Problem("busy", "Another transaction holds this ordering key; nothing was stored.") from None
+        except Overloaded:
+            raise Problem(
+                "busy", "More events wait to be stored than this process accepts; nothing was stored."
+            ) from None
+        except PublishRefused as error:
+            raise Problem("bad-request", str(error), status=422) from None
+        except OutcomeUnknown as error:
+            raise Problem("outcome-unknown") from error
+        except Unavailable as error:
+            raise Problem("database-unavailable") from error
+
+    async def _answer(self, send: Send, accepted: Sequence[Accepted], *, batch: bool) -> None:
+        items = [self._item(one) for one in accepted]
+        body = json.dumps(items if batch else items[0], separators=(",", ":")).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        if accepted and all(one.replayed for one in accepted):
+            headers.append((b"idempotency-replayed", b"true"))
+        if not batch:
+            headers.append((b"location", b"/events/" + items[0]["id"].encode()))  # type: ignore[union-attr]
+        await send({"type": "http.response.start", "status": 202, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _item(self, one: Accepted) -> dict[str, str | int | None]:
+        return {
+            "id": format_event_id(self._incarnation, one.id),
+            "topic": one.topic,
+            "key": one.key,
+            "sequence": one.sequence,
+            "accepted_at": one.accepted_at.isoformat().replace("+00:00", "Z"),
+        }
+
+
+def _envelope(scope: Scope) -> _Envelope:
+    envelope = _Envelope(_topic(scope["path"][len(_PREFIX) : -len(_SUFFIX)]))
+    seen: set[bytes] = set()
+    for name, value in scope["headers"]:
+        if name in (b"content-type", b"hookwire-key", b"idempotency-key", b"hookwire-hops"):
+            if name in seen:
+                raise Problem("invalid-header", f"{name.decode()} was sent twice.", parameter=name.decode())
+            seen.add(name)
+            _take_header(envelope, name, value)
+        elif name in _CARRIED:
+            envelope.carried[_CARRIED[name]] = _line(name, value, 512)
+        elif name.startswith(b"ce-"):
+            envelope.cloudevent = True
+    if scope["query_string"]:
+        _take_query(envelope, scope["query_string"])
+    return envelope
+
+
+def _topic(name: str) -> str:
+    try:
+        return validate_topic(name)
+    except TopicError as error:
+        raise Problem("invalid-topic", str(error)) from None
+
+
+def _key(text: str) -> str:
+    try:
+        return validate_key(text)
+    except TopicError as error:
+        raise Problem("invalid-key", str(error)) from None
+
+
+def _line(name: bytes, value: bytes, bytes_max: int) -> str:
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Problem("invalid-header", f"{name.decode()} is not UTF-8.", parameter=name.decode()) from None
+    if len(value) > bytes_max:
+        raise Problem("invalid-header", f"{name.decode()} is longer than {bytes_max} bytes.", parameter=name.decode())
+    return text
+
+
+def _take_header(envelope: _Envelope, name: bytes, value: bytes) -> None:
+    if name == b"content-type":
+        envelope.content_type = _line(name, value, 255) or None
+    elif name == b"hookwire-key":
+        envelope.key = _key(_line(name, value, 4096))
+    elif name == b"hookwire-hops":
+        if not value.isdigit() or len(value) > 3 or int(value) >= HOPS_MAX:
+            raise Problem(
+                "invalid-header", f"This event has passed {HOPS_MAX} hubs or more.", parameter="hookwire-hops"
+            )
+        envelope.hops = int(value)
+    else:
+        key = _line(name, value, _IDEMPOTENCY_KEY_MAX)
+        if not key or not key.isprintable():
+            raise Problem("invalid-header", "Idempotency-Key is 1-255 printable bytes.", parameter="idempotency-key")
+        envelope.idempotency_key = key
+
+
+def _take_query(envelope: _Envelope, query: bytes) -> None:
+    try:
+        fields = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=16)
+    except (UnicodeDecodeError, ValueError):
+        raise Problem("invalid-parameter", "The query is not percent-encoded UTF-8.", parameter="key") from None
+    keys = [value for name, value in fields if name == "key"]
+    if len(keys) > 1 or (keys and envelope.key is not None):
+        raise Problem("duplicate-parameter", "The key was given more than once.", parameter="key")
+    if keys:
+        envelope.key = _key(keys[0])
+
+
+async def _read(receive: Receive) -> bytes:
+    """The whole body; its size was bounded by the front door."""
+    message = await receive()
+    parts: list[bytes] = []
+    while True:
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+        message = await receive()
+
+
+def _is_batch(content_type: str | None) -> bool:
+    lowered = (content_type or "").lower()
+    return lowered.startswith(("application/x-ndjson", "application/cloudevents-batch+json"))
+
+
+def _drafts(envelope: _Envelope, scope: Scope, body: bytes) -> list[Draft]:
+    lowered = (envelope.content_type or "").lower()
+    if lowered.startswith("application/x-ndjson"):
+        drafts = [_line_draft(envelope, number, line) for number, line in _lines(body)]
+    elif envelope.cloudevent or lowered.startswith("application/cloudevents"):
+        try:
+            drafts = decode_http(envelope.topic, envelope.key, envelope.content_type, scope["headers"], body)
+        except CloudEventError as error:
+            raise Problem("invalid-cloudevent", error.detail, status=error.status_hint) from None
+    else:
+        drafts = [Draft(envelope.topic, body, envelope.key, envelope.content_type)]
+    return _with_carried(envelope, drafts)
+
+
+def _lines(body: bytes) -> list[tuple[int, bytes]]:
+    lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+    if len(lines) > _BATCH_EVENTS_MAX:
+        raise Problem(
+            "malformed-batch", f"A batch holds at most {_BATCH_EVENTS_MAX} events; this one has {len(lines)}."
+        )
+    return lines
+
+
+def _line_draft(envelope: _Envelope, number: int, line: bytes) -> Draft:
+    """One line of JSON is one event; its bytes are stored as they came, without the line's end."""
+    line = line.removesuffix(b"\r")
+    try:
+        loads(line)
+    except StrictJsonError as error:
+        raise Problem("malformed-batch", f"line {number}: {error}; no event was stored", line=number) from None
+    return Draft(envelope.topic, line, envelope.key, "application/json")
+
+
+def _with_carried(envelope: _Envelope, drafts: list[Draft]) -> list[Draft]:
+    extra = dict(envelope.carried)
+    if envelope.hops:
+        extra["hookwire-hops"] = str(envelope.hops)
+    if not extra:
+        return drafts
+    return [dataclasses.replace(draft, headers={**draft.headers, **extra}) for draft in drafts]
+
+
+def _named(envelope: _Envelope, drafts: list[Draft], body: bytes) -> bytes | None:
+    """Give the drafts the publisher's own idempotency key; return the digest of the whole request."""
+    if envelope.idempotency_key is None:
+        return None
+    for position, draft in enumerate(drafts):
+        # U+001F can't occur in the header, so no other request can name this key.
+        suffix = f"\x1f{position}" if len(drafts) > 1 else ""
+        drafts[position] = dataclasses.replace(draft, idempotency_key=envelope.idempotency_key + suffix)
+    digest = hashlib.sha256()
+    for part in (envelope.topic, envelope.key or "", envelope.content_type or ""):
+        digest.update(part.encode() + b"\x00")
+    digest.update(body)
+    return digest.digest()

@@ -1,0 +1,62 @@
+"""LISTEN: wakes the relays when somebody's transaction has called hookwire.publish (RR-15).
+
+A lost connection is made again; meanwhile polling finds everything (F60).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from db.direct import Direct
+from db.errors import DatabaseError
+
+__all__ = ["Listener"]
+
+_log = structlog.get_logger(__name__)
+_CHANNEL = "hookwire_outbox"
+
+
+class Listener:
+    """Calls ``ring`` at every notification."""
+
+    name = "listener"
+
+    def __init__(self, connect: Callable[[], Awaitable[Direct]], ring: Callable[[], None]) -> None:
+        self._connect = connect
+        self._ring = ring
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End at once."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Listen until stopped."""
+        while not self._stopping.is_set():
+            try:
+                await self._listen()
+            except DatabaseError as error:
+                _log.warning("listener_lost", error=str(error))
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._stopping.wait()
+            except TimeoutError:
+                continue
+
+    async def _listen(self) -> None:
+        connection = await self._connect()
+        try:
+            await connection.listen(_CHANNEL, self._ring)
+            self._ring()  # whatever was committed before we listened
+            lost = asyncio.ensure_future(connection.lost.wait())
+            stopped = asyncio.ensure_future(self._stopping.wait())
+            try:
+                await asyncio.wait({lost, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                lost.cancel()
+                stopped.cancel()
+        finally:
+            await connection.aclose()

@@ -1,0 +1,63 @@
+"""Structured logs: one wide line per happening, secrets masked, on stderr (EC-06, SE-07)."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from typing import Any, Literal
+
+import structlog
+
+__all__ = ["configure_logging"]
+
+_SECRET_NAMES = re.compile(
+    r"authorization|cookie|secret|token|signature|password|dsn|database_url|amqp_url", re.IGNORECASE
+)
+_SECRET_TEXTS = re.compile(r"whsec_[A-Za-z0-9+/=]+|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
+_VALUE_CHARACTERS_MAX = 2_000
+
+
+def _mask(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Mask by name and by pattern, cut what is long, keep a line one line (OB-12)."""
+    for name, value in line.items():
+        if _SECRET_NAMES.search(name):
+            line[name] = "***"
+        elif isinstance(value, str):
+            line[name] = _SECRET_TEXTS.sub("***", value)[:_VALUE_CHARACTERS_MAX].replace("\n", "\\n")
+    return line
+
+
+def configure_logging(log_format: Literal["auto", "console", "json"], level: str) -> None:
+    """Send structlog and the standard library's loggers through the same processors."""
+    console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    renderer: Any = structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()
+    shared: list[Any] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[*shared[:1], shared[2], structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _mask,
+                structlog.processors.format_exc_info,
+                renderer,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for noisy in ("aiokafka", "aiormq", "aio_pika", "httpx", "uvicorn", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))

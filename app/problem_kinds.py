@@ -1,0 +1,270 @@
+"""The table of problem kinds: what can go wrong at the front door, why, and what the caller can do about it.
+
+One row makes a kind: its `type` in answers, its page under /problems, its place in the index and its tests follow from
+it. Causes and cures are written for the person who reads the page, without names of tables, hosts or modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row of the table: what happened, why, and what the caller can do about it.
+
+    `retry_after_seconds` is set where repeating the same request later is the cure; it becomes the Retry-After header.
+    """
+
+    slug: str
+    status: int
+    title: str
+    cause: str
+    cure: str
+    retry_after_seconds: int | None = None
+
+
+_ROWS: Final = (
+    # The event and its envelope
+    Kind(
+        "body-too-large",
+        413,
+        "The body is too large",
+        "The request body has more bytes than this route accepts. Reading stopped at the limit and nothing was stored.",
+        "Send less in one request: split a batch, or store the content elsewhere and publish a link to it. "
+        "The operator can raise the limit for events.",
+    ),
+    Kind(
+        "unsupported-media-type",
+        415,
+        "This media type or coding is not accepted here",
+        "The Content-Type does not fit this route, or the body carries a Content-Encoding. "
+        "Compressed request bodies are never unpacked, because a few bytes can unpack into gigabytes.",
+        "Send the body uncompressed, without Content-Encoding, and with the Content-Type that the route documents.",
+    ),
+    Kind(
+        "malformed-json",
+        400,
+        "The body is not valid JSON",
+        "The body was announced as JSON but does not parse strictly: a syntax error, bytes that are not UTF-8, a "
+        "duplicate key, NaN or infinity, a number too large, or nesting too deep.",
+        "Check the body with a strict JSON parser; the detail names the place where reading stopped.",
+    ),
+    Kind(
+        "malformed-batch",
+        400,
+        "The batch cannot be read",
+        "One item of the batch does not have the announced form. A batch is all or nothing: no item was stored.",
+        "Correct the item that the detail names and send the whole batch again.",
+    ),
+    Kind(
+        "invalid-cloudevent",
+        400,
+        "The CloudEvent is not valid",
+        "A required attribute (id, source, specversion, type) is missing or empty, or an attribute has the wrong form.",
+        "Follow the CloudEvents 1.0 specification for the mode used (binary, structured or batch), or send the "
+        "content without CloudEvents headers.",
+    ),
+    Kind(
+        "invalid-key",
+        422,
+        "The ordering key is not accepted",
+        "The key is empty, too long, or contains characters that cannot be stored (a NUL, or text that is not UTF-8).",
+        "Send a short non-empty text in Hookwire-Key or ?key=, or leave the key out if order does not matter.",
+    ),
+    # Topics, subscriptions, parameters
+    Kind(
+        "invalid-topic",
+        422,
+        "The topic name is not accepted",
+        "A topic is 1-249 characters of A-Z a-z 0-9 . _ - in dot-separated, non-empty words.",
+        "Choose a name such as orders.created; map other characters to - or _ on your side.",
+    ),
+    Kind(
+        "unknown-topic",
+        404,
+        "There is no such topic",
+        "Nothing has been published to this topic yet, and it was not created. With automatic creation switched off, "
+        "publishing to a new topic ends here too.",
+        "Check the spelling (names are case-sensitive), publish once, or create it with PUT /topics/{topic}/settings.",
+    ),
+    Kind(
+        "invalid-pattern",
+        422,
+        "The topic pattern is not accepted",
+        "A pattern is a topic name in which a whole word may be * (exactly one word) or # (any number of words).",
+        "Write orders.*.created or orders.#; wildcards inside a word, such as ord*, do not exist.",
+    ),
+    Kind(
+        "invalid-callback",
+        422,
+        "The callback URL is not accepted",
+        "The callback must be an absolute http or https URL with a plain host name, without user name, password or "
+        "fragment, at most 2,048 characters long.",
+        "Correct the URL; put credentials into the query or check the delivery's signature instead.",
+    ),
+    Kind(
+        "callback-refused",
+        422,
+        "The callback points to a place we do not call",
+        "The callback's host is, or resolves to, a private, local, metadata or otherwise special address. Calling it "
+        "would let a stranger reach the network behind this server.",
+        "Use a publicly reachable address. An operator who wants to deliver inside the own network allows it with "
+        "HOOKWIRE_EGRESS_ALLOW_CIDRS or HOOKWIRE_EGRESS_ALLOW_HOSTS.",
+    ),
+    Kind(
+        "invalid-cursor",
+        400,
+        "The page cursor is not valid",
+        "The cursor was not issued by this list, was changed on the way, or belongs to other filters.",
+        "Start again without a cursor and follow the next link of each page unchanged.",
+    ),
+    Kind(
+        "invalid-header",
+        400,
+        "A request header is not valid",
+        "A header that this route reads has a value it cannot use.",
+        "Correct the header that the detail names, or leave it out.",
+    ),
+    Kind(
+        "invalid-parameter",
+        400,
+        "A parameter is not valid",
+        "A parameter of the path, the query or the body has a value outside of what is documented for it.",
+        "Correct the parameter named in the answer; /docs lists types, ranges and defaults.",
+    ),
+    Kind(
+        "missing-parameter",
+        400,
+        "A parameter is missing",
+        "The route needs a parameter that the request does not carry.",
+        "Add the parameter named in the answer.",
+    ),
+    Kind(
+        "duplicate-parameter",
+        400,
+        "A parameter is given twice",
+        "A parameter that has one value was sent several times; choosing one of them would be guessing.",
+        "Send the parameter named in the answer exactly once.",
+    ),
+    # Idempotency
+    Kind(
+        "idempotency-key-reused",
+        409,
+        "The Idempotency-Key belongs to another request",
+        "The same Idempotency-Key was used before with a different topic, key or body.",
+        "Use a new key for a new event; repeat a request only with its own key and an unchanged body.",
+    ),
+    Kind(
+        "idempotency-key-in-flight",
+        409,
+        "The first request with this Idempotency-Key is still running",
+        "A request with the same Idempotency-Key has been received and its outcome is not known yet.",
+        "Repeat the request with the same key in a moment: it will get the first one's answer.",
+        retry_after_seconds=1,
+    ),
+    # The service's own state
+    Kind(
+        "database-unavailable",
+        503,
+        "The database cannot be reached",
+        "The service runs but its PostgreSQL does not answer. Nothing was stored.",
+        "Repeat the request later. Operators: see /readyz and check HOOKWIRE_DATABASE_URL and the server behind it.",
+        retry_after_seconds=5,
+    ),
+    Kind(
+        "outcome-unknown",
+        503,
+        "It is not known whether the request took effect",
+        "The connection to the database broke while the transaction was being committed: it may or may not be stored.",
+        "Repeat the request with the same Idempotency-Key; without one, an event that was stored is stored twice.",
+        retry_after_seconds=1,
+    ),
+    Kind(
+        "busy",
+        503,
+        "Too much is going on",
+        "The service has as many requests in flight as it accepts, or the ordering key is held by another transaction "
+        "that takes too long. Nothing was stored.",
+        "Repeat the request after the time in Retry-After, with growing pauses. If one key stays busy, look for an "
+        "open transaction that published with it.",
+        retry_after_seconds=1,
+    ),
+    Kind(
+        "shutting-down",
+        503,
+        "This process is shutting down",
+        "The process is finishing what it has accepted and takes nothing new.",
+        "Repeat the request: another process, or the restarted one, will take it.",
+        retry_after_seconds=2,
+    ),
+    Kind(
+        "too-many-requests",
+        429,
+        "Too many requests",
+        "This client has used up its share of requests, connections or pipelined requests.",
+        "Slow down and repeat after the time in Retry-After; reuse connections, and publish in batches.",
+        retry_after_seconds=1,
+    ),
+    Kind(
+        "internal-error",
+        500,
+        "Something is broken on our side",
+        "The service met a condition that its programmers did not expect. The operator's log holds the details under "
+        "the request id of this answer.",
+        "Give the request id to the operator. Repeating the request is safe with the same Idempotency-Key.",
+    ),
+    # HTTP itself
+    Kind(
+        "bad-request",
+        400,
+        "This is not an acceptable HTTP request",
+        "The request breaks the HTTP/1.1 message syntax, or uses a part of it that different servers read differently "
+        "(two lengths, bare line feeds, no or several Host headers, absolute targets) and that is therefore refused.",
+        "Use an ordinary HTTP/1.1 client library. Behind a proxy, check what the proxy adds to the request.",
+    ),
+    Kind(
+        "not-found",
+        404,
+        "There is nothing at this address",
+        "No route has this path, or the thing it names does not exist or is not yours to see.",
+        "Check the path and the id; /docs lists all routes.",
+    ),
+    Kind(
+        "method-not-allowed",
+        405,
+        "The method does not fit this address",
+        "The address exists but does not answer to this HTTP method.",
+        "Use one of the methods in the Allow header of the answer.",
+    ),
+    Kind(
+        "request-timeout",
+        408,
+        "The request arrived too slowly",
+        "The header or the body of the request was not complete in time, or its bytes came in too slowly.",
+        "Repeat the request on a better connection, or send less in one request.",
+    ),
+    Kind(
+        "uri-too-long",
+        414,
+        "The address is too long",
+        "The request target has more bytes than the server reads.",
+        "Put data into the body instead of the query.",
+    ),
+    Kind(
+        "header-too-large",
+        431,
+        "The request header is too large",
+        "The header fields have more bytes, or are more in number, than the server reads.",
+        "Remove what is not needed, most often cookies or long tokens.",
+    ),
+)
+
+KINDS: Final[Mapping[str, Kind]] = {row.slug: row for row in _ROWS}
+
+
+def kinds_in_order() -> list[Kind]:
+    """The table in the order of the index page: by status, then by slug."""
+    return sorted(KINDS.values(), key=lambda kind: (kind.status, kind.slug))

@@ -1,0 +1,35 @@
+"""``hookwire serve``: start everything, say where things are, run until told to stop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from app.process import Process
+from app.settings import Settings, SettingsRefused
+from app.wiring import ROLES, Hub, open_hub
+
+__all__ = ["serve"]
+
+
+async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
+    """Run the roles (all by default) until a signal; returns the exit code."""
+    unknown = set(roles or ()) - set(ROLES)
+    if unknown:
+        raise SettingsRefused(f"--role is one of {', '.join(ROLES)}, not {', '.join(sorted(unknown))}")
+    async with open_hub(settings, roles or ROLES) as hub:
+        _greet(hub, roles or ROLES)
+        await Process(hub.phases, settings.drain_seconds).run()
+    return 0
+
+
+def _greet(hub: Hub, roles: Sequence[str]) -> None:
+    """What a person needs next, on stderr, once."""
+    lines = [f"hookwire runs: {', '.join(roles)}"]
+    if "api" in roles:
+        lines += [f"  API       {hub.public_url}", f"  docs      {hub.public_url}/docs"]
+    absent = [name for name in ("kafka", "amqp") if name not in hub.sinks]
+    lines.append(f"  sinks     {', '.join(hub.sinks)}" + (f"  (not configured: {', '.join(absent)})" if absent else ""))
+    if hub.storage.embedded is not None:
+        lines.append(f"  database  {hub.storage.embedded.psql_command}")
+    print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice

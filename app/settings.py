@@ -1,0 +1,170 @@
+"""Settings: environment variables ``HOOKWIRE_*`` or a TOML file, read once into one frozen object (EC-05).
+
+The file is ``hookwire.toml`` in the working directory or the one that ``HOOKWIRE_CONFIG`` names; a variable wins
+over the file. A key we do not know is refused with the nearest name that we do (SC-23).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
+
+__all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
+
+PREFIX = "HOOKWIRE_"
+_FOREIGN = ("HOOKWIRE_TEST_", "HOOKWIRE_CONFIG")
+
+
+class SettingsRefused(Exception):
+    """A setting is unknown or makes no sense; the text names it and what to do."""
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Times are in seconds, sizes in bytes."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", case_sensitive=False)
+
+    profile: Literal["development", "production"] = Field(
+        "development", description="development listens on loopback only and lets callbacks reach loopback."
+    )
+    listen: str = Field("127.0.0.1:8080", description="Address and port of the HTTP API; port 0 takes a free one.")
+    public_url: str = Field("", description="How others reach this hub; default http://<listen>.")
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_state_dir("hookwire")),
+        description="Embedded database, its logs and the key file.",
+    )
+    database_url: SecretStr | None = Field(
+        None, description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db; none: the embedded server."
+    )
+    database_connections_max: int = Field(12, ge=4, le=200, description="Size of the connection pool.")
+    kafka_bootstrap_servers: str = Field("", description="host:port,host:port; none: no Kafka sink.")
+    kafka_mode: Literal["transactional", "idempotent"] = Field(
+        "transactional", description="transactional is fenced and free of duplicates; idempotent is faster (RR-02)."
+    )
+    kafka_topic_prefix: str = Field("", description="Put before every topic's name in Kafka.")
+    amqp_url: SecretStr | None = Field(None, description="amqp://user:secret@host:5672/vhost; none: no AMQP sink.")
+    amqp_exchange: str = Field("hookwire", description="Durable topic exchange that events are published to.")
+    topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
+    sql_notify: bool | None = Field(
+        None, description="hookwire.publish wakes the relay by NOTIFY; default on in development, off in production."
+    )
+    event_bytes_max: int = Field(1_048_576, ge=1, le=64 * 1_048_576, description="Largest event.")
+    lease_seconds: float = Field(6.0, ge=0.5, le=300, description="How long a silent relay keeps its seat.")
+    egress_allow_cidrs: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Private networks that callbacks may reach, comma separated; empty: none but public addresses."
+    )
+    egress_allow_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Host names (exact or *.suffix) that callbacks may reach whatever they resolve to."
+    )
+    egress_allow_http: bool = Field(True, description="Callbacks may use http, not only https.")
+    egress_allow_metadata: bool = Field(
+        False, description="Callbacks may reach cloud metadata addresses. Never do this."
+    )
+    delivery_timeout_seconds: float = Field(15.0, ge=1, le=30, description="Deadline of one attempt, all of it.")
+    delivery_slots: int = Field(256, ge=1, le=4096, description="Attempts in flight in this process.")
+    delivery_slots_per_subscription: int = Field(64, ge=1, le=1024, description="Of those, for one subscription.")
+    delivery_slots_per_host: int = Field(64, ge=1, le=1024, description="Of those, for one host.")
+    retry_schedule_seconds: Annotated[tuple[int, ...], NoDecode] = Field(
+        (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400),
+        description="Pauses between attempts, comma separated; the last failure makes a dead letter.",
+    )
+    retry_after_seconds_max: int = Field(3600, ge=1, le=86400, description="How far a Retry-After is believed.")
+    websub_lease_seconds_min: int = Field(60, ge=1, description="Shortest WebSub lease.")
+    websub_lease_seconds_default: int = Field(864_000, ge=1, description="WebSub lease when none is asked for.")
+    websub_lease_seconds_max: int = Field(2_592_000, ge=1, description="Longest WebSub lease.")
+    websub_secret_over_http: Literal["allow", "warn", "reject"] = Field(
+        "warn", description="A hub.secret sent over plain HTTP."
+    )
+    secret_keys: SecretStr | None = Field(
+        None, description="id:base64[,id:base64], the first seals; none: a key file in the data directory."
+    )
+    idempotency_seconds: int = Field(86_400, ge=60, description="How long an Idempotency-Key is remembered.")
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Addresses whose X-Forwarded headers are believed, comma separated."
+    )
+    drain_seconds: float = Field(10.0, ge=0, le=300, description="Soft stop: how long work in flight may take.")
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: console on a terminal, else json."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    failpoints: str = Field("", description="Fault injection for tests: name:kill|hang|error|delay[@n],...")
+
+    @field_validator(
+        "egress_allow_cidrs", "egress_allow_hosts", "trusted_proxies", "retry_schedule_seconds", mode="before"
+    )
+    @classmethod
+    def _split_commas(cls, value: Any) -> Any:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Settings:
+        if not self.websub_lease_seconds_min <= self.websub_lease_seconds_default <= self.websub_lease_seconds_max:
+            raise ValueError("websub_lease_seconds_min <= _default <= _max does not hold")
+        if self.profile == "production" and self.failpoints:
+            raise ValueError("failpoints are refused in production")
+        return self
+
+    @property
+    def listen_address(self) -> tuple[str, int]:
+        """Host and port of ``listen``; an IPv6 host stands in brackets."""
+        host, _, port = self.listen.rpartition(":")
+        if not port.isdigit() or not host:
+            raise SettingsRefused(f"{PREFIX}LISTEN is host:port, not {self.listen!r}")
+        return host.strip("[]"), int(port)
+
+    @classmethod
+    @override
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (env_settings, init_settings)
+
+
+def load_settings(environment: Mapping[str, str] | None = None, file: Path | None = None) -> Settings:
+    """Read the file and the environment; raises :class:`SettingsRefused` with one clear line per mistake."""
+    environment = os.environ if environment is None else environment
+    _refuse_unknown([name for name in environment if name.startswith(PREFIX) and not name.startswith(_FOREIGN)], PREFIX)
+    values = _from_file(file or (Path(environment["HOOKWIRE_CONFIG"]) if "HOOKWIRE_CONFIG" in environment else None))
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        lines = [f"{PREFIX}{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
+        raise SettingsRefused("\n".join(lines)) from None
+
+
+def _refuse_unknown(names: list[str], prefix: str) -> None:
+    known = {prefix + name.upper() if prefix else name for name in Settings.model_fields}
+    for name in sorted(names):
+        comparable = name.upper() if prefix else name
+        if comparable not in known:
+            nearest = difflib.get_close_matches(comparable, known, 1)
+            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            raise SettingsRefused(f"unknown setting {name}{hint}")
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    path = file or Path("hookwire.toml")
+    if not path.exists():
+        if file is not None:
+            raise SettingsRefused(f"HOOKWIRE_CONFIG: {path} does not exist")
+        return {}
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsRefused(f"{path}: {error}") from None
+    _refuse_unknown(list(values), "")
+    return values

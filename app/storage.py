@@ -1,0 +1,88 @@
+"""Storage: the database, embedded or given, migrated and checked, with the keys that open its secrets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from app.settings import Settings
+from db.embedded import EmbeddedOptions, EmbeddedServer
+from db.embedded_error import EmbeddedError
+from db.migrate import migrate
+from db.pool import Database, PoolOptions, open_database
+from db.secret_box import SecretBox, load_or_create_key_file, parse_keys
+
+__all__ = ["EmbeddedWatch", "Storage", "open_storage"]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """``embedded`` is None with a configured database."""
+
+    database: Database
+    incarnation: str
+    secrets: SecretBox
+    embedded: EmbeddedServer | None
+
+
+class EmbeddedWatch:
+    """Starts the embedded server again if it dies; everything else only sees a database that was away."""
+
+    name = "embedded database"
+
+    def __init__(self, server: EmbeddedServer, interval_seconds: float = 1.0) -> None:
+        self._server = server
+        self._interval_seconds = interval_seconds
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Stop watching; the server itself ends with the storage."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Look every second until stopped."""
+        while not self._stopping.is_set():
+            try:
+                await self._server.start()
+            except EmbeddedError as error:
+                _log.error("embedded_database_down", error=str(error))
+            try:
+                async with asyncio.timeout(self._interval_seconds):
+                    await self._stopping.wait()
+            except TimeoutError:
+                continue
+
+
+def open_secrets(settings: Settings) -> SecretBox:
+    """The keys of the settings, or of a key file in the data directory (made on first use, mode 0600)."""
+    if settings.secret_keys is not None:
+        return parse_keys(settings.secret_keys.get_secret_value())
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return load_or_create_key_file(settings.data_dir / "secret.keys")
+
+
+@asynccontextmanager
+async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
+    """Start or reach the database, migrate it, open the pool. Raises EmbeddedError, DatabaseError, SecretBoxError."""
+    async with AsyncExitStack() as stack:
+        embedded = None
+        if settings.database_url is None:
+            embedded = EmbeddedServer(EmbeddedOptions(settings.data_dir))
+            await embedded.start()
+            stack.push_async_callback(embedded.stop)
+            url = embedded.dsn
+        else:
+            url = settings.database_url.get_secret_value()
+        for name in await migrate(url):
+            _log.info("migrated", migration=name)
+        database = await open_database(PoolOptions(url, connections_max=settings.database_connections_max))
+        stack.push_async_callback(database.aclose)
+        house = await database.fetchrow("event.installation")
+        assert house is not None, "the first migration writes the installation's row"
+        yield Storage(database, house["incarnation"], open_secrets(settings), embedded)

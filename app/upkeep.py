@@ -1,0 +1,54 @@
+"""Upkeep: partitions made far ahead (RR-05), idempotency keys forgotten in time. Any number of processes may run it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from db.errors import DatabaseError
+from db.pool import Database
+
+__all__ = ["Upkeep"]
+
+_log = structlog.get_logger(__name__)
+_PURGE_BATCH = 5_000
+
+
+class Upkeep:
+    """Runs every ``interval_seconds``; both statements may run anywhere at once."""
+
+    name = "upkeep"
+
+    def __init__(self, database: Database, idempotency_seconds: int, interval_seconds: float = 60.0) -> None:
+        self._database = database
+        self._idempotency_seconds = idempotency_seconds
+        self._interval_seconds = interval_seconds
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End after the current round."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Round after round until stopped."""
+        while not self._stopping.is_set():
+            try:
+                await self.once()
+            except DatabaseError as error:
+                _log.warning("upkeep_failed", error=str(error))
+            try:
+                async with asyncio.timeout(self._interval_seconds):
+                    await self._stopping.wait()
+            except TimeoutError:
+                continue
+
+    async def once(self) -> int:
+        """One round; returns how many partitions were made."""
+        made = int(await self._database.fetchval("event.ensure_partitions"))
+        if made:
+            _log.info("partitions_made", partitions=made)
+        purged = _PURGE_BATCH
+        while purged == _PURGE_BATCH:
+            purged = await self._database.execute("event.purge_idempotency_keys", self._idempotency_seconds)
+        return made

@@ -1,0 +1,223 @@
+-- Deliveries: made by the fan-out, claimed with a lease and a fence, settled in batches.
+
+-- name: audience
+-- How many active subscriptions each topic has, to cut a fan-out by the rows it will write.
+SELECT d.tenant, d.topic,
+       (SELECT count(*) FROM hookwire.subscriptions s
+        WHERE s.tenant = d.tenant AND s.topic = d.topic AND s.state = 'active' AND s.topic_regex IS NULL)
+     + (SELECT count(*) FROM hookwire.subscriptions s
+        WHERE s.tenant = d.tenant AND d.topic ~ s.topic_regex AND s.state = 'active' AND s.topic_regex IS NOT NULL) AS audience
+FROM unnest($1::text[], $2::text[]) AS d(tenant, topic);
+
+-- name: fan_out
+-- The purge of the outbox rows feeds the deliveries: each event is fanned out exactly once (RR-10).
+WITH reign AS MATERIALIZED (
+    SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
+), gone AS MATERIALIZED (
+    DELETE FROM hookwire.outbox o USING unnest($3::smallint[], $4::bigint[]) AS a(shard, id)
+    WHERE o.sink = 'webhooks' AND o.shard = a.shard AND o.id = a.id AND EXISTS (SELECT FROM reign)
+    RETURNING o.id
+), event AS MATERIALIZED (
+    SELECT e.id, e.tenant, e.topic, e.key FROM hookwire.events e WHERE e.id IN (SELECT gone.id FROM gone)
+), audience AS MATERIALIZED (
+    SELECT t.tenant, t.topic, s.id, s.ordered
+    FROM (SELECT DISTINCT tenant, topic FROM event) AS t
+    CROSS JOIN LATERAL (
+        SELECT x.id, x.ordered FROM hookwire.subscriptions x
+        WHERE x.tenant = t.tenant AND x.topic = t.topic AND x.state = 'active' AND x.topic_regex IS NULL
+          AND (x.lease_until IS NULL OR x.lease_until > now())
+        UNION ALL
+        SELECT x.id, x.ordered FROM hookwire.subscriptions x
+        WHERE x.tenant = t.tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL AND t.topic ~ x.topic_regex
+          AND (x.lease_until IS NULL OR x.lease_until > now())
+    ) AS s
+), made AS (
+    INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
+    SELECT e.id, a.id, now(), now(), e.tenant, CASE WHEN a.ordered THEN e.key END
+    FROM event e JOIN audience a ON a.tenant = e.tenant AND a.topic = e.topic
+    ORDER BY e.id
+    ON CONFLICT DO NOTHING
+    RETURNING subscription_id
+)
+SELECT (SELECT count(*) FROM gone) AS events,
+       (SELECT count(*) FROM made) AS deliveries,
+       (SELECT coalesce(array_agg(DISTINCT m.subscription_id), '{}') FROM made m) AS subscriptions,
+       EXISTS (SELECT FROM reign) AS reigns;
+
+-- name: fan_out_slice
+-- One event, up to $5 deliveries; the last slice purges. The upper end is fixed by the first slice.
+WITH reign AS MATERIALIZED (
+    SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
+), event AS MATERIALIZED (
+    SELECT e.id, e.tenant, e.topic, e.key FROM hookwire.events e
+    WHERE e.id = $4 AND EXISTS (SELECT FROM reign)
+      AND EXISTS (SELECT FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = $3 AND o.id = $4)
+), span AS MATERIALIZED (
+    SELECT coalesce(max(c.last_subscription_id), 0) AS low,
+           coalesce(max(c.upper_subscription_id), (SELECT max(id) FROM hookwire.subscriptions), 0) AS high
+    FROM hookwire.fanout_cursors c WHERE c.event_id = $4
+), slice AS MATERIALIZED (
+    SELECT x.id, x.ordered, e.id AS event_id, e.tenant, e.key
+    FROM event e, span, hookwire.subscriptions x
+    WHERE x.tenant = e.tenant AND x.state = 'active' AND (x.lease_until IS NULL OR x.lease_until > now())
+      AND x.id > span.low AND x.id <= span.high
+      AND CASE WHEN x.topic_regex IS NULL THEN x.topic = e.topic ELSE e.topic ~ x.topic_regex END
+    ORDER BY x.id LIMIT $5
+), made AS (
+    INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
+    SELECT s.event_id, s.id, now(), now(), s.tenant, CASE WHEN s.ordered THEN s.key END FROM slice s
+    ON CONFLICT DO NOTHING
+    RETURNING subscription_id
+), full_slice AS MATERIALIZED (
+    SELECT count(*) >= $5 AS more, max(id) AS last FROM slice
+), onward AS (
+    INSERT INTO hookwire.fanout_cursors AS c (event_id, tenant, last_subscription_id, upper_subscription_id)
+    SELECT e.id, e.tenant, f.last, span.high FROM event e, full_slice f, span WHERE f.more
+    ON CONFLICT (event_id) DO UPDATE SET last_subscription_id = excluded.last_subscription_id
+), purged AS (
+    DELETE FROM hookwire.outbox o USING event e, full_slice f
+    WHERE NOT f.more AND o.sink = 'webhooks' AND o.shard = $3 AND o.id = e.id
+), finished AS (
+    DELETE FROM hookwire.fanout_cursors c USING event e, full_slice f WHERE NOT f.more AND c.event_id = e.id
+)
+SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS deliveries,
+       (SELECT coalesce(array_agg(m.subscription_id), '{}') FROM made m) AS subscriptions,
+       EXISTS (SELECT FROM reign) AS reigns;
+
+-- name: claim
+-- Due deliveries of the named subscriptions, up to so many each. The attempt counts from here on (WH-R11); the
+-- lease is the new due_at, so that a dead worker's claims come due by themselves. Of an ordered lane only the
+-- lowest event is ever claimed (RR-10).
+WITH fence AS MATERIALIZED (
+    SELECT nextval('hookwire.delivery_fence') AS value
+), picked AS MATERIALIZED (
+    SELECT d.event_id, d.subscription_id, s.version
+    FROM unnest($1::bigint[], $2::integer[]) AS w(id, most)
+    JOIN hookwire.subscriptions s ON s.id = w.id AND s.state = 'active'
+         AND (s.paused_until IS NULL OR s.paused_until <= now()) AND (s.lease_until IS NULL OR s.lease_until > now())
+    CROSS JOIN LATERAL (
+        SELECT q.event_id, q.subscription_id FROM hookwire.deliveries q
+        WHERE q.subscription_id = w.id AND q.due_at <= now()
+          AND (q.lane IS NULL OR NOT EXISTS (
+                SELECT FROM hookwire.deliveries x
+                WHERE x.subscription_id = q.subscription_id AND x.lane = q.lane AND x.event_id < q.event_id))
+        ORDER BY q.due_at, q.event_id LIMIT w.most
+        FOR UPDATE OF q SKIP LOCKED
+    ) AS d
+)
+UPDATE hookwire.deliveries d
+SET due_at = now() + make_interval(secs => $3::double precision), fence = fence.value, attempts = d.attempts + 1
+FROM picked p, fence
+WHERE d.event_id = p.event_id AND d.subscription_id = p.subscription_id
+RETURNING d.event_id, d.subscription_id, d.attempts, d.fence, p.version;
+
+-- name: events
+SELECT id, ordered, topic, key, content_type, headers, payload, accepted_at
+FROM hookwire.events WHERE id = ANY ($1::bigint[]);
+
+-- name: due_subscriptions
+-- One step per subscription that has open deliveries (a loose index scan): who is due, and when the others will be.
+WITH RECURSIVE walk AS (
+    (SELECT subscription_id, due_at FROM hookwire.deliveries ORDER BY subscription_id, due_at LIMIT 1)
+    UNION ALL
+    SELECT n.subscription_id, n.due_at
+    FROM walk w CROSS JOIN LATERAL (
+        SELECT d.subscription_id, d.due_at FROM hookwire.deliveries d
+        WHERE d.subscription_id > w.subscription_id ORDER BY d.subscription_id, d.due_at LIMIT 1
+    ) AS n
+)
+SELECT subscription_id FROM walk WHERE due_at <= now();
+
+-- name: settle
+-- A late settlement by a former owner finds another fence and changes nothing.
+WITH result AS MATERIALIZED (
+    SELECT * FROM unnest(
+        $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::double precision[], $6::text[], $7::smallint[],
+        $8::timestamptz[], $9::real[], $10::real[], $11::real[], $12::text[], $13::text[], $14::text[], $15::bytea[], $16::text[])
+    AS r(event_id, subscription_id, fence, decision, delay_seconds, outcome, status,
+         started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind)
+), ended AS (
+    DELETE FROM hookwire.deliveries d USING result r
+    WHERE r.decision <> 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
+    RETURNING d.event_id, d.subscription_id, d.attempts, d.tenant
+), again AS (
+    UPDATE hookwire.deliveries d
+    SET due_at = now() + make_interval(secs => r.delay_seconds), fence = NULL, last_outcome = r.outcome, last_status = r.status
+    FROM result r
+    WHERE r.decision = 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
+    RETURNING d.event_id, d.subscription_id, d.attempts, d.tenant
+), settled AS MATERIALIZED (
+    SELECT * FROM ended UNION ALL SELECT * FROM again
+), logged AS (
+    INSERT INTO hookwire.attempts (event_id, subscription_id, number, tenant, started_at, status, connect_seconds,
+        first_byte_seconds, total_seconds, outcome, decision, trigger, worker, address, detail, response_headers, response_body)
+    SELECT s.event_id, s.subscription_id, s.attempts, s.tenant, r.started_at, r.status, r.connect_seconds,
+           r.first_byte_seconds, r.total_seconds, r.outcome, r.decision,
+           CASE WHEN s.attempts = 1 THEN 'first' ELSE 'retry' END, $17, r.address, r.detail, r.headers::jsonb, r.body
+    FROM settled s JOIN result r USING (event_id, subscription_id)
+), buried AS (
+    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
+    SELECT s.event_id, s.subscription_id, s.tenant, r.kind, s.attempts, r.status, r.outcome, r.detail
+    FROM settled s JOIN result r USING (event_id, subscription_id) WHERE r.decision = 'dead'
+    ON CONFLICT DO NOTHING
+)
+SELECT count(*) FROM settled;
+
+-- name: release
+-- Claimed but not attempted: due at once, and the attempt does not count.
+UPDATE hookwire.deliveries d SET due_at = now(), fence = NULL, attempts = d.attempts - 1
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
+WHERE d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence;
+
+-- name: cancel
+-- The subscription has ended: what it was still owed becomes dead letters with that reason (WH-R09).
+WITH gone AS (
+    DELETE FROM hookwire.deliveries d WHERE d.subscription_id = $1
+    RETURNING d.event_id, d.subscription_id, d.tenant, d.attempts, d.last_status, d.last_outcome
+)
+INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
+SELECT event_id, subscription_id, tenant, $2, attempts, last_status, last_outcome, $3 FROM gone
+ON CONFLICT DO NOTHING;
+
+-- name: drop
+DELETE FROM hookwire.deliveries WHERE subscription_id = $1;
+
+-- name: list
+-- Open, delivered and dead deliveries in one shape; keyset on (event_id, subscription number), newest first.
+SELECT * FROM (
+    SELECT d.event_id, d.subscription_id, CASE WHEN d.attempts = 0 THEN 'pending' WHEN d.fence IS NOT NULL THEN 'sending'
+               ELSE 'retrying' END AS state,
+           d.attempts, d.last_outcome, d.last_status, d.due_at AS next_attempt_at, d.created_at AS at, NULL::text AS detail
+    FROM hookwire.deliveries d
+    WHERE d.tenant = $1 AND ($2::bigint IS NULL OR d.event_id = $2) AND ($3::bigint IS NULL OR d.subscription_id = $3)
+      AND ($4::text IS NULL OR $4 IN ('pending', 'sending', 'retrying'))
+      AND (d.event_id, d.subscription_id) < ($5, $6)
+    UNION ALL
+    SELECT a.event_id, a.subscription_id, 'delivered', a.number, a.outcome, a.status, NULL, a.started_at, NULL
+    FROM hookwire.attempts a
+    WHERE a.tenant = $1 AND a.decision = 'delivered' AND ($2::bigint IS NULL OR a.event_id = $2)
+      AND ($3::bigint IS NULL OR a.subscription_id = $3) AND ($4::text IS NULL OR $4 = 'delivered')
+      AND (a.event_id, a.subscription_id) < ($5, $6)
+    UNION ALL
+    SELECT l.event_id, l.subscription_id, 'dead', l.attempts, l.last_outcome, l.last_status, NULL, l.died_at,
+           l.kind || coalesce(': ' || l.detail, '')
+    FROM hookwire.dead_letters l
+    WHERE l.tenant = $1 AND ($2::bigint IS NULL OR l.event_id = $2) AND ($3::bigint IS NULL OR l.subscription_id = $3)
+      AND ($4::text IS NULL OR $4 = 'dead')
+      AND (l.event_id, l.subscription_id) < ($5, $6)
+) AS every
+JOIN (SELECT id, public_id, callback FROM hookwire.subscriptions) AS s ON s.id = every.subscription_id
+WHERE $4::text IS NULL OR every.state = $4
+ORDER BY every.event_id DESC, every.subscription_id DESC
+LIMIT $7;
+
+-- name: attempts
+SELECT number, started_at, outcome, decision, status, trigger, worker, address, detail, connect_seconds, first_byte_seconds,
+       total_seconds, response_headers, response_body
+FROM hookwire.attempts WHERE tenant = $1 AND event_id = $2 AND subscription_id = $3 ORDER BY number LIMIT 200;
+
+-- name: dead_letter_count
+SELECT count(*) FROM (SELECT FROM hookwire.dead_letters LIMIT $1) AS some;
+
+-- name: open_count
+SELECT count(*) FROM (SELECT FROM hookwire.deliveries LIMIT $1) AS some;

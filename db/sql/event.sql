@@ -1,0 +1,57 @@
+-- Events: publish them, read them, and tell what became of them.
+
+-- name: publish_batch
+SELECT item, outcome, event_id, accepted_at, ordered
+FROM hookwire.publish_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- name: set_lock_timeout
+SELECT set_config('lock_timeout', $1, true);
+
+-- name: installation
+SELECT incarnation, layout, topics_auto_create, sql_notify, payload_bytes_max FROM hookwire.installation;
+
+-- name: configure
+UPDATE hookwire.installation SET topics_auto_create = $1, sql_notify = $2, payload_bytes_max = $3
+WHERE (topics_auto_create, sql_notify, payload_bytes_max) IS DISTINCT FROM ($1, $2, $3);
+
+-- name: configure_sinks
+UPDATE hookwire.sinks SET configured = name = ANY ($1::text[]), updated_at = now()
+WHERE configured <> (name = ANY ($1::text[]));
+
+-- name: ensure_partitions
+SELECT hookwire.ensure_partitions();
+
+-- name: notify
+SELECT pg_notify('hookwire_outbox', '');
+
+-- name: get
+SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, payload
+FROM hookwire.events WHERE tenant = $1 AND id = $2;
+
+-- name: latest
+SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, payload
+FROM hookwire.events WHERE tenant = $1 AND topic = $2 ORDER BY id DESC LIMIT 1;
+
+-- name: sink_states
+-- Per sink that the event was routed to: still in the outbox, held, or sent.
+SELECT s.sink,
+       CASE WHEN EXISTS (SELECT FROM hookwire.outbox o, generate_series(0, 63) AS g(shard)
+                         WHERE o.sink = s.sink AND o.shard = g.shard AND o.id = e.id) THEN 'pending'
+            WHEN EXISTS (SELECT FROM hookwire.held h
+                         WHERE h.sink = s.sink AND h.tenant = e.tenant AND h.topic = e.topic AND h.id = e.id) THEN 'held'
+            ELSE 'sent' END AS state,
+       coalesce(k.configured, false) AS configured,
+       (SELECT h.detail FROM hookwire.holds h
+        WHERE h.sink = s.sink AND h.tenant = e.tenant AND h.topic = e.topic AND h.key IN ('', e.key) LIMIT 1) AS reason
+FROM hookwire.events e
+CROSS JOIN LATERAL unnest(e.sinks) AS s(sink)
+LEFT JOIN hookwire.sinks k ON k.name = s.sink
+WHERE e.tenant = $1 AND e.id = $2
+ORDER BY s.sink;
+
+-- name: purge_idempotency_keys
+DELETE FROM hookwire.idempotency_keys k
+USING (SELECT tenant, key FROM hookwire.idempotency_keys
+       WHERE accepted_at < now() - make_interval(secs => $1::double precision)
+       ORDER BY accepted_at LIMIT 5000) AS old
+WHERE k.tenant = old.tenant AND k.key = old.key;

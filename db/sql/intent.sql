@@ -1,0 +1,170 @@
+-- Intents: WebSub requests, from their acceptance to what they decide. Written by the room hub only.
+
+-- name: topic_allowed
+-- Whether the topic may be named: it exists, or its first publish would create it.
+SELECT i.topics_auto_create OR EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = $1 AND t.name = $2)
+FROM hookwire.installation i;
+
+-- name: take_token
+-- $3 tokens a minute, at most $3 saved up. No row: the bucket is empty. Holds the bucket's row until the transaction
+-- ends, so that requests for one host get their ids in the order in which they become visible.
+INSERT INTO hookwire.verification_buckets AS b (tenant, host, tokens, refilled_at)
+VALUES ($1, $2, $3::double precision - 1, clock_timestamp())
+ON CONFLICT (tenant, host) DO UPDATE
+SET tokens = least($3, b.tokens + $3 / 60 * extract(epoch FROM clock_timestamp() - b.refilled_at)::double precision) - 1,
+    refilled_at = clock_timestamp()
+WHERE b.tokens + $3 / 60 * extract(epoch FROM clock_timestamp() - b.refilled_at)::double precision >= 1
+RETURNING tokens;
+
+-- name: token_wait_seconds
+SELECT greatest(ceil((1 - b.tokens) * 60 / $3::double precision
+                     - extract(epoch FROM clock_timestamp() - b.refilled_at)::double precision), 1)::integer
+FROM hookwire.verification_buckets b WHERE b.tenant = $1 AND b.host = $2;
+
+-- name: charge
+-- A repeated GET is paid on credit: it is not refused, but later requests wait for it.
+UPDATE hookwire.verification_buckets SET tokens = tokens - 1 WHERE tenant = $1 AND host = $2;
+
+-- name: failures
+-- Failed requests of the pair within an hour, since one was last verified.
+SELECT count(*) FROM hookwire.intents i
+WHERE i.tenant = $1 AND i.identity = $2 AND i.state = 'failed' AND i.decided_at > clock_timestamp() - interval '1 hour'
+  AND NOT EXISTS (SELECT FROM hookwire.intents v
+                  WHERE v.tenant = $1 AND v.identity = $2 AND v.id > i.id AND v.state = 'verified');
+
+-- name: accept
+INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, lease_seconds,
+                              signature_method, verify_token, key_id, sealed, due_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+        clock_timestamp() + make_interval(secs => $13::double precision), clock_timestamp())
+RETURNING id;
+
+-- name: claim_lock
+-- Claims of all processes are made one after the other: "one in flight per host" is about rows of other claims.
+SELECT pg_advisory_xact_lock(1215262571, -2);
+
+-- name: claim
+-- Up to $1 due requests, held for $2 seconds: of each callback host and mode only the oldest, and none while another
+-- one of that host and mode, or of the same pair, is in flight (WS-101). Gives the row as it was before the claim.
+WITH present AS MATERIALIZED (
+    SELECT clock_timestamp() AS at
+), candidate AS MATERIALIZED (
+    SELECT DISTINCT ON (i.callback_host, i.mode) i.id
+    FROM hookwire.intents i, present p
+    WHERE i.state IN ('requested', 'verifying') AND i.due_at <= p.at
+      AND NOT EXISTS (SELECT FROM hookwire.intents f
+                      WHERE f.state = 'verifying' AND f.due_at > p.at AND f.callback_host = i.callback_host
+                        AND (f.mode = i.mode OR (f.tenant = i.tenant AND f.identity = i.identity)))
+      AND NOT EXISTS (SELECT FROM hookwire.intents o
+                      WHERE o.tenant = i.tenant AND o.identity = i.identity AND o.id < i.id
+                        AND o.state IN ('requested', 'verifying') AND o.due_at <= p.at)
+    ORDER BY i.callback_host, i.mode, i.id
+), chosen AS MATERIALIZED (
+    SELECT i.* FROM hookwire.intents i JOIN candidate c ON c.id = i.id
+    WHERE i.state IN ('requested', 'verifying')
+    ORDER BY i.due_at LIMIT $1
+    FOR UPDATE OF i
+)
+UPDATE hookwire.intents i
+SET state = 'verifying', attempts = i.attempts + 1, due_at = p.at + make_interval(secs => $2::double precision)
+FROM chosen c, present p
+WHERE i.id = c.id
+RETURNING c.id, c.tenant, c.mode, c.topic, c.topic_url, c.callback, c.callback_host, c.identity, c.lease_seconds,
+          c.signature_method, c.verify_token, c.key_id, c.sealed, c.state, c.due_at, c.attempts,
+          p.at AS claimed_at, i.due_at AS claimed_until;
+
+-- name: close
+-- Decides. No row: another claim, or a newer request, has decided meanwhile. What was secret is forgotten.
+UPDATE hookwire.intents
+SET state = $3, reason = $4, decided_at = clock_timestamp(), key_id = NULL, sealed = NULL, verify_token = NULL
+WHERE id = $1 AND attempts = $2 AND state = 'verifying'
+RETURNING id;
+
+-- name: retry
+UPDATE hookwire.intents SET state = 'requested', due_at = $3, reason = $4
+WHERE id = $1 AND attempts = $2 AND state = 'verifying'
+RETURNING id;
+
+-- name: overtake
+-- Newest first: two requests of one pair that are verified at the same moment then lock in one order.
+WITH older AS MATERIALIZED (
+    SELECT id FROM hookwire.intents
+    WHERE tenant = $1 AND identity = $2 AND id < $3 AND state IN ('requested', 'verifying')
+    ORDER BY id DESC
+    FOR UPDATE
+)
+UPDATE hookwire.intents i
+SET state = 'superseded', reason = 'a newer request was verified', decided_at = clock_timestamp(),
+    key_id = NULL, sealed = NULL, verify_token = NULL
+FROM older o WHERE i.id = o.id;
+
+-- name: activate
+-- Inserts the pair's subscription or replaces its lease and signature (WS-18); its secret follows.
+INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_url, callback, state, ordered,
+                                         signature_method, lease_until, identity)
+VALUES ($1, $2, 'websub', $3, $4, $5, 'active', true, $6, $7, $8)
+ON CONFLICT (tenant, identity) WHERE protocol = 'websub' AND state IN ('active', 'disabled') DO UPDATE
+SET topic_url = excluded.topic_url, callback = excluded.callback, state = 'active', state_reason = NULL,
+    signature_method = excluded.signature_method, lease_until = excluded.lease_until, paused_until = NULL,
+    version = s.version + 1, updated_at = clock_timestamp()
+RETURNING s.id, s.public_id,
+          (SELECT coalesce(max(k.number), 0) + 1 FROM hookwire.subscription_secrets k WHERE k.subscription_id = s.id)
+          AS secret_number;
+
+-- name: forget_secrets
+DELETE FROM hookwire.subscription_secrets WHERE subscription_id = ANY ($1::bigint[]);
+
+-- name: keep_secret
+INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_id, sealed) VALUES ($1, $2, $3, $4, $5);
+
+-- name: withdraw
+UPDATE hookwire.subscriptions
+SET state = 'deleted', state_reason = 'unsubscribed', version = version + 1, updated_at = clock_timestamp()
+WHERE tenant = $1 AND identity = $2 AND protocol = 'websub' AND state IN ('active', 'disabled')
+RETURNING id;
+
+-- name: expire
+-- Up to $1 subscriptions whose lease has ended (WS-48).
+UPDATE hookwire.subscriptions s
+SET state = 'expired', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
+FROM (SELECT x.id FROM hookwire.subscriptions x
+      WHERE x.protocol = 'websub' AND x.state IN ('active', 'disabled') AND x.lease_until <= clock_timestamp()
+      ORDER BY x.lease_until LIMIT $1
+      FOR UPDATE SKIP LOCKED) AS ended
+WHERE s.id = ended.id
+RETURNING s.id;
+
+-- name: drop_deliveries
+-- Up to $1 open deliveries of subscriptions that ended within the last hour (DL-10). A fan-out that overlapped with the
+-- end may add some afterwards, hence not only once.
+DELETE FROM hookwire.deliveries d
+USING (SELECT q.event_id, q.subscription_id
+       FROM hookwire.subscriptions s
+       JOIN hookwire.deliveries q ON q.subscription_id = s.id
+       WHERE s.protocol = 'websub' AND s.state IN ('expired', 'denied', 'deleted')
+         AND s.updated_at > clock_timestamp() - interval '1 hour'
+       LIMIT $1
+       FOR UPDATE OF q SKIP LOCKED) AS owed
+WHERE d.event_id = owed.event_id AND d.subscription_id = owed.subscription_id;
+
+-- name: drop_deliveries_of
+-- Up to $2 open deliveries of one subscription.
+DELETE FROM hookwire.deliveries d
+USING (SELECT q.event_id FROM hookwire.deliveries q WHERE q.subscription_id = $1 LIMIT $2 FOR UPDATE SKIP LOCKED) AS owed
+WHERE d.subscription_id = $1 AND d.event_id = owed.event_id;
+
+-- name: purge
+-- Decided requests after a day, buckets that have been full for long.
+WITH old AS (
+    DELETE FROM hookwire.intents i
+    USING (SELECT id FROM hookwire.intents WHERE decided_at < clock_timestamp() - interval '1 day'
+           ORDER BY decided_at LIMIT $1 FOR UPDATE SKIP LOCKED) AS o
+    WHERE i.id = o.id
+    RETURNING i.id
+), full_buckets AS (
+    DELETE FROM hookwire.verification_buckets b
+    USING (SELECT tenant, host FROM hookwire.verification_buckets WHERE refilled_at < clock_timestamp() - interval '1 hour'
+           LIMIT $1 FOR UPDATE SKIP LOCKED) AS f
+    WHERE b.tenant = f.tenant AND b.host = f.host
+)
+SELECT count(*) FROM old;

@@ -1,0 +1,58 @@
+"""Contents: events by number, read once and shared by all their deliveries (WH-I02)."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from db.pool import Database
+from event.event import Event
+
+__all__ = ["Contents"]
+
+
+class Contents:
+    """A cache of events, least recently used first out, bounded by payload bytes."""
+
+    def __init__(self, database: Database, incarnation: str, bytes_max: int = 32 * 1024 * 1024) -> None:
+        self._database = database
+        self._incarnation = incarnation
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._events: OrderedDict[int, Event] = OrderedDict()
+
+    async def get(self, ids: Iterable[int]) -> dict[int, Event]:
+        """Events by number; one that is missing here no longer exists (its retention has ended)."""
+        wanted = set(ids)
+        found = {}
+        for id_ in wanted:
+            event = self._events.get(id_)
+            if event is not None:
+                self._events.move_to_end(id_)
+                found[id_] = event
+        missing = wanted - found.keys()
+        if missing:
+            for row in await self._database.fetch("delivery.events", list(missing)):
+                event = Event(
+                    id=row["id"],
+                    incarnation=self._incarnation,
+                    topic=row["topic"],
+                    key=row["key"],
+                    content_type=row["content_type"],
+                    headers=json.loads(row["headers"]) if row["headers"] != "{}" else {},
+                    payload=row["payload"],
+                    accepted_at=row["accepted_at"],
+                    sequence=row["id"] if row["ordered"] else None,
+                )
+                found[event.id] = event
+                self._remember(event)
+        return found
+
+    def _remember(self, event: Event) -> None:
+        self._events[event.id] = event
+        # 512: roughly what an event costs in memory beside its payload.
+        self._bytes += len(event.payload) + 512
+        while self._bytes > self._bytes_max:
+            _, oldest = self._events.popitem(last=False)
+            self._bytes -= len(oldest.payload) + 512

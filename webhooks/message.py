@@ -1,0 +1,47 @@
+"""Message: the headers of one delivery attempt. The body is the event's bytes, untouched (WH-S02).
+
+A webhook subscription gets the event in CloudEvents binary mode when it was published as a CloudEvent, else raw. A
+WebSub subscription gets the content, its type, and one ``Link`` header with hub and self (WS-53). The
+signature is made for each attempt, over its own timestamp (WH-S06).
+"""
+
+from __future__ import annotations
+
+from event.attribute import encode_header_value
+from event.event import Event
+from webhooks.signature import hub_signature, webhook_headers
+from webhooks.subscriber import Subscriber
+
+__all__ = ["delivery_headers", "link_header"]
+
+
+def link_header(hub_url: str, topic_url: str) -> str:
+    """Hub first, quoted rel directly after the URL: the one form every subscriber's parser understands (WS-53)."""
+    return f'<{hub_url}>; rel="hub", <{topic_url}>; rel="self"'
+
+
+def delivery_headers(
+    event: Event, subscriber: Subscriber, timestamp_seconds: int, public_url: str
+) -> list[tuple[str, str]]:
+    """Every header but those the client owns (Host, Content-Length, Connection, Accept-Encoding)."""
+    headers = list(webhook_headers(subscriber.keys, event.event_id, timestamp_seconds, event.payload).items())
+    if event.content_type is not None:
+        headers.append(("content-type", event.content_type))
+    headers.append(("hookwire-topic", event.topic))
+    if event.key is not None:
+        headers.append(("hookwire-key", encode_header_value(event.key)))
+    if event.sequence is not None:
+        headers.append(("hookwire-sequence", str(event.sequence)))
+    hops = event.headers.get("hookwire-hops", "0")
+    headers.append(("hookwire-hops", str(int(hops) + 1)))
+    for name, value in event.headers.items():
+        if name != "hookwire-hops":
+            headers.append((name, encode_header_value(value) if name.startswith("ce-") else value))
+    if subscriber.protocol == "websub" and subscriber.topic_url is not None:
+        headers.append(("link", link_header(f"{public_url}/hub", subscriber.topic_url)))
+        if subscriber.hub_secret is not None:
+            signature = hub_signature(subscriber.hub_secret, event.payload, subscriber.signature_method)
+            headers.append(("x-hub-signature", signature))
+    else:
+        headers.append(("link", f'<{public_url}/topics/{event.topic}>; rel="self"'))
+    return headers

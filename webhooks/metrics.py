@@ -1,0 +1,24 @@
+"""What delivery counts."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+__all__ = ["DeliveryMetrics"]
+
+
+class DeliveryMetrics:
+    """Counters of one worker; exposed by ``app`` at /metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.attempts = Counter(
+            "hookwire_delivery_attempts_total", "Attempts, by outcome.", ["outcome"], registry=registry
+        )
+        self.seconds = Histogram(
+            "hookwire_delivery_attempt_seconds", "How long attempts took.", registry=registry,
+            buckets=(0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 30),
+        )  # fmt: skip
+        self.in_flight = Gauge("hookwire_delivery_in_flight", "Attempts in flight.", registry=registry)
+        self.dead = Counter(
+            "hookwire_delivery_dead_letters_total", "Deliveries given up, by kind.", ["kind"], registry=registry
+        )

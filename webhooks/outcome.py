@@ -1,0 +1,81 @@
+"""Outcome: what an answer, or its absence, means (webhooks.md 4.1). Pure.
+
+::
+
+    2xx delivered   3xx redirect   410 gone   429 502 504 throttled   other 4xx client_error   5xx server_error
+    no answer: timeout, connect, tls, dns, bad_response, blocked (the words of webhooks.failure)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from webhooks.failure import OutboundError
+from webhooks.outbound import Response
+from webhooks.retry_after import retry_after_seconds
+
+__all__ = ["Outcome", "outcome_of_error", "outcome_of_response"]
+
+_KEPT_HEADERS = ("content-type", "retry-after", "webhook-delivery")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One attempt, judged.
+
+    ``kind`` is the class; ``status`` None when no status line came. ``retry_after_seconds`` is what the receiver asked
+    for, already capped. ``asked`` is the receiver's wish in ``webhook-delivery``: "abort-message", "disable" or None
+    (WH-R10). ``detail`` is one safe line for the subscriber's eyes.
+    """
+
+    kind: str
+    status: int | None
+    detail: str | None = None
+    retry_after_seconds: float | None = None
+    asked: str | None = None
+    address: str | None = None
+    connect_seconds: float | None = None
+    first_byte_seconds: float | None = None
+    total_seconds: float = 0.0
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+
+
+def _kind(status: int) -> str:
+    if 200 <= status < 300:
+        return "delivered"
+    if 300 <= status < 400:
+        return "redirect"
+    if status == 410:
+        return "gone"
+    if status in (429, 502, 504):
+        return "throttled"
+    return "client_error" if status < 500 else "server_error"
+
+
+def outcome_of_response(response: Response, now: datetime, retry_after_max: float) -> Outcome:
+    """Judge an answer. ``now`` is wall-clock time with a zone, for Retry-After dates (WH-R05, WH-R06)."""
+    status = response.status
+    kind = _kind(status)
+    if kind == "delivered" and not response.headers:
+        return Outcome(
+            kind, status, None, None, None, response.address, response.connect_seconds, response.first_byte_seconds,
+            response.total_seconds,
+        )  # fmt: skip
+    wish = next(iter(response.values("webhook-delivery")), "").strip().lower()
+    # abort-message says that a failed message need not come again, so it means nothing on a success.
+    asked = wish if wish == "disable" or (wish == "abort-message" and kind != "delivered") else None
+    wait = None if kind == "delivered" else retry_after_seconds(response.values("retry-after"), now, retry_after_max)
+    detail = "redirects are not followed; register the new address" if kind == "redirect" else None
+    return Outcome(
+        kind, status, detail, wait, asked, response.address, response.connect_seconds, response.first_byte_seconds,
+        response.total_seconds,
+        tuple(field for field in response.headers if field[0] in _KEPT_HEADERS) if kind != "delivered" else (),
+        response.body if kind != "delivered" else None,
+    )  # fmt: skip
+
+
+def outcome_of_error(error: OutboundError, total_seconds: float) -> Outcome:
+    """Judge an attempt that brought no status line."""
+    return Outcome(error.kind, None, error.detail, total_seconds=total_seconds)

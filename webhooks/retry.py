@@ -1,0 +1,80 @@
+"""Retry: what happens to a delivery after an attempt (webhooks.md 4.2). Pure; chance is a parameter.
+
+::
+
+                     2xx                                  schedule used up, 410, 413, aborted
+    delivered <------------- attempt (counted) ---------------------------------> dead letter
+                               ^      |
+                               |      | anything else
+                               +------+   after schedule[n] +-20 %, not before Retry-After
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from webhooks.outcome import Outcome
+
+__all__ = ["THROTTLE_SECONDS_MIN", "Decision", "decide"]
+
+JITTER = 0.2
+THROTTLE_SECONDS_MIN = 60.0
+"""How long a subscription rests after a 429 that names no time (WH-R07)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``retry_seconds`` counts from the settlement; ``dead_kind`` says which kind of dead letter.
+
+    ``pause_seconds`` rests the whole subscription (WH-R07); ``end_state`` ends it ("gone" or "disabled"), for
+    ``end_reason``.
+    """
+
+    action: Literal["delivered", "retry", "dead"]
+    retry_seconds: float = 0.0
+    dead_kind: str | None = None
+    pause_seconds: float | None = None
+    end_state: str | None = None
+    end_reason: str | None = None
+
+
+def decide(outcome: Outcome, attempts: int, schedule: Sequence[int], chance: float) -> Decision:
+    """Decide after attempt number ``attempts`` (1 = the first).
+
+    ``schedule`` holds the pauses after the first, second, ... attempt, in seconds; when it is used up the delivery
+    dies. ``chance`` in [0, 1) places the pause in its jitter of plus or minus 20 %, upwards only under a
+    Retry-After (WH-R02, WH-R06).
+    """
+    final = _final(outcome)
+    if final is not None:
+        return final
+    pause = _subscription_pause(outcome)
+    # 413: the same body will not shrink (DL-6).
+    if attempts > len(schedule) or outcome.status == 413:
+        return Decision("dead", dead_kind="exhausted", pause_seconds=pause)
+    planned = schedule[attempts - 1]
+    wait = outcome.retry_after_seconds
+    if wait is not None and wait >= planned:
+        return Decision("retry", wait * (1 + JITTER * chance), pause_seconds=pause)
+    jittered = planned * (1 + JITTER * (2 * chance - 1))
+    return Decision("retry", max(jittered, wait or 0.0), pause_seconds=pause)
+
+
+def _final(outcome: Outcome) -> Decision | None:
+    """What ends a delivery whatever its schedule says."""
+    state, reason = ("disabled", "asked_by_receiver") if outcome.asked == "disable" else (None, None)
+    if outcome.kind == "delivered":
+        return Decision("delivered", end_state=state, end_reason=reason)
+    if outcome.kind == "gone":
+        return Decision("dead", dead_kind="gone", end_state="gone", end_reason="answered 410")
+    if outcome.asked is not None:
+        return Decision("dead", dead_kind="aborted", end_state=state, end_reason=reason)
+    return None
+
+
+def _subscription_pause(outcome: Outcome) -> float | None:
+    if outcome.status != 429:
+        return None
+    return outcome.retry_after_seconds if outcome.retry_after_seconds is not None else THROTTLE_SECONDS_MIN

@@ -1,0 +1,84 @@
+"""Slots: how many attempts may run at once, in all, for one subscription and for one host (WH-I01).
+
+A subscription that has not lately succeeded counts as unproven, and the unproven ones together get half of all
+slots: a thousand dead callbacks, each holding a slot for its whole deadline, must leave room for the living.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TypeVar
+
+__all__ = ["SlotOptions", "Slots"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOptions:
+    """Attempts in flight: in all, per subscription, per host."""
+
+    total: int = 256
+    per_subscription: int = 64
+    per_host: int = 64
+
+
+class Slots:
+    """Bookkeeping of one worker; nothing here waits."""
+
+    def __init__(self, options: SlotOptions) -> None:
+        self.options = options
+        self._used = 0
+        self._unproven_used = 0
+        self._by_subscription: Counter[int] = Counter()
+        self._by_host: Counter[str] = Counter()
+        self._proven: set[int] = set()
+
+    @property
+    def used(self) -> int:
+        """Attempts in flight."""
+        return self._used
+
+    @property
+    def free(self) -> int:
+        """Slots left in all."""
+        return self.options.total - self._used
+
+    def is_proven(self, subscription: int) -> bool:
+        """Whether its last attempt succeeded."""
+        return subscription in self._proven
+
+    def try_take(self, subscription: int, host: str) -> bool:
+        """Take a slot if total, host, subscription and the share of the unproven all allow it."""
+        options = self.options
+        proven = subscription in self._proven
+        if (
+            self._used >= options.total
+            or self._by_subscription[subscription] >= options.per_subscription
+            or self._by_host[host] >= options.per_host
+            or (not proven and self._unproven_used >= max(options.total // 2, 1))
+        ):
+            return False
+        self._used += 1
+        self._unproven_used += not proven
+        self._by_subscription[subscription] += 1
+        self._by_host[host] += 1
+        return True
+
+    def give(self, subscription: int, host: str, *, was_proven: bool, succeeded: bool) -> None:
+        """Return a slot and remember how the attempt went."""
+        self._used -= 1
+        self._unproven_used -= not was_proven
+        _decrease(self._by_subscription, subscription)
+        _decrease(self._by_host, host)
+        if succeeded:
+            self._proven.add(subscription)
+        else:
+            self._proven.discard(subscription)
+
+
+def _decrease(counter: Counter[T], name: T) -> None:
+    counter[name] -= 1
+    if not counter[name]:
+        del counter[name]

@@ -1,0 +1,109 @@
+"""Subscriber: what a worker needs to know of a subscription in order to send to it, with its keys opened.
+
+Cached by version: every change of a subscription raises its version, the claim returns the version of the
+moment, and a cached subscriber of another version is read again. So an unsubscribe, a new secret or a new
+callback counts from the next claim on (WS-104).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from db.pool import Database, Row
+from db.secret_box import SecretBox
+from webhooks.guard import GuardPolicy
+from webhooks.signature import SigningKey, hub_key, parse_key
+from webhooks.url import Target, UrlRefused, parse_target
+
+__all__ = ["Subscriber", "Subscribers", "secret_context"]
+
+_CACHED_SECONDS = 30.0
+"""An expired key may sign for so long at most (WH-S18)."""
+
+
+def secret_context(public_id: str) -> bytes:
+    """What a sealed secret is bound to, so that it opens for its own subscription only."""
+    return b"subscription:" + public_id.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """A subscription, ready to be sent to.
+
+    ``target`` is None when the callback no longer passes the URL policy; then ``refusal`` says why. ``hub_secret`` is
+    WebSub's, None without one. ``schedule`` None: the configured one.
+    """
+
+    id: int
+    public_id: str
+    version: int
+    protocol: str
+    target: Target | None
+    refusal: str
+    keys: Sequence[SigningKey]
+    hub_secret: bytes | None
+    signature_method: str
+    topic_url: str | None
+    schedule: Sequence[int] | None
+    timeout_seconds: float | None
+    read_at: float
+
+
+class Subscribers:
+    """The cache of one worker, bounded."""
+
+    def __init__(self, database: Database, secrets: SecretBox, policy: GuardPolicy, cached_max: int = 50_000) -> None:
+        self._database = database
+        self._secrets = secrets
+        self._policy = policy
+        self._cached_max = cached_max
+        self._cached: dict[int, Subscriber] = {}
+
+    async def get(self, wanted: Iterable[tuple[int, int]]) -> dict[int, Subscriber]:
+        """Subscribers by id for pairs of (id, version); reads those that are not cached in that version."""
+        now = time.monotonic()
+        versions = dict(wanted)
+        missing = [
+            id_
+            for id_, version in versions.items()
+            if (cached := self._cached.get(id_)) is None
+            or cached.version != version
+            or now - cached.read_at > _CACHED_SECONDS
+        ]
+        if missing:
+            if len(self._cached) + len(missing) > self._cached_max:
+                self._cached.clear()
+                missing = list(versions)
+            for row in await self._database.fetch("subscription.for_delivery", missing):
+                self._cached[row["id"]] = self._open(row, now)
+        return {id_: self._cached[id_] for id_ in versions if id_ in self._cached}
+
+    def _open(self, row: Row, now: float) -> Subscriber:
+        target, refusal = None, ""
+        try:
+            target = parse_target(row["callback"], self._policy)
+        except UrlRefused as error:
+            refusal = str(error)
+        context = secret_context(row["public_id"])
+        secrets = [
+            self._secrets.open(key_id, sealed, context)
+            for key_id, sealed in zip(row["secret_key_ids"], row["secrets"], strict=True)
+        ]
+        websub = row["protocol"] == "websub"
+        return Subscriber(
+            id=row["id"],
+            public_id=row["public_id"],
+            version=row["version"],
+            protocol=row["protocol"],
+            target=target,
+            refusal=refusal,
+            keys=[hub_key(s.decode()) if websub else parse_key(s.decode()) for s in secrets],
+            hub_secret=secrets[0] if websub and secrets else None,
+            signature_method=row["signature_method"],
+            topic_url=row["topic_url"],
+            schedule=row["retry_schedule_seconds"],
+            timeout_seconds=row["timeout_seconds"],
+            read_at=now,
+        )
