@@ -70,13 +70,14 @@ class AmqpSink:
         await link.unblocked()
         link.forget_refused_exchanges()
         records_max = 1 if self._careful else self._options.window_records_max
+        alone = records_max == 1 or len(batch.records) == 1
 
         async def publish(record: Record) -> Refusal | None:
             try:
                 message, routing_key = message_of(record, batch.term.number), routing_key_of(record)
             except Unsendable as unsendable:
                 return unsendable.refusal
-            return await link.publish(record, message, routing_key, alone=records_max == 1)
+            return await link.publish(record, message, routing_key, alone=alone)
 
         passage = await pass_through_window(
             batch.records, publish, records_max=records_max, bytes_max=self._options.window_bytes_max

@@ -110,6 +110,7 @@ class Link:
         self._options = options
         self._channel: AbstractChannel | None = None
         self._opening = asyncio.Lock()
+        self._judging = asyncio.Lock()
         self._exchanges: dict[str, str] = {}
         """By name: '' = usable, otherwise why not."""
 
@@ -139,19 +140,19 @@ class Link:
             await asyncio.sleep(_LOCK_POLL_SECONDS)
 
     async def prepare(self, lock: str) -> None:
-        """Declare our exchange, then publish a canary to the lock queue; raises SinkUnavailable.
+        """Declare our exchange, then publish two canaries to the lock queue; raises SinkUnavailable.
 
-        A broker short of memory or disk greets and declares as ever, and blocks the first message. Better the
-        canary than a window of records whose outcome nobody knows.
+        A broker short of memory or disk greets and declares as ever; it lets a connection's first message pass and
+        blocks the second. Better the canaries than a window of records whose outcome nobody knows.
         """
-        await self._judge_exchange(self._options.exchange)
-        if reason := self._exchanges[self._options.exchange]:
+        if reason := await self._judge_exchange(self._options.exchange):
             raise SinkUnavailable(f"cannot use the AMQP exchange {self._options.exchange}: {reason}")
         channel = await self._publishing_channel()
         with _edge("the AMQP broker confirms nothing, it may be short of memory or disk"):
-            await channel.default_exchange.publish(
-                aio_pika.Message(b""), lock, mandatory=True, timeout=self._options.publish_seconds
-            )
+            for _ in range(2):
+                await channel.default_exchange.publish(
+                    aio_pika.Message(b""), lock, mandatory=True, timeout=self._options.publish_seconds
+                )
 
     async def unblocked(self) -> None:
         """Return at once unless the broker has blocked this connection; raises SinkUnavailable when it stays so."""
@@ -177,9 +178,7 @@ class Link:
         can tell whose it was, and :attr:`channel_was_closed` tells the sink to find out.
         """
         exchange = record.amqp_exchange or self._options.exchange
-        if exchange not in self._exchanges:
-            await self._judge_exchange(exchange)
-        if reason := self._exchanges[exchange]:
+        if reason := await self._judge_exchange(exchange):
             return Refusal(record, "topic", "exchange_unusable", reason)
         channel = await self._publishing_channel()
         try:
@@ -215,15 +214,20 @@ class Link:
                 raise _ChannelClosed(str(closed)) from closed
         return None
 
-    async def _judge_exchange(self, exchange: str) -> None:
-        """Find out whether an exchange can be used; our own is declared, a topic's own must exist."""
+    async def _judge_exchange(self, exchange: str) -> str:
+        """Why an exchange cannot be used, '' when it can: our own is declared, a topic's own must exist."""
+        if exchange in self._exchanges:
+            return self._exchanges[exchange]
         ours = exchange == self._options.exchange
-        try:
-            async with self._throwaway() as channel:
-                await channel.declare_exchange(exchange, "topic", durable=ours, passive=not ours)
-            self._exchanges[exchange] = ""
-        except _ChannelClosed as closed:
-            self._exchanges[exchange] = _line(closed.text)
+        async with self._judging:
+            if exchange not in self._exchanges:
+                try:
+                    async with self._throwaway() as channel:
+                        await channel.declare_exchange(exchange, "topic", durable=ours, passive=not ours)
+                    self._exchanges[exchange] = ""
+                except _ChannelClosed as closed:
+                    self._exchanges[exchange] = _line(closed.text)
+            return self._exchanges[exchange]
 
     async def _publishing_channel(self) -> AbstractChannel:
         channel = self._channel

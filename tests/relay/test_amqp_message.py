@@ -1,7 +1,7 @@
 """How a record looks on AMQP (RQ-10, RO-15, WH-C09)."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from aio_pika import DeliveryMode
