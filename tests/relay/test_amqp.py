@@ -359,8 +359,7 @@ async def test_an_alarm_pauses_the_sink_and_healing_it_loses_and_reorders_nothin
     broker.server.set_vm_memory_high_watermark(0.00001)
     try:
         with pytest.raises(SinkUnavailable):
-            while True:  # the broker may let some pass before it blocks
-                confirmed += (await send(sink, [one for one in batch if one not in confirmed])).acknowledged
+            await send_on(sink, batch, confirmed)
         with pytest.raises(SinkUnavailable, match="memory or disk"):
             await eventually_not_locked(sink)
     finally:
@@ -371,6 +370,12 @@ async def test_an_alarm_pauses_the_sink_and_healing_it_loses_and_reorders_nothin
     arrived = await broker.bodies(queue)
     assert sorted(one.id for one in [*confirmed, *receipt.acknowledged]) == sorted(set(arrived)) == list(range(1, 101))
     assert repeats_are_adjacent(arrived, keys=7)
+
+
+async def send_on(sink: AmqpSink, batch: list[Record], confirmed: list[Record]) -> None:
+    """Sends until the sink is unavailable: the broker may let some messages pass before it blocks."""
+    while True:
+        confirmed += (await send(sink, [one for one in batch if one not in confirmed])).acknowledged
 
 
 async def eventually_not_locked(sink: AmqpSink) -> None:
@@ -403,6 +408,21 @@ async def test_a_broker_that_hangs_is_an_unknown_outcome_and_never_an_endless_wa
     arrived = await broker.bodies(queue)
     assert (receipt, set(arrived)) == (Receipt(batch, []), {one.id for one in batch})
     assert repeats_are_adjacent(arrived, keys=3)
+
+
+async def test_a_broker_that_falls_silent_is_found_by_the_heartbeat(broker: Broker):
+    """RQ-07: before the confirmation is overdue; the cancellation that the library makes of it is not ours."""
+    await broker.bind()
+    sink = broker.sink(publish_seconds=60)
+    await sink.open(TERM)
+    broker.server.pause()
+    try:
+        async with asyncio.timeout(20):
+            with pytest.raises(SinkUnavailable, match="lost"):
+                await send(sink, [record(1)])
+    finally:
+        broker.server.resume()
+    await sink.close()
 
 
 async def test_nobody_at_the_address_is_unavailable_and_the_password_is_not_told(free_port: int):
