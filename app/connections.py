@@ -34,9 +34,9 @@ class ServerLimits:
     `first_byte_seconds` runs from the connect, `headers_seconds` from the first byte of a request, `body_seconds` from
     the end of its header; after `body_grace_seconds` a body must also have brought `body_bytes_per_second` on average.
     None of them runs while we ourselves hold the reading back. `write_seconds` is how long a reader may leave its full
-    buffer untouched. After a refusal up to `linger_bytes_max` bytes are thrown away for at most `linger_seconds`, so
-    that the answer is not lost in a reset. Connections from trusted proxies do not count towards
-    `connections_per_address_max`.
+    buffer untouched. After a refusal or an early answer up to `linger_bytes_max` bytes are thrown away, after a refusal
+    for at most `linger_seconds`, so that the answer is not lost in a reset. Connections from trusted proxies do not
+    count towards `connections_per_address_max`.
     """
 
     header_bytes_max: int = 32 * 1024
@@ -51,8 +51,8 @@ class ServerLimits:
     body_bytes_per_second: int = 1024
     keep_alive_seconds: float = 5.0
     write_seconds: float = 30.0
-    linger_seconds: float = 1.0
-    linger_bytes_max: int = 256 * 1024
+    linger_seconds: float = 2.0
+    linger_bytes_max: int = 4 * 1024 * 1024
     connections_max: int = 8192
     connections_per_address_max: int = 1024
     backlog_connections: int = 2048
