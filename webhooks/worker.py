@@ -42,6 +42,7 @@ from webhooks.subscriber import Subscriber, Subscribers
 __all__ = ["Worker", "WorkerOptions"]
 
 _log = structlog.get_logger(__name__)
+_LOOKED_AT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class WorkerOptions:
     timeout_seconds_max: float = 30.0
     lease_margin_seconds: float = 5.0
     retry_after_seconds_max: float = 3600.0
-    claim_max: int = 400
+    claim_max: int = 1_000
     claim_subscriptions_max: int = 64
     poll_seconds: float = 1.0
     slots: SlotOptions = field(default_factory=SlotOptions)
@@ -95,6 +96,7 @@ class Worker:
         self._later: list[tuple[float, int]] = []
         self._fast: set[int] = set()
         self._wake = asyncio.Event()
+        self._attempts = asyncio.TaskGroup()
         self._stopping = False
 
     def due(self, subscriptions: Sequence[int]) -> None:
@@ -114,17 +116,18 @@ class Worker:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._settlement.run(), name="settlement")
             poller = tasks.create_task(self._poll(), name="delivery poll")
-            async with asyncio.TaskGroup() as attempts:
-                await self._deliver(attempts)
+            async with asyncio.TaskGroup() as self._attempts:
+                await self._claim_until_stopped()
             poller.cancel()
             await self._give_back([claimed for buffer in self._buffers.values() for claimed in buffer])
             self._settlement.stop()
 
-    async def _deliver(self, attempts: asyncio.TaskGroup) -> None:
+    async def _claim_until_stopped(self) -> None:
+        """Keep the buffers filled; attempts start from here and from attempts that end."""
         while not self._stopping:
             self._wake.clear()
             self._promote()
-            self._start(attempts)
+            self._start_all()
             if not await self._claim_more():
                 await self._wait()
 
@@ -169,14 +172,15 @@ class Worker:
     def _wanted(self) -> dict[int, int]:
         """How many to claim for which ready subscriptions, in turn."""
         room = self._options.claim_max - self._buffered
-        if room < self._options.claim_max // 4:
+        if room < self._options.claim_max // 2:
             return {}
         wanted: dict[int, int] = {}
-        per_subscription = self._options.slots.per_subscription
+        candidates = min(len(self._ready), self._options.claim_subscriptions_max)
+        untried = max(self._options.slots.per_subscription // 4, 1)
+        share = max(room // max(candidates, 1), untried)
         for subscription in self._ready:
-            buffered = len(self._buffers.get(subscription, ()))
-            ahead = self._options.claim_max if subscription in self._fast else per_subscription // 4 or 1
-            most = min(ahead - buffered, room)
+            ahead = share if subscription in self._fast else untried
+            most = min(ahead - len(self._buffers.get(subscription, ())), room)
             if most > 0:
                 wanted[subscription] = most
                 room -= most
@@ -197,23 +201,35 @@ class Worker:
             self._buffers.setdefault(subscription, deque()).append(claimed)
             self._buffered += 1
 
-    def _start(self, attempts: asyncio.TaskGroup) -> None:
+    def _start_all(self) -> None:
         """Start buffered deliveries wherever there is a slot, one subscription after the other."""
         for subscription in list(self._buffers):
-            buffer = self._buffers[subscription]
-            while buffer:
-                claimed = buffer[0]
-                host = claimed.subscriber.target.host if claimed.subscriber.target else ""
-                was_proven = self._slots.is_proven(subscription)
-                if not self._slots.try_take(subscription, host):
-                    break
-                buffer.popleft()
-                self._buffered -= 1
-                attempts.create_task(self._attempt(claimed, host, was_proven))
-            if buffer:
-                self._buffers.move_to_end(subscription)
-            else:
-                del self._buffers[subscription]
+            while self._start_one(subscription):
+                pass
+
+    def _start_next(self) -> None:
+        """A slot is free: give it to one of the buffers in turn. Looks at a few only, this runs for every attempt."""
+        for _ in range(min(len(self._buffers), _LOOKED_AT)):
+            subscription = next(iter(self._buffers))
+            self._buffers.move_to_end(subscription)
+            if self._start_one(subscription):
+                return
+
+    def _start_one(self, subscription: int) -> bool:
+        buffer = self._buffers.get(subscription)
+        if buffer is None or self._stopping:
+            return False
+        target = buffer[0].subscriber.target
+        host = target.host if target is not None else ""
+        was_proven = self._slots.is_proven(subscription)
+        if not self._slots.try_take(subscription, host):
+            return False
+        claimed = buffer.popleft()
+        self._buffered -= 1
+        if not buffer:
+            del self._buffers[subscription]
+        self._attempts.create_task(self._attempt(claimed, host, was_proven))
+        return True
 
     async def _attempt(self, claimed: _Claimed, host: str, was_proven: bool) -> None:
         subscription = claimed.subscriber.id
@@ -242,7 +258,9 @@ class Worker:
             self._settlement.add(Result(claimed.event.id, subscription, claimed.fence, started_at, outcome, decision))
         finally:
             self._slots.give(subscription, host, was_proven=was_proven, succeeded=succeeded)
-            self._wake.set()
+            self._start_next()
+            if self._buffered <= self._options.claim_max // 2:
+                self._wake.set()
 
     async def _send(self, claimed: _Claimed, deadline: float, started_at: datetime) -> Outcome:
         subscriber = claimed.subscriber

@@ -1,0 +1,110 @@
+"""Deliveries per second at fan-out 1, 10 and 100, beside a bare aiohttp client POSTing the same bodies to the same sink.
+
+Everything is on: durable claims, signatures, attempt log, settlement. The backlog is fanned out first, the server
+writes it out (CHECKPOINT), then ``hookwire deliver`` starts and the sink counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+
+import aiohttp
+import asyncpg
+import httpx
+
+from benchmarks.stage import Sink, Stage, cpu_seconds, postgres_cpu_seconds, running_sink, running_stage
+
+_BODY_BYTES = 600
+_CLIENTS = 50
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """One run: deliveries per second, and processor milliseconds per delivery in the worker and in PostgreSQL."""
+
+    fan_out: int
+    rate: float
+    worker_ms: float
+    postgres_ms: float
+
+
+async def run(deliveries: int = 30_000) -> list[str]:
+    """Run all; returns the lines to print."""
+    lines = []
+    async with running_sink() as sink:
+        bare, bare_ms = await _bare_aiohttp(sink, deliveries)
+        lines.append(f"bare aiohttp client           {bare:8.0f}/s   {bare_ms:.3f} ms CPU each")
+        for fan_out in (1, 10, 100):
+            await sink.clear()
+            ours = await _ours(sink, fan_out, deliveries)
+            lines.append(
+                f"hookwire, fan-out {fan_out:3d}         {ours.rate:8.0f}/s   {ours.worker_ms:.3f} ms CPU each in the worker, "
+                f"{ours.postgres_ms:.3f} in PostgreSQL   {ours.rate / bare:.2f}x aiohttp (bar 1.2)"
+            )
+    return lines
+
+
+async def _bare_aiohttp(sink: Sink, requests: int) -> tuple[float, float]:
+    body = b"x" * _BODY_BYTES
+    left = requests
+
+    async def client(session: aiohttp.ClientSession) -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            async with session.post(f"http://127.0.0.1:{sink.port}/", data=body) as response:
+                await response.read()
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=_CLIENTS)) as session:
+        started, cpu = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(client(session) for _ in range(_CLIENTS)))
+        seconds, used = time.perf_counter() - started, time.process_time() - cpu
+    return requests / seconds, 1000 * used / requests
+
+
+async def _ours(sink: Sink, fan_out: int, deliveries: int) -> Delivered:
+    async with running_stage("api", "relay") as stage:
+        await _prepare(stage, sink, fan_out, deliveries)
+        database_before = postgres_cpu_seconds(stage.postmaster)
+        with stage.process("deliver") as worker:
+            await sink.until(deliveries, 300)
+            counted = await sink.counted()
+            await asyncio.sleep(0.3)  # let the last settlement be counted in the processor time
+            used = cpu_seconds(worker.pid)
+        database_used = postgres_cpu_seconds(stage.postmaster) - database_before
+    # The interpreter's start is about 0.8 s of processor time and is not a delivery's cost.
+    start = 0.8
+    return Delivered(
+        fan_out,
+        deliveries / (counted.last - counted.first),
+        1000 * max(used - start, 0) / deliveries,
+        1000 * database_used / deliveries,
+    )
+
+
+async def _prepare(stage: Stage, sink: Sink, fan_out: int, deliveries: int) -> None:
+    """Subscriptions, events, fan-out finished, written out."""
+    async with httpx.AsyncClient(base_url=stage.url, trust_env=False, timeout=60) as client:
+        for number in range(fan_out):
+            subscription = {"topic": "bench", "callback": f"http://127.0.0.1:{sink.port}/{number}"}
+            (await client.post("/subscriptions", json=subscription)).raise_for_status()
+        line = json.dumps({"x": "x" * (_BODY_BYTES - 8)})
+        events = deliveries // fan_out
+        for start in range(0, events, 500):
+            batch = "\n".join([line] * min(500, events - start))
+            answer = await client.post(
+                "/topics/bench/events", content=batch, headers={"content-type": "application/x-ndjson"}
+            )
+            answer.raise_for_status()
+    connection = await asyncpg.connect(stage.database_url)
+    try:
+        while await connection.fetchval("SELECT count(*) FROM hookwire.outbox") > 0:
+            await asyncio.sleep(0.1)
+        assert await connection.fetchval("SELECT count(*) FROM hookwire.deliveries") == deliveries
+        await connection.execute("VACUUM ANALYZE hookwire.deliveries")
+        await connection.execute("CHECKPOINT")
+    finally:
+        await connection.close()

@@ -1,0 +1,70 @@
+"""A webhook receiver that does nothing but answer 204 and count; runs in a process of its own.
+
+``python -m benchmarks.sink PORT``; GET /count answers with the number of POSTs and the first and last arrival.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import cast
+
+import uvloop
+
+
+class _Counter:
+    count = 0
+    first = 0.0
+    last = 0.0
+    latencies: list[float] = []  # noqa: RUF012 - one per process
+
+
+class _Sink(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._buffer = b""
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer + data
+        while True:
+            end = buffer.find(b"\r\n\r\n")
+            if end < 0:
+                break
+            head = buffer[:end]
+            at = head.lower().find(b"content-length:")
+            length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+            if len(buffer) < end + 4 + length:
+                break
+            self._answer(head, buffer[end + 4 : end + 4 + length])
+            buffer = buffer[end + 4 + length :]
+        self._buffer = buffer
+
+    def _answer(self, head: bytes, body: bytes) -> None:
+        if head.startswith(b"GET"):
+            latencies = sorted(_Counter.latencies) or [0.0]
+            p50, p99 = latencies[len(latencies) // 2], latencies[int(len(latencies) * 0.99)]
+            text = f"{_Counter.count} {_Counter.first} {_Counter.last} {p50} {p99}".encode()
+            self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(text) + text)
+            return
+        if head.startswith(b"DELETE"):
+            _Counter.count, _Counter.latencies = 0, []
+            self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+            return
+        now = time.time()
+        if _Counter.count == 0:
+            _Counter.first = now
+        _Counter.count += 1
+        _Counter.last = now
+        if body.startswith(b"t="):
+            _Counter.latencies.append(now - float(body[2:22]))
+        self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+
+async def _main(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(_Sink, "127.0.0.1", port, backlog=1024)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(_main(int(sys.argv[1])))

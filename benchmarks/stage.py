@@ -1,0 +1,197 @@
+"""The stage of a benchmark: a hub of its own on an empty database, a counting sink, processor time from /proc."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+__all__ = [
+    "Counted",
+    "Sink",
+    "Stage",
+    "cpu_seconds",
+    "free_port",
+    "postgres_cpu_seconds",
+    "running_sink",
+    "running_stage",
+]
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of one process so far, user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _tree(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(p for child in children for p in _tree(int(child)))]
+
+
+def postgres_cpu_seconds(postmaster: int) -> float:
+    """Processor time of the postmaster, its children, and those that have ended."""
+    fields = Path(f"/proc/{postmaster}/stat").read_text().rpartition(")")[2].split()
+    ended = (int(fields[13]) + int(fields[14])) / _TICKS
+    return ended + sum(cpu_seconds(pid) for pid in _tree(postmaster) if Path(f"/proc/{pid}").exists())
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A running hub. ``environment`` starts more processes on the same database."""
+
+    url: str
+    port: int
+    pid: int
+    environment: dict[str, str]
+    data_dir: Path
+
+    @property
+    def database_url(self) -> str:
+        """The embedded database."""
+        return self.environment["HOOKWIRE_DATABASE_URL"]
+
+    @property
+    def postmaster(self) -> int:
+        """Process id of the database server."""
+        return int((self.data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+
+    @contextmanager
+    def process(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Another hookwire process on the same database, ended on exit."""
+        with (self.data_dir.parent / "more.log").open("ab") as log:
+            child = subprocess.Popen([_hookwire(), *arguments], env=self.environment, stderr=log)
+        try:
+            yield child
+        finally:
+            _end(child)
+
+
+def _hookwire() -> str:
+    return str(Path(sys.executable).parent / "hookwire")
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.send_signal(signal.SIGTERM)
+    try:
+        child.wait(20)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+@asynccontextmanager
+async def running_stage(*roles: str, **settings: str) -> AsyncIterator[Stage]:
+    """``hookwire serve`` in a process of its own, on an embedded database in a temporary folder."""
+    folder = Path(tempfile.mkdtemp(prefix="hookwire-bench-"))
+    port = free_port()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKWIRE_")}
+    environment |= {
+        "HOOKWIRE_DATA_DIR": str(folder / "data"),
+        "HOOKWIRE_LISTEN": f"127.0.0.1:{port}",
+        "HOOKWIRE_LOG_LEVEL": "warning",
+        **{f"HOOKWIRE_{name.upper()}": value for name, value in settings.items()},
+    }
+    arguments = [argument for role in roles for argument in ("--role", role)]
+    with (folder / "serve.log").open("wb") as log:
+        child = subprocess.Popen([_hookwire(), "serve", *arguments], env=environment, stderr=log)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        await _ready(url, child, folder / "serve.log")
+        socket_dir = next(iter((folder / "data" / "postgres" / "postmaster.pid").read_text().split("\n")[4:5]))
+        more = dict(environment)
+        more["HOOKWIRE_DATABASE_URL"] = f"postgresql://hookwire@/hookwire?host={socket_dir}&port=5432"
+        yield Stage(url, port, child.pid, more, folder / "data")
+    finally:
+        _end(child)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _ready(url: str, child: subprocess.Popen[bytes], log: Path) -> None:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for _ in range(600):
+            if child.poll() is not None:
+                raise RuntimeError(f"hookwire ended: {log.read_text()}")
+            try:
+                if (await client.get(f"{url}/readyz", timeout=2)).status_code == 200:
+                    return
+            except httpx.HTTPError:
+                await asyncio.sleep(0.05)
+    raise RuntimeError("hookwire did not become ready")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """``p50`` and ``p99`` are milliseconds from the time stamp in the body to its arrival."""
+
+    count: int
+    first: float
+    last: float
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A counting receiver."""
+
+    port: int
+
+    async def counted(self) -> Counted:
+        """What has arrived so far."""
+        async with httpx.AsyncClient(trust_env=False) as client:
+            words = (await client.get(f"http://127.0.0.1:{self.port}/count")).text.split()
+        return Counted(int(words[0]), float(words[1]), float(words[2]), 1000 * float(words[3]), 1000 * float(words[4]))
+
+    async def clear(self) -> None:
+        """Start counting at zero."""
+        async with httpx.AsyncClient(trust_env=False) as client:
+            await client.delete(f"http://127.0.0.1:{self.port}/count")
+
+    async def until(self, count: int, seconds: float) -> Counted:
+        """Wait for that many arrivals."""
+        deadline = time.monotonic() + seconds
+        while (counted := await self.counted()).count < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{counted.count} of {count} arrived in {seconds:.0f} s")
+            await asyncio.sleep(0.1)
+        return counted
+
+
+@asynccontextmanager
+async def running_sink() -> AsyncIterator[Sink]:
+    """The sink in a process of its own."""
+    sink = Sink(free_port())
+    child = subprocess.Popen([sys.executable, "-m", "benchmarks.sink", str(sink.port)])
+    try:
+        for _ in range(200):
+            try:
+                await sink.counted()
+                break
+            except httpx.HTTPError:
+                await asyncio.sleep(0.02)
+        yield sink
+    finally:
+        child.kill()
+        child.wait()
