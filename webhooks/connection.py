@@ -48,8 +48,8 @@ class ReadLimits:
             raise ValueError(f"read limits contradict each other: {self}")
 
 
-class _TooManyFields(Exception):
-    """Ends parsing from inside a header callback."""
+class _Enough(Exception):
+    """Ends parsing from inside a callback: too many fields, or a second answer."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -61,7 +61,8 @@ class Connection(asyncio.BufferedProtocol):
         buffer: read buffer shared by the client's connections, at least one byte long.
         on_lost: called once with this connection when its transport is gone.
 
-    After a successful exchange `status`, `headers`, `kept`, `truncated` and `first_byte_at` describe the answer.
+    After a successful exchange `status` (200-999), `headers`, `kept`, `truncated` and `first_byte_at` describe the
+    answer.
     """
 
     __slots__ = (
@@ -88,6 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         "headers",
         "kept",
         "origin",
+        "status",
         "truncated",
     )
 
@@ -119,6 +121,7 @@ class Connection(asyncio.BufferedProtocol):
         self.kept: list[bytes] = []
         self.truncated = False
         self.first_byte_at = 0.0
+        self.status = 0
 
     # What the client calls.
 
@@ -129,7 +132,8 @@ class Connection(asyncio.BufferedProtocol):
     def exchange(self, head: bytes, body: bytes, limits: ReadLimits, deadline_at: float) -> asyncio.Future[None]:
         """Send one request and give a future for its answer; the connection must be idle and attached.
 
-        The future raises `OutboundError`. Whoever stops waiting for it must call `abort` (OB-13).
+        The future raises `OutboundError`; `ConnectFailed` means that not one byte of an answer came (EG-19). Whoever
+        stops waiting for it must call `abort` (OB-13).
         """
         assert self._waiter is None
         assert self._transport is not None
@@ -146,16 +150,6 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(head)
             self._transport.write(body)
         return self._waiter
-
-    @property
-    def status(self) -> int:
-        """Status code of the final answer, 200-999."""
-        return int(self._parser.get_status_code())
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether not one byte of an answer has come in this exchange (EG-19)."""
-        return self._read_bytes == 0
 
     def is_closing(self) -> bool:
         """Tell whether the transport is gone or going."""
@@ -205,7 +199,9 @@ class Connection(asyncio.BufferedProtocol):
         self._read_bytes += nbytes
         try:
             self._parser.feed_data(self._buffer[:nbytes])
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not isinstance(error.__context__, _Enough | None):
+                raise  # a bug in a callback is not the peer's fault
             self._excess = True
             if not self._complete:
                 self._cut(BadResponse("the answer is not valid HTTP"))
@@ -236,8 +232,9 @@ class Connection(asyncio.BufferedProtocol):
     # What the parser calls.
 
     def on_message_begin(self) -> None:
-        """Notice a second message behind the answer."""
-        self._excess = self._complete
+        """Stop at a second message behind the answer, before it can touch the first."""
+        if self._complete:
+            raise _Enough
 
     def on_status(self, _text: bytes) -> None:
         """Note that the code is whole: from here on the status decides (OB-05)."""
@@ -248,12 +245,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._head_complete:
             return
         if len(self.headers) >= self._limits.header_fields_max:
-            raise _TooManyFields
+            raise _Enough
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Note the end of the head; the head of an interim answer does not count."""
-        self._head_complete = self._parser.get_status_code() >= 200
+        self.status = self._parser.get_status_code()
+        self._head_complete = self.status >= 200
 
     def on_body(self, data: bytes) -> None:
         """Keep the first bytes of the body as they came: nothing is decoded."""
@@ -282,7 +280,9 @@ class Connection(asyncio.BufferedProtocol):
         self.abort()
         if waiter is None or waiter.done():
             return
-        if self._status_line_seen and self._parser.get_status_code() >= 200:
+        status = self._parser.get_status_code() if self._status_line_seen else 0
+        if status >= 200:
+            self.status = status
             self.truncated = True
             waiter.set_result(None)
         else:

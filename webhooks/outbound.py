@@ -201,8 +201,8 @@ class Client:
         if kept is not None:
             try:
                 return await self._exchange(kept, request, head, started_at, deadline_at)
-            except ConnectFailed:
-                if not kept.is_silent or self._pool.is_closed:
+            except ConnectFailed:  # not one byte of an answer came: the peer had closed what we kept
+                if self._pool.is_closed:
                     raise
         if self._pool.is_closed:
             raise RuntimeError("the outbound client is closed")

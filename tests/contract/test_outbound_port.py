@@ -468,11 +468,11 @@ async def test_bytes_that_nobody_asked_for_never_answer_the_next_request(subject
 async def test_cancelling_closes_the_connection(subject: Subject) -> None:
     """OB-13."""
     async with hostile_server() as server, bench(subject) as it:
-        attempt = asyncio.ensure_future(it.post(server.url("/hang")))
+        attempt = asyncio.ensure_future(it.post(server.url("/hang"), deadline_seconds=60.0))
         await server.until(lambda s: len(s.requests) == 1)
         attempt.cancel()
         await asyncio.wait([attempt])
-        await server.until(lambda s: s.closed == 1)
+        await server.until(lambda s: s.closed == 1, seconds=10.0)
         assert attempt.cancelled()
 
 
