@@ -1,0 +1,252 @@
+"""Intent verification: what becomes of one request, without I/O (W3C WebSub 5.3; WS-18, WS-19, WS-40..WS-49, WS-103).
+
+    step(now, intent, input, options) -> (intent, outputs)
+
+An `Intent` is immutable; whoever runs the machine stores the new one and carries out the outputs, in order and in one
+transaction with it. ``now`` is the database's time. Inputs and what they lead to:
+
+    ========== ================== ============================================= ==========================
+    input      in state           new state                                     outputs
+    ========== ================== ============================================= ==========================
+    Claimed    requested, or      verifying until the claim ends                Ask: the GET's parameters
+               verifying and due
+    Answered   verifying,         verified: 2xx and exactly the challenge       Overtake, then Activate
+               same fence                                                       or Withdraw
+               verifying,         failed: any other answer is final             none
+               same fence
+    Unanswered verifying,         requested, due after a pause; failed after    none
+               same fence         the last try or when asking again is no use
+    Overtaken  requested or       superseded                                    none
+               verifying
+    any        anything else      unchanged: the outcome comes too late         none
+    ========== ================== ============================================= ==========================
+
+Nothing but Activate and Withdraw changes a subscription, so whatever fails leaves it as it was (WS-19).
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from hub.form import Mode
+from hub.options import HubOptions
+
+__all__ = [
+    "Activate",
+    "Answered",
+    "Ask",
+    "Claimed",
+    "Input",
+    "Intent",
+    "Output",
+    "Overtake",
+    "Overtaken",
+    "State",
+    "Unanswered",
+    "Withdraw",
+    "new_challenge",
+    "patience_seconds",
+    "step",
+]
+
+_CHALLENGE_BYTES = 32
+_FAILURES_FORGIVEN = 3
+_PATIENCE_SECONDS_MAX = 300
+_WHITE_SPACE = b" \t\r\n"
+
+
+class State(StrEnum):
+    """States of a request; the first two are open, the others final."""
+
+    REQUESTED = "requested"
+    VERIFYING = "verifying"
+    VERIFIED = "verified"
+    FAILED = "failed"
+    SUPERSEDED = "superseded"
+
+
+_OPEN = frozenset({State.REQUESTED, State.VERIFYING})
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One accepted request. Its repr hides callback, token and challenge (WS-106).
+
+    Attributes:
+        id: rises in the order of acceptance.
+        mode: subscribe or unsubscribe.
+        topic_url: as sent (WS-40).
+        callback: as sent (WS-24).
+        lease_seconds: what was granted; None to unsubscribe.
+        verify_token: to be echoed, if given.
+        state: see `State`.
+        due_at: not to be claimed before; while verifying, the end of the claim.
+        attempts: claims so far. The number of the latest claim is its fence.
+        asked_at: start of the latest GET; a lease counts from here (WS-41).
+        challenge: of the latest GET; never used again (WS-42).
+        reason: why it failed or is tried again, for people.
+    """
+
+    id: int
+    mode: Mode
+    topic_url: str
+    callback: str = field(repr=False)
+    lease_seconds: int | None
+    due_at: datetime
+    verify_token: str | None = field(default=None, repr=False)
+    state: State = State.REQUESTED
+    attempts: int = 0
+    asked_at: datetime | None = None
+    challenge: str | None = field(default=None, repr=False)
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A process will send a GET with this challenge and has until then to say what came of it."""
+
+    challenge: str = field(repr=False)
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The callback answered the GET of the claim ``fence``; ``truncated``: ``body`` is only the beginning."""
+
+    fence: int
+    status: int
+    body: bytes = field(repr=False)
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The GET of the claim ``fence`` got no HTTP answer; ``final``: asking again is no use (the target is refused)."""
+
+    fence: int
+    reason: str
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """A newer request of the same pair was verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send a GET to the callback with these parameters behind its own query (WS-24)."""
+
+    parameters: tuple[tuple[str, str], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Overtake:
+    """Supersede every open request of the same pair that is older than this one (WS-103)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """Make the pair's subscription, or replace its lease and secret entirely (WS-18)."""
+
+    lease_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """End the pair's subscription, if there is one."""
+
+
+Input = Claimed | Answered | Unanswered | Overtaken
+Output = Ask | Overtake | Activate | Withdraw
+Result = tuple[Intent, tuple[Output, ...]]
+
+
+def step(now: datetime, intent: Intent, happened: Input, options: HubOptions) -> Result:
+    """One transition; see the table above. Claiming what may not be claimed is a programming error."""
+    match happened:
+        case Claimed():
+            return _claim(now, intent, happened)
+        case Overtaken():
+            return (replace(intent, state=State.SUPERSEDED) if intent.state in _OPEN else intent), ()
+        case Answered() | Unanswered():
+            if intent.state is not State.VERIFYING or happened.fence != intent.attempts:
+                return intent, ()
+            if isinstance(happened, Answered):
+                return _judge(intent, happened, options)
+            return _try_again(now, intent, happened, options), ()
+
+
+def new_challenge() -> str:
+    """256 random bits in base64url without padding: 43 of A-Z a-z 0-9 - _ (WS-42)."""
+    return secrets.token_urlsafe(_CHALLENGE_BYTES)
+
+
+def patience_seconds(failures: int) -> float:
+    """How long a new request of a pair waits after so many failures in a row: 0 for the first few, then 1, 2, 4 ...
+    up to 300 seconds (AB-01)."""
+    if failures < _FAILURES_FORGIVEN:
+        return 0.0
+    return float(min(2 ** min(failures - _FAILURES_FORGIVEN, 30), _PATIENCE_SECONDS_MAX))
+
+
+def _claim(now: datetime, intent: Intent, claim: Claimed) -> Result:
+    assert intent.state in _OPEN
+    assert intent.due_at <= now < claim.until
+    assert claim.challenge != intent.challenge
+    asked = replace(
+        intent,
+        state=State.VERIFYING,
+        due_at=claim.until,
+        attempts=intent.attempts + 1,
+        asked_at=now,
+        challenge=claim.challenge,
+    )
+    return asked, (Ask(tuple(_parameters(asked, claim.challenge))),)
+
+
+def _parameters(intent: Intent, challenge: str) -> Sequence[tuple[str, str]]:
+    """Order and presence are section 2.2's: the lease only to subscribe (WS-41), the token only if given (PS-07)."""
+    parameters = [("hub.mode", str(intent.mode)), ("hub.topic", intent.topic_url), ("hub.challenge", challenge)]
+    if intent.lease_seconds is not None:
+        parameters.append(("hub.lease_seconds", str(intent.lease_seconds)))
+    if intent.verify_token is not None:
+        parameters.append(("hub.verify_token", intent.verify_token))
+    return parameters
+
+
+def _judge(intent: Intent, answer: Answered, options: HubOptions) -> Result:
+    reason = _objection(intent, answer, options)
+    if reason:
+        return replace(intent, state=State.FAILED, reason=reason), ()
+    verified = replace(intent, state=State.VERIFIED, reason=None)
+    if intent.mode is Mode.UNSUBSCRIBE:
+        return verified, (Overtake(), Withdraw())
+    assert intent.asked_at is not None
+    assert intent.lease_seconds is not None
+    return verified, (Overtake(), Activate(intent.asked_at + timedelta(seconds=intent.lease_seconds)))
+
+
+def _objection(intent: Intent, answer: Answered, options: HubOptions) -> str:
+    """Why the answer does not confirm the intent (WS-43..WS-45); empty when it does."""
+    if not 200 <= answer.status <= 299:
+        return f"the callback answered {answer.status}"
+    assert intent.challenge is not None
+    body = answer.body.rstrip(_WHITE_SPACE) if options.lenient_challenge else answer.body
+    if answer.truncated or not hmac.compare_digest(body, intent.challenge.encode("ascii")):
+        return f"the callback answered {answer.status} without echoing the challenge"
+    return ""
+
+
+def _try_again(now: datetime, intent: Intent, missing: Unanswered, options: HubOptions) -> Intent:
+    """Only connection-level errors are tried again, with a fresh challenge each time (WS-46)."""
+    pauses = options.verification_retries
+    if missing.final or intent.attempts > len(pauses):
+        return replace(intent, state=State.FAILED, reason=missing.reason)
+    due_at = now + timedelta(seconds=pauses[intent.attempts - 1])
+    return replace(intent, state=State.REQUESTED, due_at=due_at, reason=missing.reason)

@@ -1,0 +1,67 @@
+"""What the operator decided about the hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from webhooks.guard import GuardPolicy
+
+__all__ = ["HubOptions", "SecretOverHttp"]
+
+SecretOverHttp = Literal["allow", "warn", "reject"]
+
+
+@dataclass(frozen=True, slots=True)
+class HubOptions:
+    """Settings of subscribing; the defaults are those of section 2.6 of the hub's requirements.
+
+    Attributes:
+        public_url: how others reach this hub, without trailing slash; topic URLs and the hub's own URL begin with it.
+        url_policy: which callbacks may be named at all; judged again, on addresses, by the outbound client.
+        lease_seconds_min: shorter wishes are raised to this (WS-49).
+        lease_seconds_default: the lease of a request without a wish (WS-68).
+        lease_seconds_max: longer wishes are lowered to this (WS-49).
+        verification_deadline_seconds: for one verification GET, all of it.
+        verification_retries: pauses in seconds before asking again when no HTTP answer came; empty turns that off
+            (WS-46).
+        sweep_seconds: pause between two looks for leases that have ended.
+        verification_slots: GETs in flight in this process.
+        verifications_per_minute_host: requests accepted per callback host, all tenants together; also the burst
+            (WS-101).
+        verifications_per_minute_tenant: the same per tenant (AB-01).
+        lenient_challenge: white space after the echoed challenge is forgiven (WS-43).
+        secret_over_http: what to do with a ``hub.secret`` that was not sent by https (WS-15).
+        moved_to: another hub's URL, to which every subscribe and unsubscribe is sent by a 307; empty: served here
+            (WS-34).
+    """
+
+    public_url: str
+    url_policy: GuardPolicy
+    lease_seconds_min: int = 60
+    lease_seconds_default: int = 864_000
+    lease_seconds_max: int = 2_592_000
+    verification_deadline_seconds: float = 10.0
+    verification_retries: tuple[float, ...] = (5.0, 25.0)
+    sweep_seconds: float = 5.0
+    verification_slots: int = 32
+    verifications_per_minute_host: int = 300
+    verifications_per_minute_tenant: int = 3_000
+    lenient_challenge: bool = False
+    secret_over_http: SecretOverHttp = "warn"  # noqa: S105 - a policy, not a password
+    moved_to: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lease_seconds_min <= self.lease_seconds_default <= self.lease_seconds_max:
+            raise ValueError("1 <= lease_seconds_min <= lease_seconds_default <= lease_seconds_max does not hold")
+        if min(self.verification_slots, self.verifications_per_minute_host, self.verifications_per_minute_tenant) < 1:
+            raise ValueError("verification_slots and verifications_per_minute_* must be at least 1")
+        if self.verification_deadline_seconds <= 0 or len(self.verification_retries) > 10:
+            raise ValueError("verification_deadline_seconds must be above 0, verification_retries at most 10")
+        object.__setattr__(self, "public_url", self.public_url.rstrip("/"))
+
+    def lease_seconds(self, asked: int | None) -> int:
+        """The lease that is granted for a wish, or for none (WS-03, WS-12, WS-47, WS-49): always bounded."""
+        if asked is None:
+            return self.lease_seconds_default
+        return min(max(asked, self.lease_seconds_min), self.lease_seconds_max)

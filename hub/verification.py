@@ -1,0 +1,258 @@
+"""Verification: asks callbacks whether they meant it, and makes real what they confirm (W3C WebSub 5.3).
+
+    claim (due rows, for a limited time) --> GET, one deadline --> intent.step --> one transaction:
+    close the request, supersede older ones, activate or end the subscription
+
+Requests that are claimed by a process that dies come due again by themselves when the claim's time is up. An outcome is
+committed under the number of its claim; one that comes too late finds another number and is dropped. When the database
+does not answer, the outcome is dropped as well: the callback is then asked again, which is harmless.
+
+The same service ends subscriptions whose lease is over and drops what they were still owed (WS-48, DL-10). Delivery
+workers check leases themselves before each send; this keeps the tables true and small.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import assert_never
+
+import structlog
+
+from db.errors import DatabaseError
+from db.pool import Database, Row, Session
+from db.secret_box import SecretBox, SecretBoxError
+from hub.acceptance import request_context
+from hub.form import Mode
+from hub.intent import (
+    Activate,
+    Answered,
+    Ask,
+    Claimed,
+    Intent,
+    Output,
+    Overtake,
+    State,
+    Unanswered,
+    Withdraw,
+    new_challenge,
+    step,
+)
+from hub.options import HubOptions
+from hub.topic_url import url_of
+from relay.wake import Wake
+from webhooks.failure import Blocked, OutboundError
+from webhooks.outbound import Outbound, ReadLimits, Request
+from webhooks.url import UrlRefused, parse_target
+
+__all__ = ["Verification", "secret_context"]
+
+_log = structlog.get_logger(__name__)
+
+_COMMIT_SECONDS = 10.0
+"""How much longer than its GET a claim lasts."""
+
+_BATCH_ROWS_MAX = 5_000
+# A challenge has 43 bytes; head and body share the limit.
+_READ_LIMITS = ReadLimits(head_bytes_max=8 * 1024, read_bytes_max=12 * 1024, keep_bytes_max=4 * 1024)
+
+
+def secret_context(subscription_id: int, number: int) -> bytes:
+    """What a subscription's secret is sealed for (``db.secret_box``); whoever signs deliveries opens it with this."""
+    return f"subscription:{subscription_id}:{number}".encode()
+
+
+class Verification:
+    """The service; ``wake`` is rung by whoever accepts requests."""
+
+    name = "verification"
+
+    def __init__(
+        self, database: Database, outbound: Outbound, secret_box: SecretBox, options: HubOptions, wake: Wake
+    ) -> None:
+        self._database = database
+        self._outbound = outbound
+        self._secret_box = secret_box
+        self._options = options
+        self._wake = wake
+        self._stopping = asyncio.Event()
+        self._in_flight = 0
+
+    def stop(self) -> None:
+        """Soft stop: claim no more, finish the GETs that are under way (one deadline at most)."""
+        self._stopping.set()
+        self._wake.ring()
+
+    async def run(self) -> None:
+        """Verify and sweep until stopped. Cancelling is safe: open claims come due again by themselves."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._sweep_regularly(), name="lease sweep")
+            while not self._stopping.is_set():
+                for row in await self._claim():
+                    self._wake.busy()
+                    self._in_flight += 1
+                    task = tasks.create_task(self._verify(row), name=f"verification {row['id']}")
+                    task.add_done_callback(self._done)
+                await self._wake.wait()
+
+    def _done(self, _task: asyncio.Task[None]) -> None:
+        self._in_flight -= 1
+        self._wake.ring()  # another request of this host may have been waiting
+
+    async def _claim(self) -> Sequence[Row]:
+        free = self._options.verification_slots - self._in_flight
+        if free <= 0:
+            return ()
+        claim_seconds = self._options.verification_deadline_seconds + _COMMIT_SECONDS
+        try:
+            async with self._database.transaction() as session:
+                await session.execute("intent.claim_lock")
+                return await session.fetch("intent.claim", free, claim_seconds)
+        except DatabaseError as error:
+            _log.warning("verification_claim_failed", error=str(error))
+            return ()
+
+    async def _verify(self, row: Row) -> None:
+        loop = asyncio.get_running_loop()
+        started_at = loop.time()
+        claimed_at: datetime = row["claimed_at"]
+        claimed = Claimed(new_challenge(), row["claimed_until"])
+        intent, (ask,) = step(claimed_at, _intent(row), claimed, self._options)
+        assert isinstance(ask, Ask)
+        try:
+            secret = self._open_secret(row)
+            happened = await self._ask(intent, ask)
+        except SecretBoxError as error:
+            _log.error("intent_secret_lost", intent=intent.id, error=str(error))
+            secret, happened = None, Unanswered(intent.attempts, "the secret cannot be read any more", final=True)
+        # The database's time, carried on by our monotonic clock.
+        now = claimed_at + timedelta(seconds=loop.time() - started_at)
+        intent, outputs = step(now, intent, happened, self._options)
+        try:
+            await self._commit(row, secret, intent, outputs)
+        except DatabaseError as error:
+            _log.warning("verification_not_recorded", intent=intent.id, error=str(error))
+
+    def _open_secret(self, row: Row) -> bytes | None:
+        """Before anybody is asked: a subscription must not become active without its signature."""
+        if row["sealed"] is None:
+            return None
+        return self._secret_box.open(row["key_id"], row["sealed"], request_context(row["tenant"], row["identity"]))
+
+    async def _ask(self, intent: Intent, ask: Ask) -> Answered | Unanswered:
+        deadline_seconds = self._options.verification_deadline_seconds
+        fence = intent.attempts
+        try:
+            target = parse_target(intent.callback, self._options.url_policy).with_query(ask.parameters)
+            # A fresh connection: on a kept one the client may repeat a request by itself, and a challenge is used once.
+            request = Request("GET", target, (), b"", deadline_seconds, reuse=False, limits=_READ_LIMITS)
+            async with asyncio.timeout(deadline_seconds + 1):
+                response = await self._outbound.send(request)
+        except UrlRefused as error:
+            return Unanswered(fence, error.reason, final=True)
+        except OutboundError as error:
+            return Unanswered(fence, error.detail, final=isinstance(error, Blocked))
+        except TimeoutError:
+            return Unanswered(fence, "no answer within the time allowed")
+        return Answered(fence, response.status, response.body, response.truncated)
+
+    async def _commit(self, row: Row, secret: bytes | None, intent: Intent, outputs: Sequence[Output]) -> None:
+        async with self._database.transaction() as session:
+            if await self._decide(session, row, intent) is None:
+                _log.info("intent_outcome_late", intent=intent.id)
+                return
+            for output in outputs:
+                await self._carry_out(session, row, secret, output)
+        _log.info(
+            f"intent_{intent.state}", intent=intent.id, mode=str(intent.mode), topic=row["topic"],
+            callback_host=row["callback_host"], attempts=intent.attempts, reason=intent.reason,
+        )  # fmt: skip
+
+    async def _decide(self, session: Session, row: Row, intent: Intent) -> Row | None:
+        if intent.state is not State.REQUESTED:
+            return await session.fetchrow("intent.close", intent.id, intent.attempts, str(intent.state), intent.reason)
+        again = await session.fetchrow("intent.retry", intent.id, intent.attempts, intent.due_at, intent.reason)
+        if again is not None:
+            await session.execute("intent.charge", "", row["callback_host"])
+        return again
+
+    async def _carry_out(self, session: Session, row: Row, secret: bytes | None, output: Output) -> None:
+        match output:
+            case Overtake():
+                await session.execute("intent.overtake", row["tenant"], row["identity"], row["id"])
+            case Activate():
+                await self._activate(session, row, secret, output.lease_until)
+            case Withdraw():
+                await self._withdraw(session, row)
+            case Ask():
+                raise AssertionError("an answer does not ask")
+            case _:
+                assert_never(output)
+
+    async def _activate(self, session: Session, row: Row, secret: bytes | None, lease_until: datetime) -> None:
+        subscription = await session.fetchrow(
+            "intent.activate",
+            f"sub_{secrets.token_hex(12)}",
+            row["tenant"],
+            row["topic"],
+            url_of(self._options.public_url, row["topic"]),
+            row["callback"],
+            row["signature_method"],
+            lease_until,
+            row["identity"],
+        )
+        assert subscription is not None
+        await session.execute("intent.forget_secrets", [subscription["id"]])
+        if secret is None:
+            return
+        number = subscription["secret_number"]
+        sealed = self._secret_box.seal(secret, secret_context(subscription["id"], number))
+        await session.execute(
+            "intent.keep_secret", subscription["id"], number, row["tenant"], sealed.key_id, sealed.ciphertext
+        )
+
+    async def _withdraw(self, session: Session, row: Row) -> None:
+        subscription = await session.fetchrow("intent.withdraw", row["tenant"], row["identity"])
+        if subscription is not None:
+            await session.execute("intent.forget_secrets", [subscription["id"]])
+            # What is beyond the batch, and what an overlapping fan-out adds, is left to the sweep.
+            await session.execute("intent.drop_deliveries_of", subscription["id"], _BATCH_ROWS_MAX)
+
+    async def _sweep_regularly(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await self._sweep()
+            except DatabaseError as error:
+                _log.warning("lease_sweep_failed", error=str(error))
+            try:
+                async with asyncio.timeout(self._options.sweep_seconds):
+                    await self._stopping.wait()
+            except TimeoutError:
+                continue
+
+    async def _sweep(self) -> None:
+        async with self._database.transaction() as session:
+            ended = [row["id"] for row in await session.fetch("intent.expire", _BATCH_ROWS_MAX)]
+            if ended:
+                await session.execute("intent.forget_secrets", ended)
+        dropped = await self._database.execute("intent.drop_deliveries", _BATCH_ROWS_MAX)
+        await self._database.execute("intent.purge", _BATCH_ROWS_MAX)
+        if ended or dropped:
+            _log.info("leases_ended", subscriptions=len(ended), deliveries_dropped=dropped)
+
+
+def _intent(row: Row) -> Intent:
+    """The request as it was before this claim."""
+    return Intent(
+        id=row["id"],
+        mode=Mode(row["mode"]),
+        topic_url=row["topic_url"],
+        callback=row["callback"],
+        lease_seconds=row["lease_seconds"],
+        due_at=row["due_at"],
+        verify_token=row["verify_token"],
+        state=State(row["state"]),
+        attempts=row["attempts"],
+    )
