@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from app.process import Process
 from app.settings import Settings, SettingsRefused
-from app.wiring import ROLES, Hub, open_hub
+from app.wiring import ROLES, Assembly, open_hub
 
 __all__ = ["serve"]
 
@@ -23,7 +23,7 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _greet(hub: Hub, roles: Sequence[str]) -> None:
+def _greet(hub: Assembly, roles: Sequence[str]) -> None:
     """What a person needs next, on stderr, once."""
     lines = [f"hookwire runs: {', '.join(roles)}"]
     if "api" in roles:

@@ -12,6 +12,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from app.api.context import Context
+from app.api.hub import hub_routes
 from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
 from app.fanout_sink import FanOutSink
 from app.front import Front
@@ -23,14 +24,18 @@ from app.problem import Problems
 from app.process import Service
 from app.server import HttpServer, bind
 from app.settings import Settings
+from app.sinks import configured_sinks, make_broker_sink
 from app.storage import EmbeddedWatch, Storage, open_storage
 from app.upkeep import Upkeep
 from app.web import build_web
 from db.direct import Direct, connect_direct
 from db.pool import Database
+from hub.acceptance import Hub
+from hub.options import HubOptions
 from hub.publish import Publisher
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
+from hub.verification import Verification
 from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
 from relay.lease import Lease, LeaseOptions
@@ -42,20 +47,20 @@ from webhooks.contents import Contents
 from webhooks.fanout import FanOut
 from webhooks.guard import GuardPolicy
 from webhooks.metrics import DeliveryMetrics
-from webhooks.outbound import Client, ClientOptions
+from webhooks.outbound import Client, ClientOptions, Outbound
 from webhooks.resolver import ThreadResolver
 from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers
 from webhooks.worker import Worker, WorkerOptions
 
-__all__ = ["ROLES", "Hub", "open_hub"]
+__all__ = ["ROLES", "Assembly", "open_hub"]
 
 ROLES: Final = ("api", "relay", "deliver")
 _BACKLOG_CONNECTIONS = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Hub:
+class Assembly:
     """Services in the phases of a soft stop, and what a person wants to be told at the start."""
 
     phases: Sequence[Sequence[Service]]
@@ -65,7 +70,7 @@ class Hub:
 
 
 @asynccontextmanager
-async def open_hub(settings: Settings, roles: Sequence[str] = ROLES) -> AsyncIterator[Hub]:
+async def open_hub(settings: Settings, roles: Sequence[str] = ROLES) -> AsyncIterator[Assembly]:
     """Open the database and build what the roles need; closes everything on exit.
 
     Raises ``SettingsRefused``, ``ListenError``, ``EmbeddedError``, ``DatabaseError``, ``SecretBoxError``.
@@ -80,7 +85,7 @@ async def open_hub(settings: Settings, roles: Sequence[str] = ROLES) -> AsyncIte
         database = FailpointDatabase(storage.database, points) if points else storage.database
         builder = _Builder(settings, storage, database, points, stack, port)
         phases = await builder.build(roles, sockets)
-        yield Hub(phases, builder.public_url, builder.sinks, storage)
+        yield Assembly(phases, builder.public_url, builder.sinks, storage)
 
 
 class _Builder:
@@ -96,37 +101,38 @@ class _Builder:
         port: int,
     ) -> None:
         self.public_url = settings.public_url.rstrip("/") or f"http://{settings.listen.rpartition(':')[0]}:{port}"
-        self.sinks = ["webhooks"]
-        self.sinks += ["kafka"] if settings.kafka_bootstrap_servers else []
-        self.sinks += ["amqp"] if settings.amqp_url is not None else []
+        self.sinks = configured_sinks(settings)
         self._settings = settings
         self._storage = storage
         self._database = database
         self._points = points
         self._stack = stack
         self._registry = CollectorRegistry()
-        self._policy: GuardPolicy = guard_policy(settings, port)
         self._relay_metrics = RelayMetrics(self._registry)
+        self._policy: GuardPolicy = guard_policy(settings, port)
         self._wakes: list[Wake] = []
         self._harvesters: list[Harvester] = []
         self._worker: Worker | None = None
 
     async def build(self, roles: Sequence[str], sockets: Sequence[socket.socket]) -> list[list[Service]]:
+        """The services, in the phases in which they are stopped."""
         await self._configure(roles)
-        first: list[list[Service]] = []
+        outbound = self._outbound()
+        phases: list[list[Service]] = []
         if "api" in roles:
             publisher = Publisher(self._database, self._ring)
-            first = [[self._front(publisher, sockets)], [publisher]]
+            wake = Wake()
+            options = self._hub_options()
+            verification = Verification(self._database, outbound, self._storage.secrets, options, wake)
+            hub = Hub(self._database, options, self._storage.secrets, wake.ring)
+            phases += [[self._front(publisher, hub, sockets)], [publisher, verification]]
         if "deliver" in roles:
-            self._worker = self._build_worker()
+            self._worker = self._make_worker(outbound)
         if "relay" in roles:
-            self._harvesters = [self._harvester(sink) for sink in self._build_sinks()]
-        carriers: list[Service] = [*self._harvesters, *([self._worker] if self._worker else [])]
-        last: list[Service] = [Listener(self._connect_direct, self._ring)]
-        last.append(Upkeep(self._database, self._settings.idempotency_seconds))
-        if self._storage.embedded is not None:
-            last.append(EmbeddedWatch(self._storage.embedded))
-        return [*first, carriers, last]
+            self._harvesters = [self._harvester(name) for name in self.sinks]
+        phases.append([*self._harvesters, *([self._worker] if self._worker else [])])
+        phases.append(self._background())
+        return phases
 
     async def _configure(self, roles: Sequence[str]) -> None:
         settings = self._settings
@@ -134,6 +140,15 @@ class _Builder:
         await self._database.execute("event.configure", settings.topics_auto_create, notify, settings.event_bytes_max)
         if "relay" in roles:
             await self._database.execute("event.configure_sinks", self.sinks)
+
+    def _background(self) -> list[Service]:
+        services: list[Service] = [
+            Listener(self._connect_direct, self._ring),
+            Upkeep(self._database, self._settings.idempotency_seconds),
+        ]
+        if self._storage.embedded is not None:
+            services.append(EmbeddedWatch(self._storage.embedded))
+        return services
 
     def _ring(self) -> None:
         for wake in self._wakes:
@@ -149,7 +164,27 @@ class _Builder:
     async def _connect_direct(self) -> Direct:
         return await connect_direct(self._storage.database.options)
 
-    def _front(self, publisher: Publisher, sockets: Sequence[socket.socket]) -> Front:
+    def _outbound(self) -> Outbound:
+        options = ClientOptions(
+            user_agent=f"hookwire/0.1 (+{self.public_url})",
+            idle_per_origin_max=self._settings.delivery_slots_per_host,
+        )
+        client = Client(self._policy, ThreadResolver(), options)
+        self._stack.push_async_callback(client.aclose)
+        return client
+
+    def _hub_options(self) -> HubOptions:
+        settings = self._settings
+        return HubOptions(
+            self.public_url,
+            self._policy,
+            lease_seconds_min=settings.websub_lease_seconds_min,
+            lease_seconds_default=settings.websub_lease_seconds_default,
+            lease_seconds_max=settings.websub_lease_seconds_max,
+            secret_over_http=settings.websub_secret_over_http,
+        )
+
+    def _front(self, publisher: Publisher, hub: Hub, sockets: Sequence[socket.socket]) -> Front:
         settings = self._settings
         topics = Topics(self._database, auto_create=settings.topics_auto_create)
         problems = Problems(self.public_url)
@@ -167,7 +202,7 @@ class _Builder:
         )
         ingest = Ingest(publisher, topics, self._storage.incarnation)
         server = HttpServer(
-            build_web(context, ingest, problems, request_ids, ()),
+            build_web(context, ingest, problems, request_ids, hub_routes(hub)),
             sockets=sockets,
             problems=problems,
             request_ids=request_ids,
@@ -175,47 +210,40 @@ class _Builder:
         )
         return Front(server, self.public_url, settings.drain_seconds)
 
-    def _build_worker(self) -> Worker:
+    def _make_worker(self, outbound: Outbound) -> Worker:
         settings = self._settings
-        slots = SlotOptions(
-            settings.delivery_slots, settings.delivery_slots_per_subscription, settings.delivery_slots_per_host
-        )
-        client = Client(
-            self._policy,
-            ThreadResolver(),
-            ClientOptions(
-                user_agent=f"hookwire/0.1 (+{self.public_url})", idle_per_origin_max=settings.delivery_slots_per_host
-            ),
-        )
-        self._stack.push_async_callback(client.aclose)
         options = WorkerOptions(
             name=f"{socket.gethostname()}-{os.getpid()}",
             public_url=self.public_url,
             schedule_seconds=settings.retry_schedule_seconds,
             timeout_seconds=settings.delivery_timeout_seconds,
             retry_after_seconds_max=settings.retry_after_seconds_max,
-            slots=slots,
+            slots=SlotOptions(
+                settings.delivery_slots, settings.delivery_slots_per_subscription, settings.delivery_slots_per_host
+            ),
         )
         subscribers = Subscribers(self._database, self._storage.secrets, self._policy)
         contents = Contents(self._database, self._storage.incarnation)
-        return Worker(self._database, client, subscribers, contents, DeliveryMetrics(self._registry), options)
+        return Worker(self._database, outbound, subscribers, contents, DeliveryMetrics(self._registry), options)
 
-    def _build_sinks(self) -> list[Sink]:
-        return [FanOutSink(FanOut(self._database, self._due))]
-
-    def _harvester(self, sink: Sink) -> Harvester:
+    def _harvester(self, name: str) -> Harvester:
+        owner = f"{socket.gethostname()}-{os.getpid()}"
+        options = LeaseOptions(owner, self._settings.lease_seconds)
+        lease = Lease(self._database, self._connect_direct, name, 0, options)
+        sink = self._sink(name, lease)
         wake = Wake()
         self._wakes.append(wake)
-        owner = f"{socket.gethostname()}-{os.getpid()}"
-        lease = Lease(
-            self._database, self._connect_direct, sink.name, 0, LeaseOptions(owner, self._settings.lease_seconds)
-        )
         return Harvester(
             FailpointSink(sink, self._points) if self._points else sink,
             lease,
-            Outbox(self._database, sink.name, self._storage.incarnation, payload=sink.features.payload),
-            Holds(self._database, sink.name, self._storage.incarnation),
+            Outbox(self._database, name, self._storage.incarnation, payload=sink.features.payload),
+            Holds(self._database, name, self._storage.incarnation),
             wake,
             self._relay_metrics,
             HarvesterOptions(range(SHARDS)),
         )
+
+    def _sink(self, name: str, lease: Lease) -> Sink:
+        if name == "webhooks":
+            return FanOutSink(FanOut(self._database, self._due))
+        return make_broker_sink(name, self._settings, self._storage.incarnation, lease.trusted)

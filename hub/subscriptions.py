@@ -63,7 +63,7 @@ class Subscriptions:
                 new.state, new.ordered, new.retry_schedule_seconds, new.timeout_seconds,
             )  # fmt: skip
             assert row is not None, "INSERT ... RETURNING gives its row"
-            key_id, sealed = self._box.seal(secret.encode(), secret_context(public_id))
+            key_id, sealed = self._box.seal(secret.encode(), secret_context(row["id"], 1))
             await transaction.execute("subscription.add_secret", row["id"], _TENANT, key_id, sealed)
         return row, secret
 

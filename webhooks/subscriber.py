@@ -23,9 +23,9 @@ _CACHED_SECONDS = 30.0
 """An expired key may sign for so long at most (WH-S18)."""
 
 
-def secret_context(public_id: str) -> bytes:
+def secret_context(subscription_id: int, number: int) -> bytes:
     """What a sealed secret is bound to, so that it opens for its own subscription only."""
-    return b"subscription:" + public_id.encode()
+    return f"subscription:{subscription_id}:{number}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,9 @@ class Subscribers:
             target = parse_target(row["callback"], self._policy)
         except UrlRefused as error:
             refusal = str(error)
-        context = secret_context(row["public_id"])
         secrets = [
-            self._secrets.open(key_id, sealed, context)
-            for key_id, sealed in zip(row["secret_key_ids"], row["secrets"], strict=True)
+            self._secrets.open(key_id, sealed, secret_context(row["id"], number))
+            for number, key_id, sealed in zip(row["secret_numbers"], row["secret_key_ids"], row["secrets"], strict=True)
         ]
         websub = row["protocol"] == "websub"
         return Subscriber(

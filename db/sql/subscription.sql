@@ -43,11 +43,16 @@ RETURNING id;
 -- name: for_delivery
 SELECT s.id, s.public_id, s.protocol, s.callback, s.topic_url, s.signature_method, s.retry_schedule_seconds, s.timeout_seconds,
        s.lease_until, s.version,
-       coalesce((SELECT array_agg(k.key_id ORDER BY k.number DESC) FROM hookwire.subscription_secrets k
-                 WHERE k.subscription_id = s.id AND (k.expires_at IS NULL OR k.expires_at > now())), '{}') AS secret_key_ids,
-       coalesce((SELECT array_agg(k.sealed ORDER BY k.number DESC) FROM hookwire.subscription_secrets k
-                 WHERE k.subscription_id = s.id AND (k.expires_at IS NULL OR k.expires_at > now())), '{}') AS secrets
-FROM hookwire.subscriptions s WHERE s.id = ANY ($1::bigint[]);
+       coalesce(k.numbers, '{}') AS secret_numbers, coalesce(k.key_ids, '{}') AS secret_key_ids,
+       coalesce(k.sealed, '{}') AS secrets
+FROM hookwire.subscriptions s
+LEFT JOIN LATERAL (
+    SELECT array_agg(x.number ORDER BY x.number DESC) AS numbers, array_agg(x.key_id ORDER BY x.number DESC) AS key_ids,
+           array_agg(x.sealed ORDER BY x.number DESC) AS sealed
+    FROM hookwire.subscription_secrets x
+    WHERE x.subscription_id = s.id AND (x.expires_at IS NULL OR x.expires_at > now())
+) AS k ON true
+WHERE s.id = ANY ($1::bigint[]);
 
 -- name: pause
 UPDATE hookwire.subscriptions SET paused_until = greatest(paused_until, now() + make_interval(secs => $2::double precision))
