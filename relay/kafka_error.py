@@ -1,0 +1,59 @@
+"""What a Kafka error means for the relay (RO-08), and the edge where aiokafka's exceptions end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from aiokafka import errors
+
+from relay.sink import Fenced, SinkError, SinkUnavailable
+
+__all__ = ["Blame", "blame", "described", "sink_error", "translated"]
+
+Blame = Literal["record", "topic", "sink"]
+
+_FENCED = (errors.ProducerFenced, errors.InvalidProducerEpoch)
+_TOPIC = (errors.TopicAuthorizationFailedError, errors.InvalidTopicError)
+_RECORD = (
+    errors.MessageSizeTooLargeError,
+    errors.RecordListTooLargeError,
+    errors.CorruptRecordException,
+    errors.InvalidTimestampError,
+    errors.UnsupportedForMessageFormatError,
+    errors.PolicyViolationError,
+    errors.UnknownError,  # every code above 79, among them "invalid record" (RK-24)
+)
+
+
+def blame(error: BaseException) -> Blame:
+    """Whom a refused Kafka batch tells against. Whoever is not known to be the record or the topic is the broker."""
+    if isinstance(error, _TOPIC):
+        return "topic"
+    return "record" if isinstance(error, _RECORD) else "sink"
+
+
+def described(error: BaseException) -> str:
+    """One safe line: the error's name and the broker's standing description of it, nothing of our data."""
+    detail = getattr(error, "description", "") or str(error)
+    return f"{type(error).__name__}: {detail}".replace("\n", " ")[:300]
+
+
+def sink_error(error: BaseException) -> SinkError:
+    """The same in the port's words."""
+    return Fenced(described(error)) if isinstance(error, _FENCED) else SinkUnavailable(described(error))
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Map what aiokafka raises onto the port's exceptions; ``doing`` says what took too long.
+
+    Raises :class:`Fenced`, :class:`SinkUnavailable`.
+    """
+    try:
+        yield
+    except TimeoutError as error:
+        raise SinkUnavailable(f"Kafka gave no answer in time: {doing}") from error
+    except (errors.KafkaError, OSError) as error:
+        raise sink_error(error) from error

@@ -1,0 +1,64 @@
+"""Headers of a Kafka record: the publisher's own, then ours (RO-15, WH-C08).
+
+``content-type``, ``ce_<attribute>`` for CloudEvents attributes, any other publisher's header under its own name, then
+
+* ``hookwire-event-id``: the public id, the same on every transport;
+* ``hookwire-sequence``: rises per key; absent where the topic keeps no order;
+* ``hookwire-term``: the reign under which it was sent;
+* ``hookwire-accepted-at``: ISO 8601, in UTC.
+
+A publisher's header that begins with ``hookwire-`` is left out: consumers trust ours.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from relay.record import Record
+
+__all__ = ["Headers", "KafkaHeader"]
+
+KafkaHeader = tuple[str, bytes]
+
+_NAMES_MAX = 1_024
+
+
+class Headers:
+    """Writes the headers of one reign's records, remembering what does not change from record to record."""
+
+    def __init__(self, term: int) -> None:
+        self._term: KafkaHeader = ("hookwire-term", b"%d" % term)
+        self._names: dict[str, str] = {}
+        self._moment: datetime | None = None
+        self._accepted_at: KafkaHeader = ("", b"")
+        self._milliseconds = 0
+
+    def of(self, record: Record) -> tuple[list[KafkaHeader], int]:
+        """The headers of a record, and its timestamp: when it was accepted, in milliseconds since 1970."""
+        if record.accepted_at != self._moment:
+            self._set_moment(record.accepted_at)
+        headers = [("hookwire-event-id", record.event_id.encode()), self._term, self._accepted_at]
+        if record.sequence is not None:
+            headers.append(("hookwire-sequence", b"%d" % record.sequence))
+        if record.headers or record.content_type is not None:
+            headers[:0] = self._of_publisher(record)
+        return headers, self._milliseconds
+
+    def _of_publisher(self, record: Record) -> list[KafkaHeader]:
+        headers = [] if record.content_type is None else [("content-type", record.content_type.encode())]
+        for name, value in record.headers.items():
+            kafka_name = self._names.get(name) or self._name(name)
+            if not kafka_name.startswith("hookwire-"):
+                headers.append((kafka_name, value.encode()))
+        return headers
+
+    def _name(self, name: str) -> str:
+        if len(self._names) >= _NAMES_MAX:
+            self._names.clear()
+        return self._names.setdefault(name, f"ce_{name[3:]}" if name.startswith("ce-") else name)
+
+    def _set_moment(self, moment: datetime) -> None:
+        # Events of one commit share it, and neighbours in the outbox are often of one commit.
+        self._moment = moment
+        self._accepted_at = ("hookwire-accepted-at", moment.isoformat().encode())
+        self._milliseconds = int(moment.timestamp() * 1000)

@@ -1,0 +1,189 @@
+"""The ports in memory: a sink with a broker behind it, and a seat whose holder the caller names. For tests.
+
+They keep every rule of :mod:`relay.sink` and :mod:`relay.election`, and pass the same conformance suite as the real
+ones; what a test adds is control. Faults are attributes of :class:`MemoryBroker`, set at any time::
+
+    broker.missing.add("orders")     that topic has no destination until it is removed again
+    broker.record_bytes_max = 10     anything larger is refused for itself
+    broker.down = True               open and send raise SinkUnavailable
+    broker.answers_lost = 1          the next batch is kept, but its sender never learns it
+    broker.gate.clear()              batches wait, in flight, until the gate is set again
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from relay.election import Deposed
+from relay.record import Record
+from relay.sink import Batch, Features, Fenced, Receipt, Refusal, SinkUnavailable, Term
+
+__all__ = ["Kept", "MemoryBroker", "MemoryElection", "MemorySink"]
+
+
+class Kept(NamedTuple):
+    """One record in the broker's log, and the term it was sent under."""
+
+    term: int
+    record: Record
+
+
+class MemoryBroker:
+    """What outlives every sink: the log, the fence, the number of the last committed batch, the faults to come."""
+
+    def __init__(self) -> None:
+        self.log: list[Kept] = []
+        self.epoch = 0
+        self.committed = 0
+        self.down = False
+        self.answers_lost = 0
+        self.missing: set[str] = set()
+        self.record_bytes_max: int | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    def ids(self, key: str | None = None, topic: str | None = None) -> list[int]:
+        """The ids in the log, in order; of one key, of one topic, or all."""
+        return [
+            kept.record.id
+            for kept in self.log
+            if (key is None or kept.record.key == key) and (topic is None or kept.record.topic == topic)
+        ]
+
+    def judge(self, record: Record) -> Refusal | None:
+        """Whether the broker takes a record."""
+        if record.topic in self.missing:
+            return Refusal(record, "topic", "topic_missing", f"there is no topic {record.topic}")
+        if self.record_bytes_max is not None and len(record.payload) > self.record_bytes_max:
+            return Refusal(record, "record", "too_large", f"more than {self.record_bytes_max} bytes")
+        return None
+
+
+class MemorySink:
+    """The adapter of :class:`relay.sink.Sink` for a :class:`MemoryBroker`; opening it fences every earlier one."""
+
+    def __init__(self, broker: MemoryBroker, features: Features | None = None, name: str = "kafka") -> None:
+        self.name = name
+        self.features = features or Features(window="batch", batch_records_max=100, overlap=2)
+        self._broker = broker
+        self._epoch = 0
+        self._setbacks = 0
+        self._broken = True
+        self._turn = asyncio.Lock()
+
+    async def open(self, term: Term) -> int | None:
+        """Take the fence, whatever the term's number: a broker grants it to whoever asks last."""
+        if self._broker.down:
+            raise SinkUnavailable("the broker in memory is down")
+        self._broker.epoch += 1
+        self._epoch = self._broker.epoch
+        self._broken = False
+        return self._broker.committed if self.features.manifests else None
+
+    async def send(self, batch: Batch) -> Receipt:
+        """Keep the records in call order, or say why not."""
+        if not self._epoch:
+            raise SinkUnavailable("the sink in memory is not open")
+        setbacks = self._setbacks
+        async with self._turn:
+            await self._broker.gate.wait()
+            if self._broken or setbacks != self._setbacks:
+                receipt = Receipt((), reopen=self._broken)
+            else:
+                receipt = self._keep(batch)
+            if len(receipt.acknowledged) < len(batch.records):
+                self._setbacks += 1
+            return receipt
+
+    def _keep(self, batch: Batch) -> Receipt:
+        broker = self._broker
+        if broker.down:
+            self._broken = True
+            raise SinkUnavailable("the broker in memory is down")
+        if self._epoch < broker.epoch:
+            self._broken = True
+            raise Fenced("another sink was opened later")
+        taken, refused = _divided(batch.records, broker.judge)
+        if refused and batch.number is not None:
+            self._broken = True
+            return Receipt((), refused, reopen=True)
+        broker.log.extend(Kept(batch.term.number, record) for record in taken)
+        broker.committed = batch.number or broker.committed
+        if broker.answers_lost:
+            broker.answers_lost -= 1
+            self._broken = True
+            raise SinkUnavailable("the answer of the broker in memory was lost")
+        return Receipt(taken, refused)
+
+    async def close(self) -> None:
+        """Forget the fence's epoch; the broker keeps what it has."""
+        self._epoch = 0
+        self._broken = True
+
+
+def _divided(
+    records: Sequence[Record], judge: Callable[[Record], Refusal | None]
+) -> tuple[list[Record], list[Refusal]]:
+    """Those to keep, and one refusal for each key or topic that has to wait from there on."""
+    taken: list[Record] = []
+    refused: list[Refusal] = []
+    waiting: set[tuple[str, str, str | None]] = set()
+    for record in records:
+        whole_topic, own_key = (record.tenant, record.topic, ""), (record.tenant, record.topic, record.key)
+        if whole_topic in waiting or (record.key is not None and own_key in waiting):
+            continue
+        refusal = judge(record)
+        if refusal is None:
+            taken.append(record)
+            continue
+        refused.append(refusal)
+        waiting.add(whole_topic if refusal.scope == "topic" else own_key)
+    return taken, refused
+
+
+class MemoryElection:
+    """A seat in memory: free or not, and whoever holds it can be deposed.
+
+    ``grant`` makes the term of a new reign; by default terms count up from 1 without a database.
+    """
+
+    def __init__(self, grant: Callable[[], Awaitable[Term]] | None = None, sink: str = "kafka") -> None:
+        self.terms: list[Term] = []
+        self.free = asyncio.Event()
+        self.free.set()
+        self._grant = grant
+        self._sink = sink
+        self._deposed = asyncio.Event()
+
+    async def campaign(self) -> Term:
+        """Wait until the seat is free, then take it."""
+        await self.free.wait()
+        self.free.clear()
+        self._deposed.clear()
+        term = await self._grant() if self._grant else Term(self._sink, 0, len(self.terms) + 1, 1, 0)
+        self.terms.append(term)
+        return term
+
+    @asynccontextmanager
+    async def reign(self, term: Term) -> AsyncIterator[None]:
+        """Keep the seat until the block ends or :meth:`depose` is called; then it is free."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                watch = tasks.create_task(self._watch(term), name="seat in memory")
+                yield
+                watch.cancel()
+        except BaseExceptionGroup as failed:
+            raise next((e for e in failed.exceptions if isinstance(e, Deposed)), failed.exceptions[0]) from failed
+        finally:
+            self.free.set()
+
+    async def _watch(self, term: Term) -> None:
+        await self._deposed.wait()
+        raise Deposed(f"term {term.number} of {term.sink} is over")
+
+    def depose(self) -> None:
+        """End the present reign, as a lease that could not be renewed does."""
+        self._deposed.set()
