@@ -1,0 +1,28 @@
+"""pipeline analyses: the event stream in a lake, on Spark through PySpark.
+
+::
+
+    Kafka --archive--> bronze --clean--> silver --aggregate--> gold
+                       (raw, never        (one row per         (per topic, per hour,
+                        deduplicated)      event id)            per subscriber)
+                          |
+                          +--replay--> POST /topics/{topic}/events      through the front door, like anybody else
+
+    ledger of publish --.
+    ledger of purge ----+--audit--> what was accepted, and where it is missing, doubled or late
+    bronze, deliveries -'
+
+* **Archive**: exactly once into Parquet; offsets and files commit together. Bronze keeps duplicates, so that a
+  watermark that was too short loses nothing; silver drops them by event id.
+* **Audit**: the counts that publishing and purging leave behind are compared with what arrived in Kafka, in AMQP and
+  at webhooks. It proves that nothing went missing, or names what did.
+* **Replay**: reads the lake, publishes with an Idempotency-Key made from the event id.
+
+Two Kafka sources with the same columns: the JVM connector for clusters, and a Python data source for a laptop and for
+tests, which needs no jar. One factory makes the session. Spark is an optional extra: nobody who only runs the hub
+pays for it.
+
+It shares ``openapi/event.schema.json`` with the other rooms and no code.
+
+Not built yet. This docstring is the plan.
+"""

@@ -1,0 +1,80 @@
+# `make help` lists the targets; a line with two number signs after a target is its help.
+.DEFAULT_GOAL := help
+PYTHON_IN_VENV := .venv/bin/python
+
+.PHONY: run
+run: ## Run the service on the embedded database, data in .hookwire/ (Ctrl-C ends it)
+	@scripts/bootstrap run
+	@HOOKWIRE_DATA_DIR="$${HOOKWIRE_DATA_DIR:-.hookwire}" exec .venv/bin/hookwire serve
+
+.PHONY: demo
+demo: dev-environment ## A tour that drives and ends itself: one event in a webhook, in Kafka and in AMQP
+	@$(PYTHON_IN_VENV) -m scripts.demo
+
+.PHONY: prove
+prove: dev-environment ## Kill and pause our own processes for at most a minute, then count what clients saw
+	@.venv/bin/hookwire prove
+
+.PHONY: test
+test: dev-environment ## Lint, then every test but the long ones, on real servers (at most 15 minutes)
+	@scripts/install-servers
+	@$(MAKE) --no-print-directory check
+	@$(PYTHON_IN_VENV) -m pytest -m "not slow"
+
+.PHONY: faults
+faults: dev-environment ## The fault scenarios, the long ones included
+	@scripts/install-servers
+	@$(PYTHON_IN_VENV) -m pytest tests/faults
+
+.PHONY: bench
+bench: dev-environment ## Ours and a yardstick in one run, and their ratio
+	@scripts/install-servers
+	@$(PYTHON_IN_VENV) -m benchmarks
+
+.PHONY: servers
+servers: dev-environment ## Start PostgreSQL, Kafka and RabbitMQ in the background (stop them: make servers-down)
+	@scripts/install-servers
+	@$(PYTHON_IN_VENV) -m scripts.servers up
+
+.PHONY: servers-down
+servers-down: dev-environment ## Stop what `make servers` started
+	@$(PYTHON_IN_VENV) -m scripts.servers down
+
+.PHONY: check
+check: dev-environment ## Linters, types, import directions, dependencies
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/ruff format --check --quiet .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+	@.venv/bin/deptry .
+	@.venv/bin/deptry --config sdk/pyproject.toml sdk/src
+
+.PHONY: format
+format: dev-environment ## Let ruff repair and format the code
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+.PHONY: openapi
+openapi: dev-environment ## Write openapi/ anew from the code
+	@$(PYTHON_IN_VENV) -m scripts.openapi
+
+.PHONY: schema
+schema: dev-environment ## Write db/schema.sql anew from the migrations
+	@scripts/dump-schema
+
+.PHONY: lock
+lock: ## Pin requirements/*.txt anew (arguments: make lock WITH=--upgrade)
+	@scripts/lock $(WITH)
+
+.PHONY: clean
+clean: ## Remove the environment, caches and build results; keeps .hookwire/ and .servers/
+	@rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: dev-environment
+dev-environment:
+	@scripts/bootstrap dev

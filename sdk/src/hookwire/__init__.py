@@ -1,0 +1,21 @@
+"""hookwire invites: what other programs import to publish, to receive and to work.
+
+Four doors, each usable alone, with as few dependencies as possible::
+
+    your program                                               the hub
+    ------------                                               -------
+    client     publish(topic, payload, key=...)  -- HTTP -->   POST /topics/{topic}/events    202 after COMMIT
+    stash      inside your own transaction       -- SQL --->   hookwire.publish(...)          exists iff you commit
+    signature  in your callback                  <- HTTP --    a delivery, Standard Webhooks  the raw bytes are checked
+    worker     claims, runs, settles             <- HTTP --    tasks and jobs                 lease and fencing token
+
+* The *client* repeats a POST only under one Idempotency-Key: a 503 or a lost answer may hide a COMMIT.
+* The *stash* takes the caller's connection and never opens one: the event is part of the caller's transaction.
+* The *signature check* works on the bytes as received, in constant time, with several keys during a rotation.
+* The *worker* gives back what it holds when it is told to stop, and loses it by its lease when it is killed.
+
+It shares no code with the service: what both know is published in ``openapi/`` (the event's schema, the vectors of the
+key hash and of the signatures), and each side proves itself against that.
+
+Not built yet. This docstring is the plan.
+"""
