@@ -1,8 +1,8 @@
-"""Topic URLs: which topic one names, and when two URLs are the same (WS-20, WS-23, WS-53).
+"""Topic URLs: which topic one names, and when two URLs are the same (WS-20, WS-23).
 
 A topic ``orders.paid`` has one URL, ``<PUBLIC_URL>/topics/orders.paid``: its canonical form, advertised as
-``rel="self"``. A subscriber may spell it differently; what counts is the text after **one** decoding of
-percent-encoded unreserved characters (RFC 3986 sections 2.3 and 6.2.2)::
+``rel="self"`` (the header's text: ``webhooks.message.link_header``). A subscriber may spell it differently; what
+counts is the text after **one** decoding of percent-encoded unreserved characters (RFC 3986 sections 2.3, 6.2.2)::
 
     HTTP://Hub.Example/topics/%6frders.paid  -->  http://hub.example/topics/orders.paid      the same
     http://hub.example/topics%2Forders.paid  -->  http://hub.example/topics%2Forders.paid    another: / is reserved
@@ -24,7 +24,6 @@ __all__ = [
     "TopicUrlRefused",
     "hub_url",
     "identity",
-    "link_header",
     "matching_text",
     "topic_of",
     "url_of",
@@ -93,14 +92,6 @@ def identity(topic: str, callback: str) -> bytes:
     """The digest by which requests and subscriptions belong together (WS-20): SHA-256 over topic, a zero byte and the
     callback's matching text. By the topic's name, so that it outlives a change of the public URL."""
     return hashlib.sha256(f"{topic}\0{matching_text(callback)}".encode()).digest()
-
-
-def link_header(public_url: str, topic_url: str) -> str:
-    """The value of ``Link`` in distributions and on the topic itself (WS-53, WS-71).
-
-    One header, hub first, the quoted ``rel`` directly behind each URL: simple subscribers read it by a pattern.
-    """
-    return f'<{hub_url(public_url)}>; rel="hub", <{topic_url}>; rel="self"'
 
 
 def _check_form(url: str) -> None:

@@ -45,9 +45,10 @@ from hub.topic_url import url_of
 from relay.wake import Wake
 from webhooks.failure import Blocked, OutboundError
 from webhooks.outbound import Outbound, ReadLimits, Request
+from webhooks.subscriber import secret_context
 from webhooks.url import UrlRefused, parse_target
 
-__all__ = ["Verification", "secret_context"]
+__all__ = ["Verification"]
 
 _log = structlog.get_logger(__name__)
 
@@ -57,11 +58,6 @@ _COMMIT_SECONDS = 10.0
 _BATCH_ROWS_MAX = 5_000
 # A challenge has 43 bytes; head and body share the limit.
 _READ_LIMITS = ReadLimits(head_bytes_max=8 * 1024, read_bytes_max=12 * 1024, keep_bytes_max=4 * 1024)
-
-
-def secret_context(subscription_id: int, number: int) -> bytes:
-    """What a subscription's secret is sealed for (``db.secret_box``); whoever signs deliveries opens it with this."""
-    return f"subscription:{subscription_id}:{number}".encode()
 
 
 class Verification:

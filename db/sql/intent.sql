@@ -63,7 +63,7 @@ WITH present AS MATERIALIZED (
     SELECT i.* FROM hookwire.intents i JOIN candidate c ON c.id = i.id
     WHERE i.state IN ('requested', 'verifying')
     ORDER BY i.due_at LIMIT $1
-    FOR UPDATE OF i
+    FOR UPDATE OF i SKIP LOCKED
 )
 UPDATE hookwire.intents i
 SET state = 'verifying', attempts = i.attempts + 1, due_at = p.at + make_interval(secs => $2::double precision)

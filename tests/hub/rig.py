@@ -16,12 +16,13 @@ from db.secret_box import SecretBox
 from hub.acceptance import Hub, accept
 from hub.form import Mode, Subscribing
 from hub.options import HubOptions
-from hub.verification import Verification, secret_context
+from hub.verification import Verification
 from relay.wake import Wake
 from tests.hub.callback import Callbacks, serve_callbacks
 from webhooks.guard import GuardPolicy
 from webhooks.outbound import Client, Outbound
 from webhooks.resolver import ThreadResolver
+from webhooks.subscriber import secret_context
 
 PUBLIC = "http://hub.example"
 TOPIC = f"{PUBLIC}/topics/a"
