@@ -12,6 +12,7 @@ import structlog
 from app.settings import Settings
 from db.embedded import EmbeddedOptions, EmbeddedServer
 from db.embedded_error import EmbeddedError
+from db.errors import DatabaseError
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
 from db.secret_box import SecretBox, load_or_create_key_file, parse_keys
@@ -32,12 +33,13 @@ class Storage:
 
 
 class EmbeddedWatch:
-    """Starts the embedded server again if it dies; everything else only sees a database that was away."""
+    """Starts the embedded server again when it does not answer; others only see a database that was away."""
 
     name = "embedded database"
 
-    def __init__(self, server: EmbeddedServer, interval_seconds: float = 1.0) -> None:
+    def __init__(self, server: EmbeddedServer, database: Database, interval_seconds: float = 1.0) -> None:
         self._server = server
+        self._database = database
         self._interval_seconds = interval_seconds
         self._stopping = asyncio.Event()
 
@@ -49,14 +51,20 @@ class EmbeddedWatch:
         """Look every second until stopped."""
         while not self._stopping.is_set():
             try:
-                await self._server.start()
-            except EmbeddedError as error:
-                _log.error("embedded_database_down", error=str(error))
+                await self._database.fetchrow("event.installation")
+            except DatabaseError:
+                await self._start_again()
             try:
                 async with asyncio.timeout(self._interval_seconds):
                     await self._stopping.wait()
             except TimeoutError:
                 continue
+
+    async def _start_again(self) -> None:
+        try:
+            await self._server.start()
+        except EmbeddedError as error:
+            _log.error("embedded_database_down", error=str(error))
 
 
 def open_secrets(settings: Settings) -> SecretBox:

@@ -147,7 +147,7 @@ class _Builder:
             Upkeep(self._database, self._settings.idempotency_seconds),
         ]
         if self._storage.embedded is not None:
-            services.append(EmbeddedWatch(self._storage.embedded))
+            services.append(EmbeddedWatch(self._storage.embedded, self._storage.database))
         return services
 
     def _ring(self) -> None:
