@@ -129,10 +129,14 @@ class KafkaProducer:
 
     def _retrieve(self) -> None:
         """Take the exceptions of futures that nobody awaits, or asyncio reports them at some later time (RK-21)."""
+        undrained = self._producer._message_accumulator._batches.values()
+        waiters = [batch._drain_waiter for batches in undrained for batch in batches]
         transaction_end = self._producer._txn_manager.wait_for_transaction_end()
-        for future in [*self._unanswered, transaction_end]:
-            if future is not None and future.done() and not future.cancelled():
-                future.exception()
-            elif future is not None:
+        if transaction_end is not None:
+            waiters.append(transaction_end)
+        for future in [*self._unanswered, *waiters]:
+            if not future.done():
                 future.cancel()
+            elif not future.cancelled():
+                future.exception()
         self._unanswered.clear()

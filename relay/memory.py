@@ -89,6 +89,7 @@ class MemorySink:
             raise SinkUnavailable("the sink in memory is not open")
         setbacks = self._setbacks
         async with self._turn:
+            await asyncio.sleep(0)  # other calls begin meanwhile, as with any broker that takes its time
             await self._broker.gate.wait()
             if self._broken or setbacks != self._setbacks:
                 receipt = Receipt((), reopen=self._broken)

@@ -1,0 +1,68 @@
+"""The Kafka sink at the bench, in both modes, on a real broker."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from relay.kafka import KafkaOptions, KafkaSink
+from relay.record import Record
+from scripts.servers.port import free_port
+from tests.contract.sinks.bench import Kept, SinkAdapter
+from tests.relay.kafka_topic import read_committed
+
+
+class KafkaBench:
+    refused_bytes = 1_100_000
+
+    def __init__(self, bootstrap: str, mode: Literal["transactional", "idempotent"]) -> None:
+        # A seat and topics of its own: nothing of an earlier test is seen.
+        self._options = KafkaOptions(
+            bootstrap, installation=secrets.token_hex(4), mode=mode, topic_prefix=f"{secrets.token_hex(4)}."
+        )
+        self.sinks: list[KafkaSink] = []
+
+    def sink(self) -> KafkaSink:
+        self.sinks.append(KafkaSink(self._options))
+        return self.sinks[-1]
+
+    def unreachable(self) -> KafkaSink:
+        return KafkaSink(replace(self._options, bootstrap_servers=f"127.0.0.1:{free_port()}"))
+
+    def homeless(self, record: Record) -> Record:
+        return replace(record, kafka_topic="no kafka topic is called so!")
+
+    async def kept(self, topic: str) -> list[Kept]:
+        messages = await read_committed(self._options.bootstrap_servers, self._options.topic_prefix + topic)
+        return [
+            Kept(
+                key=None if message.key is None else message.key.decode(),
+                payload=message.value,
+                event_id=message.headers["hookwire-event-id"],
+                sequence=int(number) if (number := message.headers.get("hookwire-sequence")) else None,
+                term=int(message.headers["hookwire-term"]),
+            )
+            for message in messages
+        ]
+
+
+def _adapter(mode: Literal["transactional", "idempotent"]) -> SinkAdapter:
+    transactional = mode == "transactional"
+
+    @asynccontextmanager
+    async def bench(request: pytest.FixtureRequest) -> AsyncIterator[KafkaBench]:
+        kafka = KafkaBench(request.getfixturevalue("kafka").bootstrap, mode)
+        yield kafka
+        for sink in kafka.sinks:
+            await sink.close()
+
+    fence: Literal["last", "none"] = "last" if transactional else "none"
+    return SinkAdapter(f"kafka-{mode}", bench, fence=fence, overlaps=True, manifests=transactional)
+
+
+ADAPTERS = [_adapter("transactional"), _adapter("idempotent")]

@@ -1,0 +1,95 @@
+"""Reading and making Kafka topics in tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
+
+
+class Message(NamedTuple):
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, str]
+    timestamp_ms: int
+
+
+async def read_committed(bootstrap: str, topic: str) -> list[Message]:
+    """All that a read-committed consumer gets of a topic, partition by partition; [] for a topic that is not there.
+
+    Reads to the end of what is written now; a transaction that is still open there must be resolved within 20 s.
+    """
+    async with _consumer(bootstrap, "read_uncommitted") as writers_view:
+        if topic not in await writers_view.topics():
+            return []
+        async with kafka_admin(bootstrap) as admin:
+            [described] = await admin.describe_topics([topic])
+        partitions = [TopicPartition(topic, number) for number in range(len(described["partitions"]))]
+        ends = await writers_view.end_offsets(partitions)
+    async with _consumer(bootstrap, "read_committed") as consumer:
+        consumer.assign(partitions)
+        return [message for partition in partitions for message in await _until(consumer, partition, ends[partition])]
+
+
+async def _until(consumer: AIOKafkaConsumer, partition: TopicPartition, end: int) -> list[Message]:
+    # The position also moves over control records and over what was aborted.
+    messages: list[Message] = []
+    async with asyncio.timeout(20):
+        while await consumer.position(partition) < end:
+            fetched = await consumer.getmany(partition, timeout_ms=50)
+            messages += [
+                Message(m.partition, m.key, m.value, {k: v.decode() for k, v in m.headers}, m.timestamp)
+                for m in fetched.get(partition, ())
+            ]
+    return messages
+
+
+@asynccontextmanager
+async def _consumer(bootstrap: str, isolation: str) -> AsyncIterator[AIOKafkaConsumer]:
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, isolation_level=isolation, enable_auto_commit=False, auto_offset_reset="earliest",
+        fetch_max_wait_ms=50,
+    )  # fmt: skip
+    await consumer.start()
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+@asynccontextmanager
+async def kafka_admin(bootstrap: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.close()
+
+
+async def make_topic(bootstrap: str, name: str, partitions: int = 4, **settings: str) -> None:
+    """Create a topic; settings are written with underscores: ``max_message_bytes="1000"``."""
+    configuration = {setting.replace("_", "."): value for setting, value in settings.items()}
+    async with kafka_admin(bootstrap) as admin:
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, topic_configs=configuration)
+        answer = await admin.create_topics([topic])
+        assert answer.topic_errors[0][1] == 0, answer
+        async with asyncio.timeout(20):
+            while (await admin.describe_topics([name]))[0]["error_code"]:  # noqa: ASYNC110 - the broker's state
+                await asyncio.sleep(0.02)
+
+
+async def configure_topic(bootstrap: str, name: str, **settings: str) -> None:
+    """Replace a topic's settings."""
+    configuration = {setting.replace("_", "."): value for setting, value in settings.items()}
+    async with kafka_admin(bootstrap) as admin:
+        answers = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configuration)])
+        if (error := answers[0].resources[0][0]) != 0:
+            raise KafkaError(error)
