@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Protocol
 
-from webhooks.connection import Connection, ReadLimits
+from webhooks.connection import Connection, Origin, ReadLimits
 from webhooks.connector import Connector, Dialer, ProtocolFactory, dial, tls_context
 from webhooks.failure import (
     BadResponse,
@@ -188,26 +188,31 @@ class Client:
             self._options.connect_seconds_max,
             self._options.limits.head_bytes_max,
         )
+        self._limits = self._options.limits
         self._user_agent = f"user-agent: {self._options.user_agent}\r\n".encode("latin-1")
 
     async def send(self, request: Request) -> Response:
         """See `Outbound.send`; a kept connection found closed is replaced once without counting (EG-19)."""
-        started_at = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        started_at = loop.time()
         deadline_at = started_at + request.deadline_seconds
-        target = request.target
+        target, limits = request.target, request.limits or self._limits
         head = request_head(request.method, target, request.headers, len(request.body), self._user_agent)
         origin = (target.is_tls, target.host, target.port)
         kept = self._pool.take(origin, started_at) if request.reuse else None
-        if kept is not None:
+        connection = kept or await self._connect(target, origin, deadline_at)
+        while True:
             try:
-                return await self._exchange(kept, request, head, started_at, deadline_at)
-            except ConnectFailed:  # not one byte of an answer came: the peer had closed what we kept
-                if self._pool.is_closed:
+                await connection.exchange(head, request.body, limits, deadline_at)
+            except ConnectFailed:  # not one byte of an answer came
+                if connection is not kept or self._pool.is_closed:
                     raise
-        if self._pool.is_closed:
-            raise RuntimeError("the outbound client is closed")
-        fresh = await self._connector.connect(target, origin, deadline_at)
-        return await self._exchange(fresh, request, head, started_at, deadline_at)
+                connection = await self._connect(target, origin, deadline_at)
+            except BaseException:  # cancellation too: no connection returns half-read to the pool (OB-13)
+                connection.abort()
+                raise
+            else:
+                return self._settled(connection, started_at, loop.time())
 
     async def aclose(self) -> None:
         """See `Outbound.aclose`."""
@@ -223,25 +228,24 @@ class Client:
         """Connections kept for reuse now."""
         return self._pool.idle_count
 
-    async def _exchange(
-        self, connection: Connection, request: Request, head: bytes, started_at: float, deadline_at: float
-    ) -> Response:
-        try:
-            await connection.exchange(head, request.body, request.limits or self._options.limits, deadline_at)
-        except BaseException:  # cancellation too: no connection returns half-read to the pool (OB-13)
-            connection.abort()
-            raise
+    async def _connect(self, target: Target, origin: Origin, deadline_at: float) -> Connection:
+        if self._pool.is_closed:
+            raise RuntimeError("the outbound client is closed")
+        return await self._connector.connect(target, origin, deadline_at)
+
+    def _settled(self, connection: Connection, started_at: float, ended_at: float) -> Response:
+        """Take the answer off a connection and keep or close it."""
         response = Response(
             status=connection.status,
             headers=tuple(
-                (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in connection.headers
+                [(str(name, "latin-1").lower(), str(value, "latin-1")) for name, value in connection.headers]
             ),
             body=b"".join(connection.kept),
             truncated=connection.truncated,
             address=connection.address,
             connect_seconds=max(connection.connected_at - started_at, 0.0),
             first_byte_seconds=connection.first_byte_at - started_at,
-            total_seconds=asyncio.get_running_loop().time() - started_at,
+            total_seconds=ended_at - started_at,
         )
         if connection.release():
             self._pool.give(connection)
