@@ -1,0 +1,139 @@
+"""A migrated database with one configured sink, and what the relay's tests do to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from db.errors import Unavailable
+from db.pool import Database, PoolOptions, Row, open_database
+from relay.harvester import Harvester
+from relay.sink import Term
+
+INCARNATION = "abcd2345"
+DEADLINE_SECONDS = 30
+
+
+class Stage:
+    """``connection`` is the tests' own, for plain SQL; ``database`` is what the relay is given."""
+
+    def __init__(self, url: str, database: Database, connection: asyncpg.Connection, sink: str) -> None:
+        self.url = url
+        self.database = database
+        self.connection = connection
+        self.sink = sink
+
+    async def publish(self, *keys: str | None, topic: str = "orders", payload: bytes = b"x") -> list[int]:
+        """One event for each key, in this order, all in one transaction; returns their ids."""
+        return await publish(self.connection, keys, topic, payload)
+
+    async def reign(self) -> Term:
+        """Raise the term, whoever rules."""
+        await self.database.execute("term.ensure", self.sink, 0)
+        row = await self.database.fetchrow("term.raise", self.sink, 0, "test", 60.0, True)
+        assert row is not None
+        return Term(self.sink, 0, row["term"], row["layout"], row["batch_no"])
+
+    async def owed(self) -> list[int]:
+        """The ids in the outbox."""
+        return [row["id"] for row in await self.connection.fetch("SELECT id FROM hookwire.outbox ORDER BY id")]
+
+    async def held(self) -> list[tuple[str, str, int]]:
+        """Topic, key and id of what waits behind holds; '' as key is the whole topic's hold."""
+        rows = await self.connection.fetch("SELECT topic, key, id FROM hookwire.held ORDER BY id")
+        return [tuple(row) for row in rows]
+
+    async def holds(self) -> list[tuple[str, str]]:
+        """Topic and key of the standing holds."""
+        rows = await self.connection.fetch("SELECT topic, key FROM hookwire.holds ORDER BY topic, key")
+        return [tuple(row) for row in rows]
+
+    async def probe_now(self) -> None:
+        """Make every hold's probe due."""
+        await self.connection.execute("UPDATE hookwire.holds SET probe_at = clock_timestamp()")
+
+    async def manifests(self) -> list[int]:
+        """The numbers of the batches that are written down."""
+        rows = await self.connection.fetch("SELECT batch_no FROM hookwire.relay_batches ORDER BY batch_no")
+        return [row["batch_no"] for row in rows]
+
+
+async def publish(
+    connection: asyncpg.Connection, keys: Sequence[str | None], topic: str = "orders", payload: bytes = b"x"
+) -> list[int]:
+    """Publish in the connection's transaction; returns the events' numbers."""
+    rows = await connection.fetch(
+        "SELECT hookwire.publish($1, $2::bytea, key => key) AS event_id FROM unnest($3::text[]) AS key",
+        topic, payload, keys,
+    )  # fmt: skip
+    return [int(row["event_id"].rpartition("_")[2]) for row in rows]
+
+
+@asynccontextmanager
+async def staged(url: str, sink: str = "kafka") -> AsyncIterator[Stage]:
+    connection = await asyncpg.connect(url, timeout=10, command_timeout=60)
+    try:
+        await connection.execute("UPDATE hookwire.sinks SET configured = (name = $1)", sink)
+        database = await open_database(PoolOptions(url, connections_min=1, connections_max=6))
+        try:
+            yield Stage(url, database, connection, sink)
+        finally:
+            await database.aclose()
+    finally:
+        await connection.close(timeout=5)
+
+
+class FaultyDatabase(Database):
+    """Refuses the named statements as many times as ``faults`` says, before they reach the server."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database._pool, database.options)
+        self.faults: dict[str, int] = {}
+
+    def _pass(self, name: str) -> None:
+        if self.faults.get(name, 0) > 0:
+            self.faults[name] -= 1
+            raise Unavailable(f"{name} does not reach the database")
+
+    async def execute(self, name: str, *args: object) -> int:
+        self._pass(name)
+        return await super().execute(name, *args)
+
+    async def fetchval(self, name: str, *args: object) -> Any:
+        self._pass(name)
+        return await super().fetchval(name, *args)
+
+    async def fetchrow(self, name: str, *args: object) -> Row | None:
+        self._pass(name)
+        return await super().fetchrow(name, *args)
+
+    async def fetch(self, name: str, *args: object) -> Sequence[Row]:
+        self._pass(name)
+        return await super().fetch(name, *args)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait until a condition, plain or awaitable, is true."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            found = condition()
+            if await found if asyncio.iscoroutine(found) else found:
+                return
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running(harvester: Harvester) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a harvester; at the end it is stopped softly and must come to an end by itself."""
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(harvester.run())
+        try:
+            yield task
+        finally:
+            harvester.stop()
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await asyncio.wait([task])

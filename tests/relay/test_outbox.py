@@ -1,0 +1,205 @@
+"""The outbox's verbs on a real PostgreSQL: claim, purge, manifests, and where a claim begins to read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from db.statements import STATEMENTS
+from relay.election import Deposed
+from relay.outbox import SHARDS, Outbox
+from relay.record import Record
+from relay.sink import Batch, Term
+from tests.relay.stage import INCARNATION, Stage, publish, staged
+
+MEBIBYTE = 1024 * 1024
+
+
+@pytest.fixture
+async def stage(database_url_both: str) -> AsyncIterator[Stage]:
+    async with staged(database_url_both) as opened:
+        yield opened
+
+
+def outbox_of(stage: Stage, *, payload: bool = True) -> Outbox:
+    outbox = Outbox(stage.database, stage.sink, INCARNATION, payload=payload, horizon_seconds=0)
+    outbox.begin(range(SHARDS))
+    return outbox
+
+
+async def claimed(outbox: Outbox, term: Term, *in_flight: int, limit: int = 1_000) -> list[int]:
+    return [record.id for record in await outbox.claim(term, in_flight, limit, MEBIBYTE)]
+
+
+# --- claim ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_claim_gives_the_lowest_records_that_are_not_in_flight_with_their_contents(stage: Stage) -> None:
+    await stage.connection.execute("INSERT INTO hookwire.topics (name, kafka_topic) VALUES ('orders', 'ORDERS')")
+    ids = await stage.publish("a", None, "b", "c", payload=b"\x00data")
+    records = await outbox_of(stage).claim(await stage.reign(), [ids[0]], 2, MEBIBYTE)
+    accepted_at = await stage.connection.fetchval("SELECT accepted_at FROM hookwire.events WHERE id = $1", ids[1])
+    assert [record.id for record in records] == ids[1:3]
+    assert records[0] == Record(
+        id=ids[1], shard=ids[1] & 63, event_id=f"evt_{INCARNATION}_{ids[1]}", tenant="default", topic="orders",
+        key=None, sequence=ids[1], content_type=None, headers={}, payload=b"\x00data",
+        accepted_at=accepted_at, kafka_topic="ORDERS",
+    )  # fmt: skip
+
+
+async def test_a_lower_id_that_commits_later_is_found(stage: Stage) -> None:
+    """RG-05: claims re-read from the lowest id, they have no cursor."""
+    outbox, term = outbox_of(stage), await stage.reign()
+    slow = await asyncpg.connect(stage.url)
+    transaction = slow.transaction()
+    await transaction.start()
+    [low] = await publish(slow, ["slow"])
+    [high] = await stage.publish("fast")
+    before = await claimed(outbox, term)
+    await outbox.purge(Batch(term, ()), await outbox.claim(term, (), 10, MEBIBYTE))
+    await outbox.advance_low_water()
+    await transaction.commit()
+    await slow.close()
+    assert low < high
+    assert (before, await claimed(outbox, term)) == ([high], [low])
+
+
+async def test_a_claim_of_few_keys_reads_deeper_until_it_fills_a_batch(stage: Stage) -> None:
+    """RR-07: per shard a claim reads little, so that many shards cost little; one hot key must not starve for it."""
+    ids = await stage.publish(*["hot"] * 500)
+    outbox, term = outbox_of(stage), await stage.reign()
+    sizes = [len(await claimed(outbox, term, limit=400)) for _ in range(4)]
+    assert (sizes, await claimed(outbox, term, limit=400)) == ([64, 256, 400, 400], ids[:400])
+
+
+async def test_a_claim_ends_with_the_record_that_crosses_the_byte_limit(stage: Stage) -> None:
+    ids = await stage.publish(*"abcdef", payload=bytes(1_000))
+    records = await outbox_of(stage).claim(await stage.reign(), (), 100, 2_500)
+    assert [record.id for record in records] == ids[:3]
+
+
+async def test_a_claim_without_payload_gives_heads(stage: Stage) -> None:
+    ids = await stage.publish("a", "b", payload=b"data")
+    records = await outbox_of(stage, payload=False).claim(await stage.reign(), [ids[0]], 10, MEBIBYTE)
+    assert [(record.id, record.topic, record.payload) for record in records] == [(ids[1], "orders", b"")]
+
+
+async def test_a_term_that_is_over_claims_nothing_and_writes_no_manifest(stage: Stage) -> None:
+    """RR-08."""
+    await stage.publish("a")
+    outbox, old = outbox_of(stage), await stage.reign()
+    records = await outbox.claim(old, (), 10, MEBIBYTE)
+    await stage.reign()
+    assert await claimed(outbox, old) == []
+    with pytest.raises(Deposed):
+        await outbox.write_manifest(old, records)
+    with pytest.raises(Deposed):
+        await outbox.assert_term(old)
+
+
+async def test_a_topic_first_used_by_plain_sql_gets_its_row(stage: Stage) -> None:
+    """RR-04."""
+    await stage.publish("a", topic="brand.new")
+    await claimed(outbox_of(stage), await stage.reign())
+    assert await stage.connection.fetchval("SELECT name FROM hookwire.topics") == "brand.new"
+
+
+# --- purge and manifests ----------------------------------------------------------------------------------------
+
+
+async def test_a_purge_takes_what_was_acknowledged_and_may_be_repeated(stage: Stage) -> None:
+    ids = await stage.publish("a", "b", "c")
+    outbox, term = outbox_of(stage), await stage.reign()
+    records = await outbox.claim(term, (), 10, MEBIBYTE)
+    for _ in range(2):
+        await outbox.purge(Batch(term, records), records[:2])
+    assert await stage.owed() == ids[2:]
+
+
+async def test_a_purge_takes_the_manifest_along(stage: Stage) -> None:
+    """RR-06."""
+    await stage.publish("a", "b")
+    outbox, term = outbox_of(stage), await stage.reign()
+    first, second = await outbox.claim(term, (), 10, MEBIBYTE)
+    batches = [await outbox.write_manifest(term, [first]), await outbox.write_manifest(term, [second])]
+    await outbox.purge(batches[0], [first])
+    assert (await stage.owed(), await stage.manifests()) == ([second.id], [batches[1].number])
+
+
+async def test_settling_purges_what_was_committed_and_frees_what_was_not(stage: Stage) -> None:
+    """RR-06: up to the marker the records are published; above it only the manifest goes."""
+    await stage.publish(*"abc")
+    outbox, term = outbox_of(stage), await stage.reign()
+    records = await outbox.claim(term, (), 10, MEBIBYTE)
+    numbers = [(await outbox.write_manifest(term, [record])).number for record in records]
+    published = await outbox.settle_manifests(term, numbers[1])  # type: ignore[arg-type]
+    assert (published, await stage.owed(), await stage.manifests()) == (2, [records[2].id], [])
+
+
+async def test_batch_numbers_go_on_over_terms(stage: Stage) -> None:
+    """RR-06: a number that restarted would lie below the committed marker and count as published."""
+    await stage.publish("a")
+    outbox, first = outbox_of(stage), await stage.reign()
+    records = await outbox.claim(first, (), 10, MEBIBYTE)
+    await outbox.write_manifest(first, records)
+    second = await stage.reign()
+    await outbox.settle_manifests(second, 0)
+    assert (second.batch_no, (await outbox.write_manifest(second, records)).number) == (1, 2)
+
+
+# --- low water --------------------------------------------------------------------------------------------------
+
+
+async def read_buffers(stage: Stage, outbox: Outbox, term: Term) -> int:
+    """How many pages a claim touches."""
+    low = outbox._low
+    plan = await stage.connection.fetchval(
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["outbox.claim"],
+        stage.sink, list(low), list(low.values()), [], 64, term.group, term.number, 100, MEBIBYTE,
+    )  # fmt: skip
+    return int(plan.split('"Shared Hit Blocks": ')[1].split(",")[0])
+
+
+async def test_purged_rows_that_a_reader_keeps_alive_are_not_read_again(stage: Stage) -> None:
+    """RR-07: under a held xmin neither vacuum nor the index forgets them; the low-water start does."""
+    outbox, term = outbox_of(stage), await stage.reign()
+    await stage.publish(*(f"key {number}" for number in range(3_000)))
+    reader = await asyncpg.connect(stage.url)
+    await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    await reader.fetch("SELECT 1 FROM hookwire.outbox LIMIT 1")
+    while records := await outbox.claim(term, (), 1_000, MEBIBYTE):
+        await outbox.purge(Batch(term, records), records)
+    walked_over = await read_buffers(stage, outbox, term)
+    await outbox.advance_low_water()
+    started_above = await read_buffers(stage, outbox, term)
+    [late] = await stage.publish("after")
+    found = await claimed(outbox, term)
+    await reader.close()
+    assert found == [late]
+    # An empty claim descends 64 times through the index; what it walks over comes on top.
+    assert started_above <= 64 * 4 < walked_over
+
+
+async def test_the_low_water_mark_waits_for_every_writer_that_may_hold_a_lower_id(stage: Stage) -> None:
+    """RR-07: the writer drew its transaction id before its event id, so it is older than the mark's."""
+    outbox = outbox_of(stage)
+    writer = await asyncpg.connect(stage.url)
+    transaction = writer.transaction()
+    await transaction.start()
+    [low] = await publish(writer, ["a"])
+    await stage.publish("b")
+    await outbox.advance_low_water()
+    while_open = set(outbox._low.values())
+    await transaction.commit()
+    await outbox.advance_low_water()
+    await writer.close()
+    assert (while_open, min(outbox._low.values())) == ({0}, low)
+
+
+async def test_the_low_water_mark_of_an_unused_sequence_hides_nothing(stage: Stage) -> None:
+    outbox, term = outbox_of(stage), await stage.reign()
+    await outbox.advance_low_water()
+    ids = await stage.publish("a", "b")
+    assert await claimed(outbox, term) == ids
