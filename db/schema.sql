@@ -1,0 +1,593 @@
+-- What all migrations together make. Written by `make schema`, never by hand.
+
+CREATE SCHEMA hookwire;
+
+CREATE FUNCTION hookwire.check_drafts(topics text[], keys text[], payloads bytea[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+    house hookwire.installation;
+    wrong text;
+BEGIN
+    SELECT * INTO house FROM hookwire.installation;
+    SELECT CASE
+               WHEN d.topic IS NULL OR octet_length(d.topic) > 249 OR d.topic !~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
+                   THEN format('invalid topic %L: 1-249 of A-Z a-z 0-9 . _ - in dot-separated words', left(d.topic, 80))
+               WHEN d.key = '' OR octet_length(d.key) > 1024
+                   THEN 'invalid key: 1-1024 bytes, or NULL for none'
+               WHEN d.payload IS NULL OR octet_length(d.payload) > house.payload_bytes_max
+                   THEN format('payload missing or larger than %s bytes', house.payload_bytes_max)
+           END
+    INTO wrong
+    FROM unnest(topics, keys, payloads) AS d(topic, key, payload)
+    WHERE d.topic IS NULL OR octet_length(d.topic) > 249 OR d.topic !~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
+       OR d.key = '' OR octet_length(d.key) > 1024
+       OR d.payload IS NULL OR octet_length(d.payload) > house.payload_bytes_max
+    LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.publish: ' || wrong;
+    END IF;
+    IF NOT house.topics_auto_create THEN
+        SELECT d.topic INTO wrong FROM unnest(topics) AS d(topic)
+        WHERE NOT EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = d.topic) LIMIT 1;
+        IF wrong IS NOT NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('hookwire.publish: unknown topic %L', wrong);
+        END IF;
+    END IF;
+END
+$_$;
+
+CREATE FUNCTION hookwire.ensure_partitions(spare integer DEFAULT 3) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    size CONSTANT bigint := 10000000;
+    current_id bigint;
+    ids_per_day bigint;
+    target bigint;
+    lower_id bigint;
+    made integer := 0;
+    parent text;
+    child text;
+BEGIN
+    -- One maker at a time; the class is hookwire's, the number is this duty's.
+    PERFORM pg_advisory_xact_lock(1215262571, -1);
+    SELECT last_value INTO current_id FROM hookwire.event_id;
+    INSERT INTO hookwire.id_watermarks AS w (day, last_id) VALUES (current_date, current_id)
+        ON CONFLICT (day) DO UPDATE SET last_id = excluded.last_id;
+    SELECT coalesce((current_id - min(last_id)) / greatest(count(*) - 1, 1), 0) INTO ids_per_day
+        FROM hookwire.id_watermarks WHERE day >= current_date - 7;
+    target := current_id + greatest(30 * ids_per_day, spare * size);
+    lower_id := (current_id / size) * size;
+    WHILE lower_id <= target LOOP
+        FOREACH parent IN ARRAY ARRAY['events', 'attempts'] LOOP
+            child := parent || '_' || lpad((lower_id / size)::text, 8, '0');
+            IF to_regclass('hookwire.' || child) IS NULL THEN
+                EXECUTE format('CREATE TABLE hookwire.%I (LIKE hookwire.%I INCLUDING ALL)', child, parent);
+                EXECUTE format('ALTER TABLE hookwire.%I ATTACH PARTITION hookwire.%I FOR VALUES FROM (%s) TO (%s)',
+                               parent, child, lower_id, lower_id + size);
+                made := made + 1;
+            END IF;
+        END LOOP;
+        lower_id := lower_id + size;
+    END LOOP;
+    RETURN made;
+END
+$$;
+
+CREATE FUNCTION hookwire.key_digest(topic text, key text) RETURNS bytea
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN sha256(((convert_to(topic, 'UTF8'::name) || '\x00'::bytea) || convert_to(key, 'UTF8'::name)));
+
+CREATE FUNCTION hookwire.publish(topic text, payload bytea, key text DEFAULT NULL::text, content_type text DEFAULT NULL::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    house hookwire.installation;
+    stored record;
+BEGIN
+    SELECT * INTO house FROM hookwire.installation;
+    IF jsonb_typeof(coalesce(headers, '{}')) <> 'object'
+       OR EXISTS (SELECT FROM jsonb_each(coalesce(headers, '{}')) AS h
+                  WHERE jsonb_typeof(h.value) <> 'string' OR h.key <> lower(h.key) OR h.key !~ '^[a-z0-9_.-]{1,200}$'
+                     OR (h.value #>> '{}') ~ '[\x01-\x1f\x7f]')
+       OR content_type ~ '[\x01-\x1f\x7f]' OR octet_length(content_type) > 255 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.publish: headers must be a JSON object of lower-case names and one-line texts, content_type one line of at most 255 bytes';
+    END IF;
+    SELECT * INTO STRICT stored FROM hookwire.publish_batch(
+        'default', ARRAY[1], ARRAY[topic], ARRAY[key], ARRAY[content_type], ARRAY[headers::text],
+        ARRAY[payload], ARRAY[NULL::text], ARRAY[NULL::bytea], true);
+    IF house.sql_notify THEN
+        PERFORM pg_notify('hookwire_outbox', '');
+    END IF;
+    RETURN 'evt_' || house.incarnation || '_' || stored.event_id;
+END
+$_$;
+
+CREATE FUNCTION hookwire.publish(topic text, payload jsonb, key text DEFAULT NULL::text, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.publish(topic, convert_to((payload)::text, 'UTF8'::name), key, content_type, headers);
+
+CREATE FUNCTION hookwire.publish(topic text, payload text, key text DEFAULT NULL::text, content_type text DEFAULT 'text/plain; charset=utf-8'::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.publish(topic, convert_to(payload, 'UTF8'::name), key, content_type, headers);
+
+CREATE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean) RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    lock_class CONSTANT integer := 1215262571;
+    in_tenant CONSTANT text := publish_batch.tenant;
+    in_layout smallint;
+    default_sinks text[];
+    refused integer[] := '{}';
+    busy integer[] := '{}';
+    moment timestamptz;
+    stored_items integer[];
+    stored_ids bigint[];
+    stored_ordered boolean[];
+BEGIN
+    PERFORM hookwire.check_drafts(topics, keys, payloads);
+    PERFORM pg_current_xact_id();
+    SELECT i.layout INTO in_layout FROM hookwire.installation i;
+    SELECT coalesce(array_agg(s.name ORDER BY s.name), '{}') INTO default_sinks FROM hookwire.sinks s WHERE s.configured;
+
+    IF wait THEN
+        PERFORM pg_advisory_xact_lock(lock_class, wanted.stripe)
+        FROM (SELECT DISTINCT hookwire.stripe_of(hookwire.key_digest(d.topic, d.key)) AS stripe
+              FROM unnest(topics, keys) AS d(topic, key)
+              LEFT JOIN hookwire.topics t ON t.tenant = in_tenant AND t.name = d.topic
+              WHERE d.key IS NOT NULL AND coalesce(t.ordered, true)
+              ORDER BY stripe) AS wanted;
+    ELSE
+        SELECT coalesce(array_agg(wanted.stripe), '{}') INTO refused
+        FROM (SELECT DISTINCT hookwire.stripe_of(hookwire.key_digest(d.topic, d.key)) AS stripe
+              FROM unnest(topics, keys) AS d(topic, key)
+              LEFT JOIN hookwire.topics t ON t.tenant = in_tenant AND t.name = d.topic
+              WHERE d.key IS NOT NULL AND coalesce(t.ordered, true)
+              ORDER BY stripe) AS wanted
+        WHERE NOT pg_try_advisory_xact_lock(lock_class, wanted.stripe);
+        IF refused <> '{}' THEN
+            SELECT coalesce(array_agg(DISTINCT d.unit), '{}') INTO busy
+            FROM unnest(units, topics, keys) AS d(unit, topic, key)
+            WHERE d.key IS NOT NULL AND hookwire.stripe_of(hookwire.key_digest(d.topic, d.key)) = ANY (refused);
+            RETURN QUERY SELECT d.n::integer, 'busy', NULL::bigint, NULL::timestamptz, NULL::boolean
+            FROM unnest(units) WITH ORDINALITY AS d(unit, n) WHERE d.unit = ANY (busy);
+        END IF;
+    END IF;
+
+    moment := clock_timestamp();
+    WITH draft AS MATERIALIZED (
+        SELECT q.*, nextval('hookwire.event_id') AS id
+        FROM (SELECT d.*, coalesce(t.sinks, default_sinks) AS sinks, coalesce(t.ordered, true) AS ordered
+              FROM unnest(units, topics, keys, content_types, headers, payloads, idempotency_keys, fingerprints)
+                       WITH ORDINALITY AS d(unit, topic, key, content_type, headers, payload, idempotency_key, fingerprint, n)
+              LEFT JOIN hookwire.topics t ON t.tenant = in_tenant AND t.name = d.topic
+              WHERE d.unit <> ALL (busy)
+              ORDER BY d.n
+              OFFSET 0) AS q
+    ), claimed AS (
+        INSERT INTO hookwire.idempotency_keys AS k (tenant, key, fingerprint, event_id, accepted_at, ordered)
+        SELECT in_tenant, d.idempotency_key, d.fingerprint, d.id, moment, d.ordered
+        FROM draft d WHERE d.idempotency_key IS NOT NULL ORDER BY d.idempotency_key
+        ON CONFLICT DO NOTHING
+        RETURNING k.event_id
+    ), won AS MATERIALIZED (
+        SELECT d.* FROM draft d
+        WHERE d.idempotency_key IS NULL OR d.id IN (SELECT c.event_id FROM claimed c)
+    ), stored AS (
+        INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, content_type, headers, sinks, payload)
+        SELECT w.id, moment, w.ordered, in_tenant, w.topic, w.key, w.content_type,
+               coalesce(w.headers::jsonb, '{}'), w.sinks, w.payload
+        FROM won w
+    ), owed AS (
+        INSERT INTO hookwire.outbox (id, layout, shard, sink)
+        SELECT w.id, in_layout,
+               CASE WHEN w.key IS NULL OR NOT w.ordered THEN (w.id & 63)::smallint
+                    ELSE hookwire.shard_of(hookwire.key_digest(w.topic, w.key)) END,
+               sink
+        FROM won w, unnest(w.sinks) AS sink
+    )
+    SELECT coalesce(array_agg(w.n::integer), '{}'), array_agg(w.id), array_agg(w.ordered)
+    INTO stored_items, stored_ids, stored_ordered FROM won w;
+
+    RETURN QUERY SELECT s.n, 'stored', s.id, moment, s.ordered
+    FROM unnest(stored_items, stored_ids, stored_ordered) AS s(n, id, ordered);
+
+    IF array_remove(idempotency_keys, NULL) <> '{}' THEN
+        RETURN QUERY
+        SELECT d.n::integer, CASE WHEN k.fingerprint = d.fingerprint THEN 'replayed' ELSE 'conflict' END,
+               k.event_id, k.accepted_at, k.ordered
+        FROM unnest(units, idempotency_keys, fingerprints) WITH ORDINALITY AS d(unit, idempotency_key, fingerprint, n)
+        JOIN hookwire.idempotency_keys k ON k.tenant = in_tenant AND k.key = d.idempotency_key
+        WHERE d.unit <> ALL (busy) AND d.n <> ALL (stored_items);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.shard_of(digest bytea) RETURNS smallint
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN ((get_byte(digest, 0) & 63))::smallint;
+
+CREATE FUNCTION hookwire.stripe_of(digest bytea) RETURNS integer
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN (((get_byte(digest, 1) << 8) | get_byte(digest, 2)) & 1023);
+
+CREATE TABLE hookwire.attempts (
+    event_id bigint NOT NULL,
+    subscription_id bigint NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    number integer NOT NULL,
+    status smallint,
+    connect_seconds real,
+    first_byte_seconds real,
+    total_seconds real NOT NULL,
+    tenant text NOT NULL,
+    outcome text NOT NULL,
+    decision text NOT NULL,
+    trigger text NOT NULL,
+    worker text NOT NULL,
+    address text,
+    detail text,
+    response_headers jsonb,
+    response_body bytea,
+    CONSTRAINT attempts_decision_check CHECK ((decision = ANY (ARRAY['delivered'::text, 'retry'::text, 'dead'::text, 'dropped'::text])))
+)
+PARTITION BY RANGE (event_id);
+
+CREATE TABLE hookwire.dead_letters (
+    event_id bigint NOT NULL,
+    subscription_id bigint NOT NULL,
+    tenant text NOT NULL,
+    kind text NOT NULL,
+    attempts integer NOT NULL,
+    last_status smallint,
+    last_outcome text,
+    detail text,
+    died_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
+);
+
+CREATE TABLE hookwire.deliveries (
+    event_id bigint NOT NULL,
+    subscription_id bigint NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    fence bigint,
+    attempts integer DEFAULT 0 NOT NULL,
+    last_status smallint,
+    tenant text NOT NULL,
+    lane text,
+    last_outcome text
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
+
+CREATE SEQUENCE hookwire.delivery_fence
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE hookwire.event_id
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE hookwire.events (
+    id bigint NOT NULL,
+    accepted_at timestamp with time zone NOT NULL,
+    ordered boolean NOT NULL,
+    tenant text NOT NULL,
+    topic text NOT NULL,
+    key text,
+    content_type text,
+    headers jsonb NOT NULL,
+    sinks text[] NOT NULL,
+    payload bytea NOT NULL
+)
+PARTITION BY RANGE (id);
+
+CREATE TABLE hookwire.fanout_cursors (
+    event_id bigint NOT NULL,
+    tenant text NOT NULL,
+    last_subscription_id bigint NOT NULL,
+    upper_subscription_id bigint NOT NULL
+);
+
+CREATE TABLE hookwire.held (
+    sink text NOT NULL COLLATE pg_catalog."C",
+    tenant text NOT NULL,
+    topic text NOT NULL,
+    key text DEFAULT ''::text NOT NULL,
+    id bigint NOT NULL,
+    shard smallint NOT NULL,
+    layout smallint NOT NULL
+);
+
+CREATE TABLE hookwire.holds (
+    sink text NOT NULL COLLATE pg_catalog."C",
+    tenant text NOT NULL,
+    topic text NOT NULL,
+    key text DEFAULT ''::text NOT NULL,
+    reason text NOT NULL,
+    detail text NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    since timestamp with time zone DEFAULT now() NOT NULL,
+    probe_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE hookwire.id_watermarks (
+    day date NOT NULL,
+    last_id bigint NOT NULL
+);
+
+CREATE TABLE hookwire.idempotency_keys (
+    tenant text NOT NULL,
+    key text NOT NULL,
+    fingerprint bytea NOT NULL,
+    event_id bigint NOT NULL,
+    accepted_at timestamp with time zone NOT NULL,
+    ordered boolean NOT NULL
+);
+
+CREATE TABLE hookwire.installation (
+    singleton boolean DEFAULT true NOT NULL,
+    incarnation text NOT NULL,
+    layout smallint DEFAULT 1 NOT NULL,
+    topics_auto_create boolean DEFAULT true NOT NULL,
+    sql_notify boolean DEFAULT true NOT NULL,
+    payload_bytes_max integer DEFAULT 1048576 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT installation_incarnation_check CHECK ((incarnation ~ '^[a-z2-7]{8}$'::text)),
+    CONSTRAINT installation_singleton_check CHECK (singleton)
+);
+
+CREATE TABLE hookwire.intents (
+    id bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    mode text NOT NULL,
+    topic text NOT NULL,
+    topic_url text NOT NULL,
+    callback text NOT NULL,
+    callback_host text NOT NULL,
+    identity bytea NOT NULL,
+    lease_seconds bigint,
+    signature_method text NOT NULL,
+    verify_token text,
+    key_id text,
+    sealed bytea,
+    state text DEFAULT 'requested'::text NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    reason text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    decided_at timestamp with time zone,
+    CONSTRAINT intents_check CHECK (((key_id IS NULL) = (sealed IS NULL))),
+    CONSTRAINT intents_check1 CHECK (((lease_seconds IS NULL) = (mode = 'unsubscribe'::text))),
+    CONSTRAINT intents_identity_check CHECK ((length(identity) = 32)),
+    CONSTRAINT intents_mode_check CHECK ((mode = ANY (ARRAY['subscribe'::text, 'unsubscribe'::text]))),
+    CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['requested'::text, 'verifying'::text, 'verified'::text, 'failed'::text, 'superseded'::text])))
+);
+
+ALTER TABLE hookwire.intents ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.intents_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE hookwire.migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE hookwire.outbox (
+    id bigint NOT NULL,
+    layout smallint NOT NULL,
+    shard smallint NOT NULL,
+    sink text NOT NULL COLLATE pg_catalog."C"
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
+
+CREATE TABLE hookwire.relay_batches (
+    sink text NOT NULL COLLATE pg_catalog."C",
+    layout smallint NOT NULL,
+    grp smallint NOT NULL,
+    batch_no bigint NOT NULL,
+    shards smallint[] NOT NULL,
+    ids bigint[] NOT NULL
+);
+
+CREATE TABLE hookwire.relay_terms (
+    sink text NOT NULL COLLATE pg_catalog."C",
+    grp smallint NOT NULL,
+    layout smallint DEFAULT 1 NOT NULL,
+    term bigint DEFAULT 0 NOT NULL,
+    owner text,
+    lease_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    batch_no bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE hookwire.sinks (
+    name text NOT NULL,
+    configured boolean NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sinks_name_check CHECK ((name = ANY (ARRAY['kafka'::text, 'amqp'::text, 'webhooks'::text])))
+);
+
+CREATE TABLE hookwire.subscription_secrets (
+    subscription_id bigint NOT NULL,
+    number integer NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    key_id text NOT NULL,
+    sealed bytea NOT NULL,
+    expires_at timestamp with time zone
+);
+
+CREATE TABLE hookwire.subscriptions (
+    id bigint NOT NULL,
+    public_id text NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    protocol text NOT NULL,
+    topic text NOT NULL,
+    topic_regex text,
+    topic_url text,
+    callback text NOT NULL,
+    state text NOT NULL,
+    state_reason text,
+    ordered boolean DEFAULT false NOT NULL,
+    signature_method text DEFAULT 'sha256'::text NOT NULL,
+    retry_schedule_seconds integer[],
+    timeout_seconds real,
+    lease_until timestamp with time zone,
+    paused_until timestamp with time zone,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    identity bytea,
+    CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
+    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text]))),
+    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
+);
+
+ALTER TABLE hookwire.subscriptions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.subscriptions_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE hookwire.topics (
+    tenant text DEFAULT 'default'::text NOT NULL,
+    name text NOT NULL,
+    sinks text[],
+    ordered boolean DEFAULT true NOT NULL,
+    kafka_topic text,
+    amqp_exchange text,
+    amqp_routing_key text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE hookwire.verification_buckets (
+    tenant text NOT NULL,
+    host text NOT NULL,
+    tokens double precision NOT NULL,
+    refilled_at timestamp with time zone NOT NULL,
+    CONSTRAINT verification_buckets_check CHECK (((tenant = ''::text) <> (host = ''::text)))
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY hookwire.attempts
+    ADD CONSTRAINT attempts_pkey PRIMARY KEY (event_id, subscription_id, number);
+
+ALTER TABLE ONLY hookwire.dead_letters
+    ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (event_id, subscription_id);
+
+ALTER TABLE ONLY hookwire.deliveries
+    ADD CONSTRAINT deliveries_pkey PRIMARY KEY (event_id, subscription_id);
+
+ALTER TABLE ONLY hookwire.events
+    ADD CONSTRAINT events_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.fanout_cursors
+    ADD CONSTRAINT fanout_cursors_pkey PRIMARY KEY (event_id);
+
+ALTER TABLE ONLY hookwire.held
+    ADD CONSTRAINT held_pkey PRIMARY KEY (sink, tenant, topic, key, id);
+
+ALTER TABLE ONLY hookwire.holds
+    ADD CONSTRAINT holds_pkey PRIMARY KEY (sink, tenant, topic, key);
+
+ALTER TABLE ONLY hookwire.id_watermarks
+    ADD CONSTRAINT id_watermarks_pkey PRIMARY KEY (day);
+
+ALTER TABLE ONLY hookwire.idempotency_keys
+    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant, key);
+
+ALTER TABLE ONLY hookwire.installation
+    ADD CONSTRAINT installation_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY hookwire.intents
+    ADD CONSTRAINT intents_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.migrations
+    ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY hookwire.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (sink, shard, id);
+
+ALTER TABLE ONLY hookwire.relay_batches
+    ADD CONSTRAINT relay_batches_pkey PRIMARY KEY (sink, layout, grp, batch_no);
+
+ALTER TABLE ONLY hookwire.relay_terms
+    ADD CONSTRAINT relay_terms_pkey PRIMARY KEY (sink, grp);
+
+ALTER TABLE ONLY hookwire.relay_terms
+    ADD CONSTRAINT relay_terms_sink_grp_term_key UNIQUE (sink, grp, term);
+
+ALTER TABLE ONLY hookwire.sinks
+    ADD CONSTRAINT sinks_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY hookwire.subscription_secrets
+    ADD CONSTRAINT subscription_secrets_pkey PRIMARY KEY (subscription_id, number);
+
+ALTER TABLE ONLY hookwire.subscriptions
+    ADD CONSTRAINT subscriptions_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.subscriptions
+    ADD CONSTRAINT subscriptions_public_id_key UNIQUE (public_id);
+
+ALTER TABLE ONLY hookwire.topics
+    ADD CONSTRAINT topics_pkey PRIMARY KEY (tenant, name);
+
+ALTER TABLE ONLY hookwire.verification_buckets
+    ADD CONSTRAINT verification_buckets_pkey PRIMARY KEY (tenant, host);
+
+CREATE INDEX attempts_subscription ON ONLY hookwire.attempts USING btree (subscription_id, event_id);
+
+CREATE INDEX dead_letters_subscription ON hookwire.dead_letters USING btree (subscription_id, event_id);
+
+CREATE INDEX deliveries_due ON hookwire.deliveries USING btree (subscription_id, due_at, event_id);
+
+CREATE INDEX deliveries_lane ON hookwire.deliveries USING btree (subscription_id, lane, event_id) WHERE (lane IS NOT NULL);
+
+CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
+
+CREATE INDEX idempotency_keys_age ON hookwire.idempotency_keys USING btree (accepted_at);
+
+CREATE INDEX intents_decided ON hookwire.intents USING btree (decided_at) WHERE (decided_at IS NOT NULL);
+
+CREATE INDEX intents_due ON hookwire.intents USING btree (due_at) WHERE (state = ANY (ARRAY['requested'::text, 'verifying'::text]));
+
+CREATE INDEX intents_in_flight ON hookwire.intents USING btree (callback_host, mode) WHERE (state = 'verifying'::text);
+
+CREATE INDEX intents_pair ON hookwire.intents USING btree (tenant, identity, id);
+
+CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
+
+CREATE INDEX subscriptions_exact ON hookwire.subscriptions USING btree (tenant, topic) WHERE ((state = 'active'::text) AND (topic_regex IS NULL));
+
+CREATE INDEX subscriptions_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
+
+CREATE INDEX subscriptions_pattern ON hookwire.subscriptions USING btree (tenant) WHERE ((state = 'active'::text) AND (topic_regex IS NOT NULL));
+
+CREATE UNIQUE INDEX subscriptions_websub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
+
+ALTER TABLE ONLY hookwire.subscription_secrets
+    ADD CONSTRAINT subscription_secrets_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES hookwire.subscriptions(id) ON DELETE CASCADE;

@@ -1,0 +1,160 @@
+"""Migrations: numbered, checksummed, one at a time, all or nothing, equal to the schema file (EC-H01, DESIGN 12)."""
+
+import asyncio
+import json
+import secrets
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from db import migrate as migrate_module
+from db.errors import Refused, Unavailable
+from db.migrate import MigrationRefused, migrate, migrations, pending
+from scripts.dump_schema import SCHEMA_FILE, dump
+from scripts.servers.given import GivenServer
+from scripts.servers.postgres import PostgresServer
+
+OURS = Path(migrate_module.__file__).parent / "migrations"
+NAMES = [f"{m.version:04}_{m.name}" for m in migrations()]
+
+
+@asynccontextmanager
+async def empty_database(server_url: str) -> AsyncIterator[str]:
+    """The URL of a database without our schema."""
+    name = f"hookwire_empty_{secrets.token_hex(4)}"
+    connection = await asyncpg.connect(server_url)
+    try:
+        await connection.execute(f"CREATE DATABASE {name}")
+        yield urlunsplit(urlsplit(server_url)._replace(path=f"/{name}"))
+        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a copy of our migrations with files added, changed or (None) removed."""
+
+    def make(**files: str | None) -> Path:
+        copy = tmp_path / "migrations"
+        shutil.copytree(OURS, copy)
+        for stem, text in files.items():
+            path = copy / f"{stem.lstrip('_')}.sql"
+            path.unlink() if text is None else path.write_text(text, encoding="utf-8")
+        return copy
+
+    return make
+
+
+async def applied(database_url: str) -> list[tuple[int, str, str]]:
+    connection = await asyncpg.connect(database_url)
+    try:
+        rows = await connection.fetch("SELECT version, name, checksum FROM hookwire.migrations ORDER BY version")
+        return [tuple(row) for row in rows]
+    finally:
+        await connection.close()
+
+
+# --- files ------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_numbered_without_a_gap(folder: Callable[..., Path]) -> None:
+    with pytest.raises(ValueError, match="without gap or repeat"):
+        migrations(folder(_0900_far_away="SELECT 1;"))
+
+
+def test_files_are_numbered_without_a_repeat(folder: Callable[..., Path]) -> None:
+    with pytest.raises(ValueError, match="without gap or repeat"):
+        migrations(folder(_0001_again="SELECT 1;"))
+
+
+def test_a_misnamed_file_is_named(folder: Callable[..., Path]) -> None:
+    with pytest.raises(ValueError, match=r"house\.sql is not named NNNN_name\.sql"):
+        migrations(folder(house="SELECT 1;"))
+
+
+# --- applying ---------------------------------------------------------------------------------------------------
+
+
+async def test_every_migration_applies_on_the_newest_and_the_oldest_server(database_url_both: str) -> None:
+    assert await applied(database_url_both) == [(m.version, m.name, m.checksum) for m in migrations()]
+
+
+async def test_a_second_run_finds_nothing_to_do(database_url: str) -> None:
+    assert (await migrate(database_url), await pending(database_url)) == ([], [])
+
+
+async def test_pending_names_what_would_be_applied_and_applies_nothing(
+    database_url: str, folder: Callable[..., Path]
+) -> None:
+    before = await applied(database_url)
+    wanted = await pending(database_url, folder(**{f"{len(NAMES) + 1:04}_more": "CREATE TABLE hookwire.more ();"}))
+    assert ([m.name for m in wanted], await applied(database_url)) == (["more"], before)
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(database_url: str, folder: Callable[..., Path]) -> None:
+    before = await applied(database_url)
+    with pytest.raises(Refused):
+        await migrate(
+            database_url,
+            folder(**{f"{len(NAMES) + 1:04}_half": "CREATE TABLE hookwire.half (); SELECT * FROM hookwire.nowhere;"}),
+        )
+    connection = await asyncpg.connect(database_url)
+    try:
+        half = await connection.fetchval("SELECT to_regclass('hookwire.half')")
+    finally:
+        await connection.close()
+    assert (half, await applied(database_url)) == (None, before)
+
+
+async def test_a_changed_file_is_refused_and_named(database_url: str, folder: Callable[..., Path]) -> None:
+    changed = (OURS / "0001_house.sql").read_text(encoding="utf-8") + "\n-- an afterthought\n"
+    with pytest.raises(MigrationRefused, match="0001_house was changed after it was applied"):
+        await migrate(database_url, folder(_0001_house=changed))
+
+
+async def test_a_newer_schema_is_refused(database_url: str, folder: Callable[..., Path]) -> None:
+    with pytest.raises(MigrationRefused, match=f"schema version {len(NAMES)}, this hookwire knows {len(NAMES) - 1}"):
+        await migrate(database_url, folder(**{NAMES[-1]: None}))
+
+
+async def test_no_server_is_unavailable(free_port: int) -> None:
+    with pytest.raises(Unavailable):
+        await migrate(f"postgresql://nobody@127.0.0.1:{free_port}/nothing")
+
+
+_MIGRATE = """
+import asyncio, json, sys
+from db.migrate import migrate
+print("ready", flush=True)
+sys.stdin.readline()
+print(json.dumps(asyncio.run(migrate(sys.argv[1]))))
+"""
+
+
+async def test_of_two_processes_that_start_together_one_migrates(postgres18: PostgresServer | GivenServer) -> None:
+    async with empty_database(postgres18.url) as url:
+        starters = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-c", _MIGRATE, url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            )
+            for _ in range(2)
+        ]
+        ready = [await starter.stdout.readline() for starter in starters]
+        done = [(await starter.communicate(b"go\n"))[0] for starter in starters]
+    assert ready == [b"ready\n"] * 2
+    assert sorted((json.loads(names) for names in done), key=len) == [[], NAMES]
+
+
+# --- the schema file --------------------------------------------------------------------------------------------
+
+
+def test_the_schema_file_is_what_the_migrations_make(database_url: str) -> None:
+    """After a new migration: `make schema`."""
+    assert dump(database_url) == SCHEMA_FILE.read_text(encoding="utf-8")
