@@ -63,7 +63,7 @@ RETURNING 1;
 -- name: list
 SELECT sink, tenant, topic, key, reason, detail, attempts, since, probe_at,
        (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.tenant = h.tenant
-                              AND x.topic = h.topic AND x.key = h.key LIMIT 10000) AS some) AS records
+                              AND x.topic = h.topic AND x.key = h.key LIMIT 10000) AS few) AS records
 FROM hookwire.holds h ORDER BY since, sink, topic, key LIMIT $1;
 
 -- name: rekey

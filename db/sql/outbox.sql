@@ -78,8 +78,8 @@ SELECT sink, count(*) AS records FROM hookwire.outbox GROUP BY sink;
 -- name: oldest
 -- Per sink: how many records wait (counted up to a bound) and since when the oldest does.
 SELECT s.name AS sink, s.configured,
-       (SELECT count(*) FROM (SELECT FROM hookwire.outbox o WHERE o.sink = s.name LIMIT $1) AS some) AS backlog,
-       (SELECT count(*) FROM (SELECT FROM hookwire.held h WHERE h.sink = s.name LIMIT $1) AS some) AS held,
+       (SELECT count(*) FROM (SELECT FROM hookwire.outbox o WHERE o.sink = s.name LIMIT $1) AS few) AS backlog,
+       (SELECT count(*) FROM (SELECT FROM hookwire.held h WHERE h.sink = s.name LIMIT $1) AS few) AS held,
        (SELECT e.accepted_at FROM hookwire.events e WHERE e.id = (
             SELECT min(first.id) FROM generate_series(0, 63) AS g(shard)
             CROSS JOIN LATERAL (SELECT o.id FROM hookwire.outbox o
