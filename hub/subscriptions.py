@@ -81,10 +81,17 @@ class Subscriptions:
         )  # fmt: skip
 
     async def delete(self, public_id: str) -> bool:
-        """End it; what it was still owed becomes dead letters with that reason (WH-06). False when there is none."""
+        """End it; False when there is none.
+
+        What it was still owed becomes dead letters with that reason (WH-06); WebSub's queue is dropped (DL-10).
+        """
         async with self._database.transaction() as transaction:
-            identity = await transaction.fetchval("subscription.delete", _TENANT, public_id)
-            if identity is None:
+            row = await transaction.fetchrow("subscription.delete", _TENANT, public_id)
+            if row is None:
                 return False
-            await transaction.execute("delivery.cancel", identity, "gone", "subscription deleted")
+            await transaction.execute("subscription.forget_secrets", row["id"])
+            if row["protocol"] == "websub":
+                await transaction.execute("delivery.drop", row["id"])
+            else:
+                await transaction.execute("delivery.cancel", row["id"], "gone", "subscription deleted")
         return True

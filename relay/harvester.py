@@ -55,7 +55,7 @@ class HarvesterOptions:
     an even trickle is carried in batches; ``backoff_seconds_max``: the longest pause while a broker is down."""
 
     shards: Sequence[int]
-    linger_seconds: float = 0.002
+    linger_seconds: float = 0.005
     backoff_seconds_first: float = 0.2
     backoff_seconds_max: float = 5.0
 

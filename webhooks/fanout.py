@@ -7,12 +7,15 @@ a single event with more subscribers than that is fanned out in slices behind a 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from db.pool import Database
 
 __all__ = ["FanOut", "FannedOut", "TermOver"]
+
+_AUDIENCE_SECONDS = 1.0
 
 
 class TermOver(Exception):
@@ -55,6 +58,8 @@ class FanOut:
         self._database = database
         self._on_due = on_due
         self._deliveries_max = deliveries_max
+        self._audience: dict[tuple[str, str], int] = {}
+        self._audience_until = 0.0
 
     async def send(self, group: int, term: int, records: Sequence[R]) -> Sequence[R]:
         """Fan out records, lowest id first; returns those that are done, perhaps not all.
@@ -74,15 +79,24 @@ class FanOut:
         return whole
 
     async def _affordable(self, records: Sequence[R]) -> Sequence[R]:
-        topics = list({(r.tenant, r.topic) for r in records})
-        rows = await self._database.fetch("delivery.audience", [t for t, _ in topics], [n for _, n in topics])
-        audience = {(row["tenant"], row["topic"]): row["audience"] for row in rows}
+        await self._count({(record.tenant, record.topic) for record in records})
         total = 0
         for count, record in enumerate(records):
-            total += audience[record.tenant, record.topic]
+            total += self._audience[record.tenant, record.topic]
             if total > self._deliveries_max:
                 return records[:count]
         return records
+
+    async def _count(self, topics: set[tuple[str, str]]) -> None:
+        """Learn how many subscriptions each topic has; a second old is good enough, it only decides where to cut."""
+        now = time.monotonic()
+        if now >= self._audience_until:
+            self._audience.clear()
+            self._audience_until = now + _AUDIENCE_SECONDS
+        unknown = [topic for topic in topics if topic not in self._audience]
+        if unknown:
+            rows = await self._database.fetch("delivery.audience", [t for t, _ in unknown], [n for _, n in unknown])
+            self._audience.update(((row["tenant"], row["topic"]), row["audience"]) for row in rows)
 
     async def _in_slices(self, group: int, term: int, record: FannedOut) -> None:
         more = True

@@ -20,14 +20,14 @@ WITH reign AS MATERIALIZED (
 ), event AS MATERIALIZED (
     SELECT e.id, e.tenant, e.topic, e.key FROM hookwire.events e WHERE e.id IN (SELECT gone.id FROM gone)
 ), audience AS MATERIALIZED (
-    SELECT t.tenant, t.topic, s.id, s.ordered
+    SELECT t.tenant, t.topic, s.id, s.ordered, s.protocol
     FROM (SELECT DISTINCT tenant, topic FROM event) AS t
     CROSS JOIN LATERAL (
-        SELECT x.id, x.ordered FROM hookwire.subscriptions x
+        SELECT x.id, x.ordered, x.protocol FROM hookwire.subscriptions x
         WHERE x.tenant = t.tenant AND x.topic = t.topic AND x.state = 'active' AND x.topic_regex IS NULL
           AND (x.lease_until IS NULL OR x.lease_until > now())
         UNION ALL
-        SELECT x.id, x.ordered FROM hookwire.subscriptions x
+        SELECT x.id, x.ordered, x.protocol FROM hookwire.subscriptions x
         WHERE x.tenant = t.tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL AND t.topic ~ x.topic_regex
           AND (x.lease_until IS NULL OR x.lease_until > now())
     ) AS s
@@ -38,6 +38,12 @@ WITH reign AS MATERIALIZED (
     ORDER BY e.id
     ON CONFLICT DO NOTHING
     RETURNING subscription_id
+), woken AS (
+    -- WebSub: new content is tried at once, whatever the back-off of what it waits behind (WS-61, DL-8).
+    UPDATE hookwire.deliveries d SET due_at = now()
+    FROM (SELECT DISTINCT a.id, e.key FROM event e JOIN audience a ON a.tenant = e.tenant AND a.topic = e.topic
+          WHERE a.protocol = 'websub' AND a.ordered AND e.key IS NOT NULL) AS lane
+    WHERE d.subscription_id = lane.id AND d.lane = lane.key AND d.fence IS NULL AND d.due_at > now()
 )
 SELECT (SELECT count(*) FROM gone) AS events,
        (SELECT count(*) FROM made) AS deliveries,

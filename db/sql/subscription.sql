@@ -38,7 +38,10 @@ RETURNING id, public_id, protocol, topic, callback, state, state_reason, ordered
 -- name: delete
 UPDATE hookwire.subscriptions SET state = 'deleted', state_reason = 'deleted', version = version + 1, updated_at = now()
 WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted'
-RETURNING id;
+RETURNING id, protocol;
+
+-- name: forget_secrets
+DELETE FROM hookwire.subscription_secrets WHERE subscription_id = $1;
 
 -- name: for_delivery
 SELECT s.id, s.public_id, s.protocol, s.callback, s.topic_url, s.signature_method, s.retry_schedule_seconds, s.timeout_seconds,
