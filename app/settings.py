@@ -91,6 +91,7 @@ class Settings(BaseSettings):
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Addresses whose X-Forwarded headers are believed, comma separated."
     )
+    docs: bool | None = Field(None, description="Serve the page /docs; default on in development, off in production.")
     drain_seconds: float = Field(10.0, ge=0, le=300, description="Soft stop: how long work in flight may take.")
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="auto: console on a terminal, else json."

@@ -4,32 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api import deliveries, events, health, subscriptions, topics
+from app.api import console, deliveries, docs, events, health, subscriptions, topics
 from app.api.context import Context
+from app.api.contract import TITLE, VERSION, operation_id
 from app.ingest import Ingest, is_publish
-from app.limits import FrontDoor, RequestIds, RequestLimits
-from app.problem import Problem, Problems, install_problem_handlers
-from db.errors import Busy, DatabaseError
+from app.limits import MIB, FrontDoor, RequestIds, RequestLimits
+from app.pages import install_problem_pages
+from app.problem import Problem, Problems, install_problem_handlers, request_id_of
+from db.errors import Busy, DatabaseError, OutcomeUnknown, Unavailable
 
 __all__ = ["build_api", "build_web"]
 
-_ROUTERS: Sequence[APIRouter] = (subscriptions.router, deliveries.router, events.router, topics.router, health.router)
+_ROUTERS: Sequence[APIRouter] = (
+    subscriptions.router,
+    deliveries.router,
+    events.router,
+    topics.router,
+    health.router,
+    console.router,
+)
 
 
 def build_api(problems: Problems, extra_routes: Sequence[BaseRoute] = ()) -> FastAPI:
     """The FastAPI application without its context; enough to write the OpenAPI file."""
     api = FastAPI(
-        title="hookwire", version="0.1.0", openapi_url=None, docs_url=None, redoc_url=None,
-        description="POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it.",
+        title=TITLE, version=VERSION, openapi_url=None, docs_url=None, redoc_url=None,
+        generate_unique_id_function=operation_id,
     )  # fmt: skip
     for router in _ROUTERS:
         api.include_router(router)
+    docs.install_docs(api)
+    install_problem_pages(api)
     api.router.routes.extend(extra_routes)
     install_problem_handlers(api, problems)
+    _install_database_handlers(api, problems)
     return api
 
 
@@ -39,21 +52,37 @@ def build_web(
     """The whole application behind its front door."""
     api = build_api(problems, extra_routes)
     api.state.context = context
-    limits = RequestLimits(events_bytes_max=context.settings.event_bytes_max)
+    event_bytes_max = context.settings.event_bytes_max
+    limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
     return FrontDoor(_Fork(ingest, api), problems=problems, limits=limits, request_ids=request_ids)
 
 
 class _Fork:
-    """Publishing to the left, everything else to the right; operating errors of the database become 503."""
+    """Publishing to the left, everything else to the right."""
 
     def __init__(self, ingest: Ingest, api: FastAPI) -> None:
         self._ingest = ingest
         self._api = api
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await (self._ingest if is_publish(scope) else self._api)(scope, receive, send)
-        except Busy as error:
-            raise Problem("busy") from error
-        except DatabaseError as error:
-            raise Problem("database-unavailable") from error
+        await (self._ingest if is_publish(scope) else self._api)(scope, receive, send)
+
+
+def _install_database_handlers(api: FastAPI, problems: Problems) -> None:
+    """Operating errors of the database become 503. One that refuses our statement is our own mistake and stays one."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        assert isinstance(error, DatabaseError)
+        reads = request.method in ("GET", "HEAD")
+        return problems.response(_problem_of(error, reads=reads), request_id_of(request.scope))
+
+    for kind in (Busy, OutcomeUnknown, Unavailable):
+        api.add_exception_handler(kind, answer)
+
+
+def _problem_of(error: DatabaseError, *, reads: bool) -> Problem:
+    if isinstance(error, Busy):
+        return Problem("busy", "The database is held up; nothing was changed.")
+    if isinstance(error, OutcomeUnknown) and not reads:
+        return Problem("outcome-unknown")
+    return Problem("database-unavailable")

@@ -8,26 +8,60 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.context import Context, context_of
 from app.api.events import event_number
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.api.refusals import refusals
 from app.problem import Problem
 from db.pool import Row
 from event.identity import format_event_id
 
 __all__ = ["delivery_out", "router"]
 
-router = APIRouter(prefix="/deliveries", tags=["deliveries"])
+router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=refusals("database-unavailable", "busy"))
 In = Annotated[Context, Depends(context_of)]
 State = Literal["pending", "sending", "retrying", "delivered", "dead"]
 _ID = re.compile(r"dlv_([0-9]{1,19})_([0-9]{1,19})")
 _LARGEST = 2**63 - 1
 
 
+_DELIVERY_EXAMPLE: dict[str, Any] = {
+    "id": "dlv_42_7",
+    "event_id": "evt_k3v7q2ha_42",
+    "subscription_id": "sub_3f1c0a9be2d45c7780aa",
+    "callback": "http://127.0.0.1:9000/hook",
+    "state": "delivered",
+    "attempts": 1,
+    "last_outcome": "delivered",
+    "last_status": 204,
+    "next_attempt_at": None,
+    "at": "2026-01-15T09:31:07.131002Z",
+    "detail": None,
+}
+_ATTEMPT_EXAMPLE: dict[str, Any] = {
+    "number": 1,
+    "started_at": "2026-01-15T09:31:07.131002Z",
+    "trigger": "first",
+    "outcome": "delivered",
+    "decision": "delivered",
+    "status": 204,
+    "detail": None,
+    "address": "127.0.0.1",
+    "connect_seconds": 0.001,
+    "first_byte_seconds": 0.004,
+    "total_seconds": 0.004,
+    "worker": "host-4711",
+    "response_headers": {"content-length": "0"},
+    "response_body": "",
+}
+
+
 class DeliveryOut(BaseModel):
     """One event for one subscription."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_DELIVERY_EXAMPLE]})
 
     id: str
     event_id: str
@@ -44,6 +78,8 @@ class DeliveryOut(BaseModel):
 
 class DeliveryPage(BaseModel):
     """A page of deliveries, newest event first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_DELIVERY_EXAMPLE], "next_cursor": None}]})
 
     items: list[DeliveryOut]
     next_cursor: str | None
@@ -71,6 +107,8 @@ class AttemptOut(BaseModel):
 class AttemptList(BaseModel):
     """All tries of one delivery, first one first."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ATTEMPT_EXAMPLE]}]})
+
     items: list[AttemptOut]
 
 
@@ -84,7 +122,11 @@ def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
     }
 
 
-@router.get("", summary="Deliveries by event, subscription and state")
+@router.get(
+    "",
+    summary="Deliveries by event, subscription and state",
+    responses=refusals("invalid-cursor", "invalid-parameter", "not-found"),
+)
 async def list_deliveries(
     request: Request,
     response: Response,
@@ -113,7 +155,7 @@ async def list_deliveries(
     return DeliveryPage.model_validate({"items": items, "next_cursor": next_cursor})
 
 
-@router.get("/{delivery_id}/attempts", summary="Every attempt of one delivery")
+@router.get("/{delivery_id}/attempts", summary="Every attempt of one delivery", responses=refusals("not-found"))
 async def attempts(delivery_id: str, context: In) -> AttemptList:
     """First one first."""
     match = _ID.fullmatch(delivery_id)

@@ -8,15 +8,16 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.context import Context, context_of
+from app.api.refusals import refusals
 from app.problem import Problem
 from event.identity import parse_event_id
 
 __all__ = ["event_number", "router"]
 
-router = APIRouter(prefix="/events", tags=["events"])
+router = APIRouter(prefix="/events", tags=["events"], responses=refusals("database-unavailable", "busy", "not-found"))
 In = Annotated[Context, Depends(context_of)]
 _SHOWN_DELIVERIES = 100
 
@@ -43,8 +44,38 @@ class EventDeliveryOut(BaseModel):
     detail: str | None
 
 
+_EXAMPLE: dict[str, Any] = {
+    "id": "evt_k3v7q2ha_42",
+    "topic": "orders.created",
+    "key": "customer-17",
+    "sequence": 42,
+    "content_type": "application/json",
+    "headers": {},
+    "accepted_at": "2026-01-15T09:31:07.120455Z",
+    "payload": '{"order": 4711, "total": "19.90"}',
+    "payload_base64": None,
+    "sinks": [{"sink": "webhooks", "state": "sent", "reason": None}],
+    "deliveries": [
+        {
+            "id": "dlv_42_7",
+            "subscription_id": "sub_3f1c0a9be2d45c7780aa",
+            "callback": "http://127.0.0.1:9000/hook",
+            "state": "delivered",
+            "attempts": 1,
+            "last_outcome": "delivered",
+            "last_status": 204,
+            "next_attempt_at": None,
+            "detail": None,
+        }
+    ],
+    "summary": "1 delivered.",
+}
+
+
 class EventOut(BaseModel):
     """A stored event."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     id: str
     topic: str

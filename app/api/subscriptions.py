@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.context import Context, context_of
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.api.refusals import refusals
+from app.api.strict_route import StrictRoute
 from app.problem import Problem
 from db.pool import Row
 from event.topic import TopicError, validate_pattern
@@ -19,7 +21,10 @@ from webhooks.url import UrlRefused, parse_target
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/subscriptions", tags=["subscriptions"])
+router = APIRouter(
+    prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
+)  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
 Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
 
@@ -54,8 +59,28 @@ class SubscriptionChange(BaseModel):
     timeout_seconds: float | None = Field(None, ge=1, le=30)
 
 
+_SECRET_EXAMPLE = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of nobody
+_EXAMPLE: dict[str, Any] = {
+    "id": "sub_3f1c0a9be2d45c7780aa",
+    "protocol": "webhook",
+    "topic": "orders.*",
+    "callback": "http://127.0.0.1:9000/hook",
+    "state": "active",
+    "state_reason": None,
+    "ordered": False,
+    "retry_schedule_seconds": None,
+    "timeout_seconds": None,
+    "lease_until": None,
+    "paused_until": None,
+    "created_at": "2026-01-15T09:30:00Z",
+    "updated_at": "2026-01-15T09:30:00Z",
+}
+
+
 class SubscriptionOut(BaseModel):
     """A subscription as it stands."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     id: str
     protocol: Literal["webhook", "websub"]
@@ -75,11 +100,15 @@ class SubscriptionOut(BaseModel):
 class SubscriptionCreated(SubscriptionOut):
     """A new subscription with its secret, which is shown this once."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "secret": _SECRET_EXAMPLE}]})
+
     secret: str = Field(description="Verify deliveries with it (Standard Webhooks). Shown only here.")
 
 
 class SubscriptionPage(BaseModel):
     """A page of subscriptions in order of creation."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
 
     items: list[SubscriptionOut]
     next_cursor: str | None
@@ -110,7 +139,15 @@ def _callback(callback: str, context: Context) -> str:
     return callback
 
 
-@router.post("", status_code=201, summary="Subscribe a callback to a topic or a pattern")
+@router.post(
+    "",
+    status_code=201,
+    summary="Subscribe a callback to a topic or a pattern",
+    responses=refusals(
+        "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
+        "invalid-pattern", "invalid-callback", "callback-refused",
+    ),
+)  # fmt: skip
 async def create(body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
     new = NewSubscription(
@@ -125,7 +162,7 @@ async def create(body: SubscriptionIn, response: Response, context: In) -> Subsc
     return SubscriptionCreated.model_validate({**_out(row), "secret": secret})
 
 
-@router.get("", summary="List subscriptions")
+@router.get("", summary="List subscriptions", responses=refusals("invalid-cursor", "invalid-parameter"))
 async def list_subscriptions(
     request: Request,
     response: Response,
@@ -157,13 +194,20 @@ def _id(identity: str) -> str:
     return identity
 
 
-@router.get("/{subscription_id}", summary="One subscription")
+@router.get("/{subscription_id}", summary="One subscription", responses=refusals("not-found"))
 async def get(subscription_id: str, context: In) -> SubscriptionOut:
     """As it stands now."""
     return _found(await context.subscriptions.get(_id(subscription_id)))
 
 
-@router.patch("/{subscription_id}", summary="Change a subscription")
+@router.patch(
+    "/{subscription_id}",
+    summary="Change a subscription",
+    responses=refusals(
+        "not-found", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large",
+        "invalid-pattern", "invalid-callback", "callback-refused",
+    ),
+)  # fmt: skip
 async def change(subscription_id: str, body: SubscriptionChange, context: In) -> SubscriptionOut:
     """What is left out stays. Setting `state` to `active` also ends a pause."""
     changed = await context.subscriptions.change(
@@ -177,7 +221,7 @@ async def change(subscription_id: str, body: SubscriptionChange, context: In) ->
     return _found(changed)
 
 
-@router.delete("/{subscription_id}", status_code=204, summary="End a subscription")
+@router.delete("/{subscription_id}", status_code=204, summary="End a subscription", responses=refusals("not-found"))
 async def delete(subscription_id: str, context: In) -> None:
     """What it was still owed becomes dead letters of kind `gone`."""
     if not await context.subscriptions.delete(_id(subscription_id)):

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.context import Context, context_of
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.api.refusals import refusals
+from app.api.strict_route import StrictRoute
 from app.problem import Problem
 from db.pool import Row
 from event.identity import format_event_id
@@ -18,7 +20,9 @@ from webhooks.message import link_header
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/topics", tags=["topics"])
+router = APIRouter(
+    prefix="/topics", tags=["topics"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
+)
 In = Annotated[Context, Depends(context_of)]
 Sink = Literal["kafka", "amqp", "webhooks"]
 
@@ -35,8 +39,30 @@ class TopicSettings(BaseModel):
     amqp_routing_key: str | None = Field(None, max_length=255, description="none: the topic's name.")
 
 
+_SETTINGS_EXAMPLE: dict[str, Any] = {
+    "topic": "orders.created",
+    "sinks": None,
+    "order": "key",
+    "kafka_topic": None,
+    "amqp_exchange": None,
+    "amqp_routing_key": None,
+    "created_at": "2026-01-15T09:30:00Z",
+    "updated_at": "2026-01-15T09:30:00Z",
+}
+_TOPIC_EXAMPLE: dict[str, Any] = {
+    "topic": "orders.created",
+    "sinks": None,
+    "order": "key",
+    "created_at": "2026-01-15T09:30:00Z",
+    "last_event_id": "evt_k3v7q2ha_42",
+    "last_accepted_at": "2026-01-15T09:31:07.120455Z",
+}
+
+
 class TopicSettingsOut(TopicSettings):
     """The settings as they stand."""
+
+    model_config = ConfigDict(extra="ignore", json_schema_extra={"examples": [_SETTINGS_EXAMPLE]})
 
     topic: str
     created_at: datetime
@@ -57,6 +83,8 @@ class TopicOut(BaseModel):
 class TopicPage(BaseModel):
     """A page of topics by name."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_TOPIC_EXAMPLE], "next_cursor": None}]})
+
     items: list[TopicOut]
     next_cursor: str | None
 
@@ -72,7 +100,7 @@ def _order(row: Row) -> str:
     return "key" if row["ordered"] else "none"
 
 
-@router.get("", summary="List topics")
+@router.get("", summary="List topics", responses=refusals("invalid-cursor", "invalid-parameter"))
 async def list_topics(
     request: Request,
     response: Response,
@@ -96,8 +124,25 @@ async def list_topics(
     return TopicPage.model_validate({"items": items, "next_cursor": next_cursor})
 
 
-@router.api_route("/{topic}", methods=["GET", "HEAD"], summary="The topic's latest content", response_class=Response)
-async def latest(topic: str, context: In) -> Response:
+_INERT = {"Content-Security-Policy": "default-src 'none'; sandbox"}
+_LATEST: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The latest event's body, with the Content-Type it was published with.",
+        "content": {"*/*": {"schema": {"description": "Whatever was published."}}},
+        "headers": {
+            "Link": {"schema": {"type": "string"}, "description": "`hub` and `self`, for WebSub subscribers."},
+            "ETag": {"schema": {"type": "string"}, "description": "The event's id."},
+        },
+    },
+    204: {"description": "The topic exists; nothing was published to it yet."},
+    304: {"description": "If-None-Match names the latest event."},
+    **refusals("unknown-topic", "invalid-topic"),
+}
+
+
+@router.head("/{topic}", include_in_schema=False)
+@router.get("/{topic}", summary="The topic's latest content", response_class=Response, responses=_LATEST)
+async def latest(request: Request, topic: str, context: In) -> Response:
     """The latest event's body with its type, and `Link` headers `hub` and `self`: this is the WebSub topic URL."""
     name = _name(topic)
     links = {"Link": link_header(f"{context.public_url}/hub", f"{context.public_url}/topics/{name}")}
@@ -106,7 +151,10 @@ async def latest(topic: str, context: In) -> Response:
         if not await context.database.fetch("topic.known", "default", [name]):
             raise Problem("unknown-topic", f"There is no topic {name}.", headers=links)
         return Response(status_code=204, headers=links)
-    headers = {**links, "ETag": f'"{format_event_id(context.incarnation, row["id"])}"'}
+    # Content of strangers, possibly HTML, in the origin of our own pages: a browser must not run it (SV-08).
+    headers = {**links, "ETag": f'"{format_event_id(context.incarnation, row["id"])}"', **_INERT}
+    if headers["ETag"] in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
     response = Response(row["payload"], headers=headers)
     if row["content_type"] is not None:
         response.headers["Content-Type"] = row["content_type"]
@@ -120,7 +168,7 @@ def _settings_out(row: Row) -> TopicSettingsOut:
     )
 
 
-@router.get("/{topic}/settings", summary="A topic's settings")
+@router.get("/{topic}/settings", summary="A topic's settings", responses=refusals("unknown-topic", "invalid-topic"))
 async def get_settings(topic: str, context: In) -> TopicSettingsOut:
     """Routing and order."""
     row = await context.database.fetchrow("topic.get", "default", _name(topic))
@@ -129,7 +177,13 @@ async def get_settings(topic: str, context: In) -> TopicSettingsOut:
     return _settings_out(row)
 
 
-@router.put("/{topic}/settings", summary="Set a topic's settings")
+@router.put(
+    "/{topic}/settings",
+    summary="Set a topic's settings",
+    responses=refusals(
+        "invalid-topic", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large"
+    ),
+)
 async def put_settings(topic: str, body: TopicSettings, context: In) -> TopicSettingsOut:
     """Creates the topic if there is none. Counts for events accepted from now on."""
     values: list[Any] = [sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key"]

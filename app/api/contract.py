@@ -1,0 +1,72 @@
+"""The OpenAPI 3.1 document: what the framework knows of its routes, and the two routes that it does not serve itself.
+
+The checked-in copy is ``openapi/openapi.json``, written by ``scripts/openapi.py``; a test proves it fresh.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from app.api.hub_contract import HUB_PATHS
+from app.api.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
+from app.api.refusals import PROBLEM_SCHEMA
+
+__all__ = ["TITLE", "VERSION", "openapi_document", "operation_id"]
+
+TITLE: Final = "hookwire"
+VERSION: Final = "0.1.0"
+_SUMMARY = "POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it."
+_DESCRIPTION = """\
+An event is stored in one PostgreSQL transaction and delivered in order per key, at least once; nothing that was
+acknowledged is lost.
+
+Every refusal but those of `/hub` is an `application/problem+json` document (RFC 9457) whose `type` is the address of
+a page that explains cause and cure; all of them are listed at `/problems`.
+"""
+_TAGS = [
+    {"name": "events", "description": "Publish events and see what became of them."},
+    {"name": "subscriptions", "description": "Who wants which topics delivered where."},
+    {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
+    {"name": "topics", "description": "What there is, how it is routed, its latest content."},
+    {"name": "WebSub", "description": "The hub of the W3C WebSub recommendation."},
+    {"name": "operations", "description": "Health and metrics."},
+]
+_FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
+_FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name that generated clients give an operation: ``subscriptions_create``."""
+    return "_".join([*map(str, route.tags), route.name])
+
+
+def openapi_document(api: FastAPI) -> dict[str, Any]:
+    """The whole contract as a JSON-ready mapping; the same for every installation."""
+    document = get_openapi(
+        title=TITLE, version=VERSION, openapi_version="3.1.0", summary=_SUMMARY, description=_DESCRIPTION,
+        routes=api.routes, tags=_TAGS, servers=[{"url": "/", "description": "This hub."}],
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    )  # fmt: skip
+    paths = {**PUBLISH_PATHS, **document["paths"], **HUB_PATHS}
+    document["paths"] = {path: paths[path] for path in dict.fromkeys((*_FIRST_PATHS, *paths))}
+    schemas = document["components"]["schemas"] | PUBLISH_SCHEMAS | {"Problem": PROBLEM_SCHEMA}
+    document["components"]["schemas"] = {
+        name: schemas[name] for name in sorted(schemas) if name not in _FRAMEWORK_SCHEMAS
+    }
+    for path in document["paths"].values():
+        for operation in path.values():
+            _drop_framework_refusal(operation["responses"])
+    return document
+
+
+def _drop_framework_refusal(responses: dict[str, Any]) -> None:
+    """The framework announces its own 422; ours are problems, and most of them are 400."""
+    content = responses.get("422", {}).get("content", {})
+    if "application/json" in content:
+        del content["application/json"]
+        if not content:
+            del responses["422"]

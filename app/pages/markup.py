@@ -1,0 +1,80 @@
+"""Small pieces of the pages: escaped text, tables, pills, moments in words (AB-05: what strangers wrote is escaped)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from html import escape
+from urllib.parse import urlsplit
+
+__all__ = ["ago", "callback", "code", "count", "link", "moment", "pill", "section", "table", "tile"]
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def code(text: str) -> str:
+    """A name, as it is."""
+    return f"<code>{escape(text)}</code>"
+
+
+def link(path: str, text: str) -> str:
+    """A link inside this service; ``path`` is relative, so that it works behind any prefix."""
+    return f'<a href="{escape(path)}">{code(text)}</a>'
+
+
+def pill(text: str, tone: str = "") -> str:
+    """A state; ``tone`` is good, warn, bad or nothing."""
+    return f'<span class="pill {tone}">{escape(text)}</span>'
+
+
+def count(number: int, counted_max: int) -> str:
+    """A number that was counted up to a bound: ``1,000+`` beyond it."""
+    return f"{counted_max:,}+" if number > counted_max else f"{number:,}"
+
+
+def ago(then: datetime | None, now: datetime) -> str:
+    """How long ago, or in how long, in one unit; a dash for never."""
+    if then is None:
+        return "&ndash;"
+    seconds = (now - then).total_seconds()
+    size = abs(seconds)
+    unit_seconds, unit = next(((s, u) for s, u in _UNITS if size >= s), (1, "s"))
+    words = f"{int(size // unit_seconds)} {unit}"
+    return f"{words} ago" if seconds >= 0 else f"in {words}"
+
+
+def moment(then: datetime | None, now: datetime) -> str:
+    """As :func:`ago`, with the exact time when the pointer rests on it."""
+    if then is None:
+        return ago(None, now)
+    exact = then.isoformat(sep=" ", timespec="seconds")
+    return f'<time datetime="{then.isoformat()}" title="{exact}">{ago(then, now)}</time>'
+
+
+def callback(url: str) -> str:
+    """A callback without its query, which may hold a capability (SE-09)."""
+    parts = urlsplit(url)
+    hidden = "?…" if parts.query else ""
+    return code(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{hidden}")
+
+
+def tile(value: str, words: str) -> str:
+    """One number that matters."""
+    return f'<div class="tile"><b>{value}</b><span>{words}</span></div>'
+
+
+def section(title: str, content: str, aside: str = "") -> str:
+    """A titled block."""
+    return (
+        f'<section><div class="head"><h2>{escape(title)}</h2><span class="soft">{aside}</span></div>{content}</section>'
+    )
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Cells are markup already. A head that begins with ``#`` makes a column of numbers."""
+    classes = [' class="number"' if head.startswith("#") else "" for head in heads]
+    top = "".join(f"<th{c}>{escape(head.removeprefix('#'))}</th>" for head, c in zip(heads, classes, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td{c}>{cell}</td>" for cell, c in zip(row, classes, strict=True)) + "</tr>" for row in rows
+    )
+    return f"<table><tr>{top}</tr>{body}</table>"

@@ -1,0 +1,38 @@
+-- Console: what the status page shows. Every count is bounded, every list short: the page must cost little when
+-- a million records wait.
+
+-- name: topics_lately
+-- Topics of the last thousand events, the latest first.
+SELECT topic, max(id) AS last_id, max(accepted_at) AS last_accepted_at,
+       count(*) FILTER (WHERE accepted_at > now() - interval '1 minute') AS last_minute
+FROM (SELECT e.id, e.topic, e.accepted_at FROM hookwire.events e WHERE e.tenant = $1 ORDER BY e.id DESC LIMIT 1000) AS last
+GROUP BY topic ORDER BY last_id DESC LIMIT $2;
+
+-- name: totals
+SELECT (SELECT count(*) FROM (SELECT FROM hookwire.topics WHERE tenant = $1 LIMIT $2) AS few) AS topics,
+       (SELECT count(*) FROM (SELECT FROM hookwire.deliveries LIMIT $2) AS few) AS open_deliveries,
+       (SELECT count(*) FROM (SELECT FROM hookwire.dead_letters LIMIT $2) AS few) AS dead_letters,
+       (SELECT d.created_at FROM hookwire.deliveries d ORDER BY d.event_id LIMIT 1) AS oldest_delivery_at,
+       (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM hookwire.event_id) AS accepted,
+       now() AS at;
+
+-- name: last_subscriptions
+SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, paused_until, created_at
+FROM hookwire.subscriptions WHERE tenant = $1 AND state <> 'deleted' ORDER BY id DESC LIMIT $2;
+
+-- name: open_deliveries
+-- Of the oldest events.
+SELECT d.event_id, d.subscription_id, d.attempts, d.last_outcome, d.last_status, d.due_at, d.created_at, d.fence IS NOT NULL AS claimed,
+       s.public_id, s.callback
+FROM (SELECT * FROM hookwire.deliveries ORDER BY event_id, subscription_id LIMIT $1) AS d
+JOIN hookwire.subscriptions s ON s.id = d.subscription_id
+ORDER BY d.event_id, d.subscription_id;
+
+-- name: last_dead_letters
+-- Of the latest events.
+SELECT l.event_id, l.subscription_id, l.kind, l.attempts, l.last_outcome, l.last_status, l.detail, l.died_at,
+       s.public_id, s.callback, e.topic
+FROM (SELECT * FROM hookwire.dead_letters ORDER BY event_id DESC, subscription_id DESC LIMIT $1) AS l
+JOIN hookwire.subscriptions s ON s.id = l.subscription_id
+LEFT JOIN hookwire.events e ON e.id = l.event_id
+ORDER BY l.event_id DESC, l.subscription_id DESC;
