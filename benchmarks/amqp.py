@@ -3,10 +3,10 @@
     python -m benchmarks.amqp --messages 5000 --rounds 3
 
 Both send persistent 100-byte messages with publisher confirms to a durable queue: the yardstick waits for each
-confirmation before it sends the next, as a naive relay does; the sink keeps a window of 500 keys unconfirmed, built and
-headed as in production. A third row shows what order costs: ten keys, hence ten messages unconfirmed. Rounds alternate; the
-median of each and the ratio to the yardstick are printed. The broker is the one at HOOKWIRE_TEST_AMQP_URL, or one that
-is booted for the run.
+confirmation before it sends the next, as a naive relay does; the sink keeps a window of 500 keys unconfirmed, built
+and headed as in production. A third row shows what order costs: ten keys, hence ten messages unconfirmed. Rounds
+alternate; the median of each and the ratio to the yardstick are printed. The broker is the one at
+HOOKWIRE_TEST_AMQP_URL, or one that is booted for the run.
 """
 
 import argparse
@@ -102,9 +102,8 @@ def report(figures: dict[str, list[tuple[float, float]]], messages: int) -> None
     print(f"{messages} persistent, confirmed messages of {len(BODY)} bytes to one durable queue, loopback")
     for name, rows in figures.items():
         cpu = statistics.median(microseconds for _, microseconds in rows)
-        print(
-            f"{name:20} {medians[name]:8,.0f} messages/s {cpu:6.0f} us CPU  {medians[name] / medians['one by one']:5.1f} x"
-        )
+        ratio = medians[name] / medians["one by one"]
+        print(f"{name:20} {medians[name]:8,.0f} messages/s {cpu:6.0f} us CPU  {ratio:5.1f} x")
 
 
 def main() -> None:

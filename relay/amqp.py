@@ -79,9 +79,7 @@ class AmqpSink:
                 return unsendable.refusal
             return await link.publish(record, message, routing_key, alone=alone)
 
-        passage = await pass_through_window(
-            batch.records, publish, records_max=records_max, bytes_max=self._options.window_bytes_max
-        )
+        passage = await pass_through_window(batch.records, publish, records_max=records_max)
         self._failure = passage.failure
         self._careful = link.channel_was_closed or (self._careful and passage.failure is not None)
         if passage.failure is not None and not passage.acknowledged and not passage.refused:

@@ -54,7 +54,7 @@ class AmqpOptions:
 
     ``incarnation`` is the installation's name in the lock queue's. ``lock_seconds``: how long ``open`` waits for a
     predecessor's lock; a dead one keeps it for two to three heartbeats (RQ-07). ``blocked_seconds``: how long a send
-    waits for a broker that is short of memory or disk. ``window_bytes_max``: about so much payload is unconfirmed.
+    waits for a broker that is short of memory or disk.
     """
 
     url: str = field(repr=False)
@@ -66,7 +66,6 @@ class AmqpOptions:
     lock_seconds: float = 5.0
     blocked_seconds: float = 2.0
     window_records_max: int = 500
-    window_bytes_max: int = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("amqp://", "amqps://")):
@@ -92,7 +91,7 @@ class _ChannelClosed(Exception):
 class _Publisher(Protocol):
     """The client's own channel, whose publish can do without waiting for the socket to drain after each message.
 
-    The window bounds what is buffered; a fifth of the processor time is saved.
+    The batch bounds what is buffered; a fifth of the processor time is saved.
     """
 
     async def basic_publish(

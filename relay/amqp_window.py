@@ -8,9 +8,10 @@ was confirmed, and several lanes move side by side::
     key b   2 --refused                        their number is the window
     (none)  3 ----ok-->                        a keyless record is a lane of its own
 
-A refusal ends its lane (scope "record") or all lanes of its topic (scope "topic"); records of other keys of that
-topic that were under way already are reported as what became of them. A failure of the sink ends all lanes, but what
-was confirmed before is confirmed: it comes back together with the failure, so that it is not sent again.
+A refusal ends its lane (scope "record") or all lanes of its topic (scope "topic": one is enough, and the topic waits);
+records of other keys of that topic that were under way already count as sent if they were confirmed. A failure of the
+sink ends all lanes, but what was confirmed before is confirmed: it comes back together with the failure, so that it
+is not sent again.
 """
 
 from __future__ import annotations
@@ -38,17 +39,13 @@ class Passage:
     halted_topics: set[tuple[str, str]] = field(default_factory=set)
 
 
-async def pass_through_window(
-    records: Sequence[Record], publish: Publish, *, records_max: int, bytes_max: int
-) -> Passage:
-    """Send records with at most ``records_max`` of them and about ``bytes_max`` of payload unconfirmed."""
+async def pass_through_window(records: Sequence[Record], publish: Publish, *, records_max: int) -> Passage:
+    """Send records, at most ``records_max`` of them unconfirmed; their bytes are bounded by the batch's."""
     passage = Passage()
     lanes = _lanes(records)
-    largest = max((len(record.payload) for record in records), default=0)
-    workers = max(1, min(len(lanes), records_max, bytes_max // (largest + 1)))
     queue = iter(lanes)
     async with asyncio.TaskGroup() as window:
-        for _ in range(workers):
+        for _ in range(min(len(lanes), records_max)):
             window.create_task(_walk(queue, publish, passage))
     passage.acknowledged.sort(key=lambda record: record.id)
     return passage
@@ -78,7 +75,8 @@ async def _walk(lanes: Iterator[list[Record]], publish: Publish, passage: Passag
             if refusal is None:
                 passage.acknowledged.append(record)
                 continue
-            passage.refused.append(refusal)
+            if topic not in passage.halted_topics:
+                passage.refused.append(refusal)
             if refusal.scope == "topic":
                 passage.halted_topics.add(topic)
             break

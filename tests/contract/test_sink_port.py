@@ -13,10 +13,10 @@ import pytest
 
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
-from tests.contract.sinks import kafka, memory
+from tests.contract.sinks import amqp, kafka, memory
 from tests.contract.sinks.bench import FIRST_TERM, SECOND_TERM, Kept, SinkAdapter, SinkBench, record, seen
 
-ADAPTERS = [*memory.ADAPTERS, *kafka.ADAPTERS]
+ADAPTERS = [*memory.ADAPTERS, *kafka.ADAPTERS, *amqp.ADAPTERS]
 TOPIC, OTHER_TOPIC = "orders", "payments"
 
 

@@ -12,15 +12,15 @@ from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
 
 
-def record(number: int, key: str | None = None, topic: str = "orders", payload: bytes = b"") -> Record:
+def record(number: int, key: str | None = None, topic: str = "orders") -> Record:
     return Record(
         id=number, shard=0, event_id=f"evt_abcdefgh_{number}", tenant="default", topic=topic, key=key, sequence=number,
-        content_type=None, headers={}, payload=payload, accepted_at=datetime(2025, 1, 1, tzinfo=UTC),
+        content_type=None, headers={}, payload=b"", accepted_at=datetime(2025, 1, 1, tzinfo=UTC),
     )  # fmt: skip
 
 
-async def passed(records: list[Record], publish: Publish, records_max: int = 100, bytes_max: int = 10**6) -> Passage:
-    return await pass_through_window(records, publish, records_max=records_max, bytes_max=bytes_max)
+async def passed(records: list[Record], publish: Publish, records_max: int = 100) -> Passage:
+    return await pass_through_window(records, publish, records_max=records_max)
 
 
 class Broker:
@@ -29,21 +29,17 @@ class Broker:
     def __init__(self) -> None:
         self.arrived: list[int] = []
         self.under_way: Counter[str | None] = Counter()
-        self.under_way_bytes = 0
-        self.most_of_one_key = self.most = self.most_bytes = 0
+        self.most_of_one_key = self.most = 0
 
     async def publish(self, record: Record) -> None:
         self.under_way[record.key] += 1
-        self.under_way_bytes += len(record.payload)
         self.most = max(self.most, self.under_way.total())
-        self.most_bytes = max(self.most_bytes, self.under_way_bytes)
         if record.key is not None:
             self.most_of_one_key = max(self.most_of_one_key, self.under_way[record.key])
         self.arrived.append(record.id)
         for _ in range(record.id % 3 + 1):
             await asyncio.sleep(0)
         self.under_way[record.key] -= 1
-        self.under_way_bytes -= len(record.payload)
 
 
 @settings(max_examples=100, deadline=None)
@@ -64,12 +60,6 @@ async def test_keyless_records_fill_the_window():
     broker = Broker()
     await passed([record(number) for number in range(1, 41)], broker.publish, records_max=8)
     assert broker.most == 8
-
-
-async def test_large_records_narrow_the_window():
-    broker = Broker()
-    await passed([record(number, payload=b"x" * 999) for number in range(1, 41)], broker.publish, bytes_max=5000)
-    assert (broker.most, broker.most_bytes) == (5, 4995)
 
 
 async def test_a_refused_record_ends_its_key_and_nothing_else():

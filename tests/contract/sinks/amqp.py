@@ -1,0 +1,70 @@
+"""The AMQP sink at the bench, on a real broker."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
+
+from relay.amqp import AmqpOptions, AmqpSink
+from relay.record import Record
+from scripts.servers.port import free_port
+from tests.contract.sinks.bench import Kept, SinkAdapter
+
+
+class AmqpBench:
+    refused_bytes = 0  # 128 MiB, and then the broker closes the channel: see tests/relay/test_amqp.py
+
+    def __init__(self, url: str, seat: str, queue: AbstractQueue) -> None:
+        self._options = AmqpOptions(url, incarnation=seat, exchange=seat, lock_seconds=0.5)
+        self._queue = queue
+        self._taken: list[AbstractIncomingMessage] = []
+        self.sinks: list[AmqpSink] = []
+
+    def sink(self) -> AmqpSink:
+        self.sinks.append(AmqpSink(self._options))
+        return self.sinks[-1]
+
+    def unreachable(self) -> AmqpSink:
+        return AmqpSink(replace(self._options, url=f"amqp://127.0.0.1:{free_port()}/"))
+
+    def homeless(self, record: Record) -> Record:
+        return replace(record, amqp_exchange=f"{self._options.exchange}.missing")
+
+    async def kept(self, topic: str) -> list[Kept]:
+        while (message := await self._queue.get(no_ack=True, fail=False)) is not None:
+            self._taken.append(message)
+        return [_kept(message) for message in self._taken if message.routing_key == topic]
+
+
+def _kept(message: AbstractIncomingMessage) -> Kept:
+    headers: dict[str, object] = {**message.headers}
+    key, sequence, term = (headers.get(f"hookwire-{name}") for name in ("key", "sequence", "term"))
+    assert isinstance(key, str | None)
+    assert isinstance(sequence, int | None)
+    assert isinstance(term, int)
+    return Kept(key, message.body, str(headers["hookwire-event-id"]), sequence, term)
+
+
+@asynccontextmanager
+async def _bench(request: pytest.FixtureRequest) -> AsyncIterator[AmqpBench]:
+    """A seat, an exchange and a queue of its own: nothing of an earlier test is seen."""
+    url, seat = request.getfixturevalue("rabbitmq").url, f"bench-{secrets.token_hex(4)}"
+    async with await aio_pika.connect(url) as connection, connection.channel() as channel:
+        exchange = await channel.declare_exchange(seat, "topic", durable=True)
+        queue = await channel.declare_queue(seat, durable=True)
+        await queue.bind(exchange, "#")
+        bench = AmqpBench(url, seat, queue)
+        yield bench
+        for sink in bench.sinks:
+            await sink.close()
+        await queue.delete(if_unused=False, if_empty=False)
+        await exchange.delete()
+
+
+ADAPTERS = [SinkAdapter("amqp", _bench, fence="first", overlaps=False, manifests=False, refuses_large=False)]
