@@ -75,16 +75,20 @@ class Lease:
 
     async def campaign(self) -> Term:
         """Ask until elected."""
-        await self._database.execute("term.ensure", self._sink, self._group)
-        while True:
-            asked_at = _now()
-            row = await self._stand()
-            if row is not None:
-                self._trusted_until = asked_at + self._options.lease_seconds
-                term = Term(self._sink, self._group, row["term"], row["layout"], row["batch_no"])
-                _log.info("leader_acquired", sink=self._sink, group=self._group, term=term.number)
-                return term
-            await asyncio.sleep(self._options.poll_seconds)
+        try:
+            await self._database.execute("term.ensure", self._sink, self._group)
+            while True:
+                asked_at = _now()
+                row = await self._stand()
+                if row is not None:
+                    self._trusted_until = asked_at + self._options.lease_seconds
+                    term = Term(self._sink, self._group, row["term"], row["layout"], row["batch_no"])
+                    _log.info("leader_acquired", sink=self._sink, group=self._group, term=term.number)
+                    return term
+                await asyncio.sleep(self._options.poll_seconds)
+        except BaseException:
+            await self._drop_session()  # its lock would tell the others that somebody leads
+            raise
 
     async def _stand(self) -> Row | None:
         """One try: by the session lock if it is free, else by an expired lease."""
@@ -141,7 +145,6 @@ class Lease:
                     renewed = await self._database.execute(
                         "term.renew", self._sink, self._group, term.number, options.lease_seconds
                     )
-                    await self._take_session_lock()
             except (DatabaseError, TimeoutError) as error:
                 if _now() >= self._trusted_until:
                     raise Deposed(f"the lease of {self._sink}/{self._group} could not be renewed: {error}") from error
@@ -149,6 +152,15 @@ class Lease:
             if renewed != 1:
                 raise Deposed(f"term {term.number} of {self._sink}/{self._group} is over")
             self._trusted_until = asked_at + options.lease_seconds
+            await self._keep_session_lock()
+
+    async def _keep_session_lock(self) -> None:
+        """Take the lock anew after its connection was lost; without it the lease alone keeps the seat."""
+        try:
+            async with asyncio.timeout(self._options.lease_seconds / 3):
+                await self._take_session_lock()
+        except (DatabaseError, TimeoutError) as error:
+            _log.warning("session_lock_not_held", sink=self._sink, group=self._group, error=str(error))
 
     def trusted(self) -> bool:
         """Whether the lease still holds by our own clock; asked before anything is sent without a broker's fence."""
