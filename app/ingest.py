@@ -3,7 +3,7 @@
 The body is the event, byte for byte. What the headers add: ``Hookwire-Key`` (or ``?key=``) the ordering key,
 ``Idempotency-Key`` safe repetition, ``Content-Type`` as it is, ``ce-*`` CloudEvents attributes. Two types make
 a batch: ``application/x-ndjson`` (one event per line) and ``application/cloudevents-batch+json``. The answer
-is 202 only after COMMIT.
+is 202 only after COMMIT; the header ``Hookwire-Notice`` in it says when nobody listens.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from urllib.parse import parse_qsl
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
+from app.notice import Notices
 from app.problem import Problem
 from db.errors import DatabaseError, OutcomeUnknown, Unavailable
-from event.cloudevents import CloudEventError, decode_http
+from event.cloudevents import BATCH_TYPE, CloudEventError, decode_http
 from event.event import Draft
 from event.identity import format_event_id
 from event.strict_json import StrictJsonError, loads
@@ -31,6 +32,7 @@ __all__ = ["HOPS_MAX", "Ingest", "is_publish"]
 
 _PREFIX = "/topics/"
 _SUFFIX = "/events"
+_NDJSON = "application/x-ndjson"
 _BATCH_EVENTS_MAX = 1_000
 _IDEMPOTENCY_KEY_MAX = 255
 HOPS_MAX = 8
@@ -56,24 +58,47 @@ class _Envelope:
     cloudevent: bool = False
     carried: dict[str, str] = dataclasses.field(default_factory=dict)
 
+    @property
+    def media_type(self) -> str:
+        """The content type without parameters, in lower case."""
+        return (self.content_type or "").partition(";")[0].strip().lower()
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether the body holds any number of events."""
+        return self.media_type in (_NDJSON, BATCH_TYPE)
+
 
 class Ingest:
-    """The ASGI application. ``incarnation`` is the installation's; ``webhooks_only`` topics need a listener hint."""
+    """The ASGI application. ``incarnation`` is the installation's; ``event_bytes_max`` bounds each event of a batch."""
 
-    def __init__(self, publisher: Publisher, topics: Topics, incarnation: str) -> None:
+    def __init__(
+        self, publisher: Publisher, topics: Topics, notices: Notices, incarnation: str, event_bytes_max: int
+    ) -> None:
         self._publisher = publisher
         self._topics = topics
+        self._notices = notices
         self._incarnation = incarnation
+        self._event_bytes_max = event_bytes_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one publish; raises :class:`Problem` for everything that is refused."""
         envelope = _envelope(scope)
         body = await _read(receive)
         drafts = _drafts(envelope, scope, body)
+        self._check_sizes(drafts)
         fingerprint = _named(envelope, drafts, body)
         await self._admit(envelope.topic)
+        notice = await self._notices.of(envelope.topic)
         accepted = await self._store(drafts, fingerprint) if drafts else []
-        await self._answer(send, accepted, batch=_is_batch(envelope.content_type))
+        await self._answer(send, accepted, notice, batch=envelope.is_batch)
+
+    def _check_sizes(self, drafts: Sequence[Draft]) -> None:
+        """The front door has bounded the body; a batch may still hold an event that is too large."""
+        for number, draft in enumerate(drafts, 1):
+            if len(draft.payload) > self._event_bytes_max:
+                detail = f"Event {number} has {len(draft.payload)} bytes, at most {self._event_bytes_max} are accepted."
+                raise Problem("body-too-large", detail, limit_bytes=self._event_bytes_max)
 
     async def _admit(self, topic: str) -> None:
         try:
@@ -101,12 +126,14 @@ class Ingest:
         except Unavailable as error:
             raise Problem("database-unavailable") from error
 
-    async def _answer(self, send: Send, accepted: Sequence[Accepted], *, batch: bool) -> None:
+    async def _answer(self, send: Send, accepted: Sequence[Accepted], notice: str | None, *, batch: bool) -> None:
         items = [self._item(one) for one in accepted]
         body = json.dumps(items if batch else items[0], separators=(",", ":")).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         if accepted and all(one.replayed for one in accepted):
             headers.append((b"idempotency-replayed", b"true"))
+        if notice is not None:
+            headers.append((b"hookwire-notice", notice.encode("ascii")))
         if not batch:
             headers.append((b"location", b"/events/" + items[0]["id"].encode()))  # type: ignore[union-attr]
         await send({"type": "http.response.start", "status": 202, "headers": headers})
@@ -207,16 +234,11 @@ async def _read(receive: Receive) -> bytes:
         message = await receive()
 
 
-def _is_batch(content_type: str | None) -> bool:
-    lowered = (content_type or "").lower()
-    return lowered.startswith(("application/x-ndjson", "application/cloudevents-batch+json"))
-
-
 def _drafts(envelope: _Envelope, scope: Scope, body: bytes) -> list[Draft]:
-    lowered = (envelope.content_type or "").lower()
-    if lowered.startswith("application/x-ndjson"):
+    media_type = envelope.media_type
+    if media_type == _NDJSON:
         drafts = [_line_draft(envelope, number, line) for number, line in _lines(body)]
-    elif envelope.cloudevent or lowered.startswith("application/cloudevents"):
+    elif envelope.cloudevent or media_type.startswith("application/cloudevents"):
         try:
             drafts = decode_http(envelope.topic, envelope.key, envelope.content_type, scope["headers"], body)
         except CloudEventError as error:
@@ -259,11 +281,16 @@ def _named(envelope: _Envelope, drafts: list[Draft], body: bytes) -> bytes | Non
     if envelope.idempotency_key is None:
         return None
     for position, draft in enumerate(drafts):
-        # U+001F can't occur in the header, so no other request can name this key.
-        suffix = f"\x1f{position}" if len(drafts) > 1 else ""
+        # U+001F can't occur in the header, so no other request can name this key. The first one bears the bare key:
+        # so a batch conflicts with any other request that reuses it.
+        suffix = f"\x1f{position}" if position else ""
         drafts[position] = dataclasses.replace(draft, idempotency_key=envelope.idempotency_key + suffix)
     digest = hashlib.sha256()
     for part in (envelope.topic, envelope.key or "", envelope.content_type or ""):
         digest.update(part.encode() + b"\x00")
+    for draft in drafts:  # attributes of binary mode; what traces a request may differ when it is repeated
+        for name, value in sorted(draft.headers.items()):
+            if name.startswith("ce-"):
+                digest.update(f"{name}\x00{value}\x00".encode())
     digest.update(body)
     return digest.digest()

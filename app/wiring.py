@@ -19,6 +19,7 @@ from app.front import Front
 from app.ingest import Ingest
 from app.limits import RequestIds
 from app.listen import Listener
+from app.notice import Notices
 from app.policy import guard_policy
 from app.problem import Problems
 from app.process import Service
@@ -200,7 +201,7 @@ class _Builder:
             registry=self._registry,
             relay_states=self._relay_states,
         )
-        ingest = Ingest(publisher, topics, self._storage.incarnation)
+        ingest = Ingest(publisher, topics, Notices(self._database), self._storage.incarnation, settings.event_bytes_max)
         server = HttpServer(
             build_web(context, ingest, problems, request_ids, hub_routes(hub)),
             sockets=sockets,

@@ -1,0 +1,79 @@
+"""Notices: tell a publisher on the spot when nobody would get the event.
+
+A courtesy beside the hot path, so it must never cost it anything: "somebody listens" is believed for two seconds,
+"nobody listens" is asked again each time (the next command is usually the one that subscribes), but there is only one
+question at a time, a hundred in a second, a quarter of a second each. Whoever can't ask gets the last answer or none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from db.errors import DatabaseError
+from db.pool import Database, Row
+
+__all__ = ["Notices", "notice_of"]
+
+_PAUSE_SECONDS = 0.01
+_PATIENCE_SECONDS = 0.25
+_TOPICS_MAX = 10_000
+
+
+def notice_of(row: Row) -> str | None:
+    """One line of ASCII for the publisher, or None where somebody listens; ``row`` is of ``listener.of_topic``."""
+    sinks = set(row["sinks"])
+    brokers = sinks - {"webhooks"}
+    if brokers & set(row["configured"]) or ("webhooks" in sinks and row["subscribed"]):
+        return None
+    if not sinks:
+        return "nobody listens: this topic is routed to no sink"
+    if "webhooks" not in sinks:
+        return f"nobody listens yet: this topic is routed to {' and '.join(sorted(brokers))}, which is not configured"
+    return "nobody listens: no subscription matches this topic, and it goes to no configured broker"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    text: str | None
+    asked_at: float
+
+
+class Notices:
+    """The answers of one process, by topic; bounded."""
+
+    def __init__(self, database: Database, believed_seconds: float = 2.0) -> None:
+        self._database = database
+        self._believed_seconds = believed_seconds
+        self._answers: dict[str, _Answer] = {}
+        self._asking = False
+        self._next_at = 0.0
+
+    async def of(self, topic: str) -> str | None:
+        """The notice for a publish to ``topic``, which exists; None is also the answer in doubt."""
+        now = time.monotonic()
+        answer = self._answers.get(topic)
+        if answer is not None and now - answer.asked_at > self._believed_seconds:
+            answer = None
+        if answer is not None and answer.text is None:
+            return None
+        if self._asking or now < self._next_at:
+            return answer.text if answer is not None else None
+        return await self._ask(topic, now)
+
+    async def _ask(self, topic: str, now: float) -> str | None:
+        self._asking = True
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                row = await self._database.fetchrow("listener.of_topic", "default", topic)
+        except (DatabaseError, TimeoutError):
+            return None
+        finally:
+            self._asking = False
+            self._next_at = time.monotonic() + _PAUSE_SECONDS
+        assert row is not None, "the statement always gives one row"
+        if len(self._answers) >= _TOPICS_MAX:
+            self._answers.clear()
+        self._answers[topic] = _Answer(notice_of(row), now)
+        return self._answers[topic].text
