@@ -48,6 +48,12 @@ def translated(*, sent: bool) -> Iterator[None]:
         if "closed" not in str(error) and "closing" not in str(error):
             raise
         raise Unavailable(str(error)) from error
+    except asyncpg.InternalClientError as error:
+        # A server that shuts down says so on idle connections before it closes them. Until the socket's end arrives,
+        # asyncpg refuses the next statement by this, before it sends anything.
+        if "cannot switch to state" not in str(error):
+            raise
+        raise Unavailable(f"the server has ended this connection ({error})") from error
     except asyncpg.PostgresError as error:
         raise Refused(error.sqlstate or "XX000", str(error)) from error
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import asyncpg
 
 from db.bound import Bound, translated
+from db.errors import DatabaseError
 
 __all__ = ["Database", "PoolOptions", "Row", "Session", "open_database"]
 
@@ -126,7 +127,9 @@ class Database:
             try:
                 yield Bound(connection)
             except BaseException:
-                with translated(sent=True):
+                # Without its connection a transaction rolls back by itself; the reason why we are here is what counts,
+                # above all a cancellation.
+                with suppress(DatabaseError), translated(sent=True):
                     await transaction.rollback()
                 raise
             with translated(sent=True):

@@ -1,0 +1,255 @@
+"""The pool: every wait has a bound (RP-06), every foreign exception becomes one of ours, a lost connection heals.
+
+The statements of these tests are their own, put beside the product's for the length of a test.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from types import MappingProxyType
+
+import asyncpg
+import pytest
+
+from db.errors import Busy, DatabaseError, OutcomeUnknown, Refused, Unavailable
+from db.pool import Database, PoolOptions, open_database
+from db.statements import STATEMENTS
+
+_OWN = {
+    "test.setting": "SELECT current_setting($1)",
+    "test.one": "SELECT 1",
+    "test.add": "SELECT $1::integer + 1",
+    "test.sleep": "SELECT pg_sleep(60)",
+    # The server's own limit taken away, so that only the client's is left.
+    "test.sleep_unbounded": "SET statement_timeout = 0; SELECT pg_sleep(60)",
+    "test.create": "CREATE TABLE IF NOT EXISTS notes (id integer PRIMARY KEY, text text)",
+    "test.insert": "INSERT INTO notes VALUES ($1, 'a')",
+    "test.count": "SELECT count(*) FROM notes",
+    "test.lock": "SELECT pg_advisory_xact_lock($1)",
+    "test.xact": "SELECT pg_current_xact_id()::text::bigint",
+}
+_TERMINATE = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'pool-test'"
+_QUICK = {"statement_seconds": 0.3, "lock_seconds": 0.2, "acquire_seconds": 0.2, "connect_seconds": 2.0}
+
+
+@pytest.fixture(autouse=True)
+def own_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("db.bound.STATEMENTS", MappingProxyType({**STATEMENTS, **_OWN}))
+
+
+@asynccontextmanager
+async def opened(url: str, **options: float) -> AsyncIterator[Database]:
+    settings = replace(PoolOptions(url, application_name="pool-test", connections_min=1, connections_max=2), **options)
+    database = await open_database(settings)
+    try:
+        yield database
+    finally:
+        await database.aclose()
+
+
+async def terminate_ours(url: str, *, when: str = "true") -> None:
+    """Ends the pool's backends, as an administrator or a crash would, once `when` holds for one of them."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with asyncio.timeout(10):
+            while not await connection.fetchval(f"{_TERMINATE} AND {when}"):  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.01)
+    finally:
+        await connection.close()
+
+
+# --- bounds (RP-06) ---------------------------------------------------------------------------------------------
+
+
+async def test_every_session_starts_with_every_time_out(database_url_both: str) -> None:
+    wanted = {
+        "application_name": "pool-test",
+        "statement_timeout": "30s",
+        "lock_timeout": "5s",
+        "idle_in_transaction_session_timeout": "30s",
+        "tcp_keepalives_idle": "10",
+        "tcp_keepalives_interval": "3",
+        "tcp_keepalives_count": "3",
+        "TimeZone": "UTC",
+        "jit": "off",
+    }
+    async with opened(database_url_both) as database:
+        assert {name: await database.fetchval("test.setting", name) for name in wanted} == wanted
+
+
+async def test_a_statement_that_runs_too_long_ends_in_the_server(database_url: str) -> None:
+    async with opened(database_url, **_QUICK) as database:
+        with pytest.raises(Busy, match="statement timeout"):
+            await database.fetch("test.sleep")
+
+
+async def test_a_statement_without_an_answer_ends_in_the_client_with_an_unknown_outcome(database_url: str) -> None:
+    async with opened(database_url, **_QUICK) as database:
+        with pytest.raises(OutcomeUnknown):
+            await database.execute("test.sleep_unbounded")
+
+
+async def test_a_wait_for_a_free_connection_ends(database_url: str) -> None:
+    async with opened(database_url, **_QUICK, connections_max=1) as database, database.transaction():
+        with pytest.raises(Unavailable):
+            await database.fetchval("test.one")
+
+
+async def test_a_wait_for_a_lock_ends_and_says_busy(database_url: str) -> None:
+    async with opened(database_url, lock_seconds=0.2) as database, database.transaction() as holder:
+        await holder.fetchval("test.lock", 7)
+        with pytest.raises(Busy, match="lock timeout"):
+            async with database.transaction() as waiter:
+                await waiter.fetchval("test.lock", 7)
+
+
+async def test_a_forgotten_transaction_is_ended_by_the_server(database_url: str) -> None:
+    async with opened(database_url, idle_in_transaction_seconds=0.2) as database:
+        await database.execute("test.create")
+
+        async def forget() -> None:
+            async with database.transaction() as session:
+                await session.execute("test.insert", 1)
+                await asyncio.sleep(1)
+
+        with pytest.raises(DatabaseError):
+            await forget()
+        assert await database.fetchval("test.count") == 0
+
+
+async def test_no_server_is_unavailable(free_port: int) -> None:
+    with pytest.raises(Unavailable):
+        async with opened(f"postgresql://nobody@127.0.0.1:{free_port}/nothing"):
+            pass
+
+
+# --- what a failure means ---------------------------------------------------------------------------------------
+
+
+async def test_a_backend_that_ends_during_a_statement_leaves_its_outcome_unknown(database_url: str) -> None:
+    async with opened(database_url) as database:
+        asking = asyncio.ensure_future(database.fetch("test.sleep"))
+        await terminate_ours(database_url, when="query LIKE '%pg_sleep%' AND state = 'active'")
+        with pytest.raises(OutcomeUnknown):
+            await asking
+
+
+async def test_a_backend_that_ends_before_commit_fails_the_transaction(database_url: str) -> None:
+    """Unavailable when the pool knows already that the connection is gone: then COMMIT was never sent."""
+    async with opened(database_url) as database:
+
+        async def create_and_lose() -> None:
+            async with database.transaction() as session:
+                await session.execute("test.create")
+                await terminate_ours(database_url)
+
+        with pytest.raises((OutcomeUnknown, Unavailable)):
+            await create_and_lose()
+
+
+async def test_after_its_connections_were_ended_the_pool_works_on(database_url: str) -> None:
+    async with opened(database_url, connections_min=2) as database:
+        await terminate_ours(database_url)
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    assert await database.fetchval("test.one") == 1
+                    break
+                except DatabaseError:
+                    continue
+
+
+async def test_refused_data_keeps_its_sqlstate(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await database.execute("test.create")
+        await database.execute("test.insert", 1)
+        with pytest.raises(Refused) as refused:
+            await database.execute("test.insert", 1)
+        assert refused.value.sqlstate == "23505"
+
+
+async def test_an_argument_of_a_wrong_type_is_refused_whatever_its_text_says(database_url: str) -> None:
+    async with opened(database_url) as database:
+        with pytest.raises(Refused, match="invalid input"):
+            await database.fetchval("test.add", "connection is closed")
+
+
+async def test_a_deadlock_is_busy(database_url: str) -> None:
+    """The server ends one of two transactions that wait for each other."""
+    async with opened(database_url, lock_seconds=10) as database:
+
+        async def lock_both(first: int, second: int, met: asyncio.Barrier) -> str:
+            try:
+                async with database.transaction() as session:
+                    await session.fetchval("test.lock", first)
+                    await met.wait()
+                    await session.fetchval("test.lock", second)
+            except Busy:
+                return "busy"
+            return "done"
+
+        met = asyncio.Barrier(2)
+        assert sorted(await asyncio.gather(lock_both(1, 2, met), lock_both(2, 1, met))) == ["busy", "done"]
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2)], ids=["too few", "too many"])
+async def test_wrong_arguments_are_a_bug_and_pass_through(database_url: str, arguments: tuple[object, ...]) -> None:
+    async with opened(database_url) as database:
+        with pytest.raises(asyncpg.InterfaceError):
+            await database.fetchval("test.add", *arguments)
+
+
+# --- transactions -----------------------------------------------------------------------------------------------
+
+
+async def test_a_transaction_that_ends_by_an_exception_leaves_nothing(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await database.execute("test.create")
+
+        async def insert_and_fail() -> None:
+            async with database.transaction() as session:
+                await session.execute("test.insert", 1)
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await insert_and_fail()
+        assert await database.fetchval("test.count") == 0
+
+
+async def test_a_cancelled_statement_gives_its_connection_back_clean(database_url: str) -> None:
+    async with opened(database_url, connections_max=1) as database:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2), database.transaction() as session:
+                await session.fetch("test.sleep")
+        first, second = await database.fetchval("test.xact"), await database.fetchval("test.xact")
+        assert first != second, "each statement is a transaction of its own again"
+
+
+async def test_a_cancelled_transaction_stays_cancelled_when_its_connection_is_gone(database_url: str) -> None:
+    async with opened(database_url) as database:
+        inside = asyncio.Event()
+
+        async def wait_inside() -> None:
+            async with database.transaction() as session:
+                await session.fetchval("test.one")
+                inside.set()
+                await asyncio.Event().wait()
+
+        waiting = asyncio.ensure_future(wait_inside())
+        await inside.wait()
+        await terminate_ours(database_url)
+        await asyncio.sleep(0.1)  # the client learns of it; there is no signal to wait for
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+
+async def test_closing_ends_within_its_bound_though_a_statement_runs(database_url: str) -> None:
+    database = await open_database(PoolOptions(database_url, application_name="pool-test"))
+    asking = asyncio.ensure_future(database.fetch("test.sleep"))
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(6):
+        await database.aclose()
+    with pytest.raises(DatabaseError):
+        await asking
