@@ -1,4 +1,4 @@
-"""Deliveries per second at fan-out 1, 10 and 100, beside a bare aiohttp client POSTing the same bodies to the same sink.
+"""Deliveries per second at fan-out 1, 10 and 100, beside a bare aiohttp client that POSTs the same bodies.
 
 Everything is on: durable claims, signatures, attempt log, settlement. The backlog is fanned out first, the server
 writes it out (CHECKPOINT), then ``hookwire deliver`` starts and the sink counts.
@@ -41,7 +41,7 @@ async def run(deliveries: int = 30_000) -> list[str]:
             await sink.clear()
             ours = await _ours(sink, fan_out, deliveries)
             lines.append(
-                f"hookwire, fan-out {fan_out:3d}         {ours.rate:8.0f}/s   {ours.worker_ms:.3f} ms CPU each in the worker, "
+                f"hookwire, fan-out {fan_out:3d}         {ours.rate:8.0f}/s   {ours.worker_ms:.3f} ms CPU each, "
                 f"{ours.postgres_ms:.3f} in PostgreSQL   {ours.rate / bare:.2f}x aiohttp (bar 1.2)"
             )
     return lines
@@ -101,7 +101,7 @@ async def _prepare(stage: Stage, sink: Sink, fan_out: int, deliveries: int) -> N
             answer.raise_for_status()
     connection = await asyncpg.connect(stage.database_url)
     try:
-        while await connection.fetchval("SELECT count(*) FROM hookwire.outbox") > 0:
+        while await connection.fetchval("SELECT count(*) FROM hookwire.outbox") > 0:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.1)
         assert await connection.fetchval("SELECT count(*) FROM hookwire.deliveries") == deliveries
         await connection.execute("VACUUM ANALYZE hookwire.deliveries")

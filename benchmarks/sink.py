@@ -57,7 +57,7 @@ class _Sink(asyncio.Protocol):
         _Counter.count += 1
         _Counter.last = now
         if body.startswith(b"t="):
-            _Counter.latencies.append(now - float(body[2:22]))
+            _Counter.latencies.append(now - float(body[2:20]))
         self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 

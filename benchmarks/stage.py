@@ -115,7 +115,9 @@ async def running_stage(*roles: str, **settings: str) -> AsyncIterator[Stage]:
     }
     arguments = [argument for role in roles for argument in ("--role", role)]
     with (folder / "serve.log").open("wb") as log:
-        child = subprocess.Popen([_hookwire(), "serve", *arguments], env=environment, stderr=log)
+        child = await asyncio.to_thread(
+            subprocess.Popen[bytes], [_hookwire(), "serve", *arguments], env=environment, stderr=log
+        )
     try:
         url = f"http://127.0.0.1:{port}"
         await _ready(url, child, folder / "serve.log")
@@ -183,7 +185,8 @@ class Sink:
 async def running_sink() -> AsyncIterator[Sink]:
     """The sink in a process of its own."""
     sink = Sink(free_port())
-    child = subprocess.Popen([sys.executable, "-m", "benchmarks.sink", str(sink.port)])
+    command = [sys.executable, "-m", "benchmarks.sink", str(sink.port)]
+    child = await asyncio.to_thread(subprocess.Popen[bytes], command)
     try:
         for _ in range(200):
             try:

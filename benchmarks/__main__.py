@@ -1,0 +1,51 @@
+"""``python -m benchmarks [NAME ...]``: run all benchmarks, or some, and print their tables.
+
+Each prints as soon as it is done; a benchmark that fails says so, and the exit code is 1 in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import time
+import traceback
+
+NAMES = ("publish", "deliver", "latency", "footprint", "outbound", "relay", "amqp")
+_WITH_OWN_COMMAND = ("outbound", "relay", "amqp")
+
+
+def main() -> int:
+    """Run what the command line names; returns the exit code."""
+    wanted = sys.argv[1:] or list(NAMES)
+    unknown = [name for name in wanted if name not in NAMES]
+    if unknown:
+        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    failed = 0
+    for name in wanted:
+        print(f"== {name}", flush=True)
+        started = time.monotonic()
+        try:
+            _run(name)
+        except Exception:  # noqa: BLE001 - the border of a benchmark: say so and go on with the next
+            traceback.print_exc()
+            failed += 1
+        print(f"   ({time.monotonic() - started:.0f} s)\n", flush=True)
+    return 1 if failed else 0
+
+
+def _run(name: str) -> None:
+    module = importlib.import_module(f"benchmarks.{name}")
+    if name in _WITH_OWN_COMMAND:
+        arguments, sys.argv = sys.argv, [name]
+        try:
+            module.main()
+        finally:
+            sys.argv = arguments
+    else:
+        print("\n".join(asyncio.run(module.run())), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
