@@ -1,0 +1,470 @@
+"""The harvester on a real PostgreSQL, with sink and election in memory: nothing lost, order per key, every fault.
+
+Times out by condition, never sleeps for a while. Both kinds of sink are tried, with and without manifests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+from prometheus_client import CollectorRegistry
+
+from db.pool import Database
+from relay.election import Deposed
+from relay.harvester import Harvester, HarvesterOptions, MarkerAhead
+from relay.hold import Holds
+from relay.memory import MemoryBroker, MemoryElection, MemorySink
+from relay.metrics import RelayMetrics
+from relay.outbox import SHARDS, Outbox
+from relay.sink import Features
+from relay.wake import Wake
+from tests.relay.stage import INCARNATION, FaultyDatabase, Stage, publish, running, staged, until
+
+PLAIN = Features(window="batch", batch_records_max=50, overlap=2)
+NUMBERED = Features(window="batch", batch_records_max=50, overlap=2, manifests=True)
+both_kinds = pytest.mark.parametrize("features", [PLAIN, NUMBERED], ids=["plain", "manifests"])
+
+
+@pytest.fixture
+async def stage(database_url: str) -> AsyncIterator[Stage]:
+    async with staged(database_url) as opened:
+        yield opened
+
+
+def harvester_of(
+    stage: Stage,
+    broker: MemoryBroker,
+    features: Features = PLAIN,
+    *,
+    database: Database | None = None,
+    election: MemoryElection | None = None,
+) -> Harvester:
+    database = database or stage.database
+    return Harvester(
+        MemorySink(broker, features), election or MemoryElection(stage.reign),
+        Outbox(database, stage.sink, INCARNATION, payload=True, horizon_seconds=0.05),
+        Holds(database, stage.sink, INCARNATION),
+        Wake(poll_seconds_min=0.01, poll_seconds_max=0.02), RelayMetrics(CollectorRegistry()),
+        HarvesterOptions(range(SHARDS), backoff_seconds_first=0.02, backoff_seconds_max=0.05),
+    )  # fmt: skip
+
+
+def outbox_of(stage: Stage) -> Outbox:
+    outbox = Outbox(stage.database, stage.sink, INCARNATION, payload=True)
+    outbox.begin(range(SHARDS))
+    return outbox
+
+
+async def all_carried(stage: Stage) -> None:
+    async def carried() -> bool:
+        return not await stage.owed() and not await stage.held()
+
+    await until(carried)
+
+
+# --- carrying ---------------------------------------------------------------------------------------------------
+
+
+@both_kinds
+async def test_everything_published_at_once_by_many_arrives_once_and_in_commit_order(
+    stage: Stage, features: Features
+) -> None:
+    """I1, I3, I4: 8 writers on 5 keys; the ground truth is a number drawn under the key's lock (faults.md, I3)."""
+    broker, order = MemoryBroker(), defaultdict(list)
+
+    async def write(writer: int) -> None:
+        connection = await asyncpg.connect(stage.url)
+        for number in range(40):
+            key = f"key {(writer + number) % 5}"
+            async with connection.transaction():
+                [event] = await publish(connection, [key])
+                order[key].append(event)
+        await connection.close()
+
+    async with running(harvester_of(stage, broker, features)):
+        await asyncio.gather(*(write(writer) for writer in range(8)))
+        await all_carried(stage)
+    assert {key: broker.ids(key) for key in order} == dict(order)
+    assert len(broker.log) == 320
+
+
+@both_kinds
+async def test_only_what_was_acknowledged_is_purged(stage: Stage, features: Features) -> None:
+    broker = MemoryBroker()
+    broker.gate.clear()
+    ids = await stage.publish("a", "b")
+    async with running(harvester_of(stage, broker, features)) as run:
+        await until(lambda: broker.epoch)
+        await asyncio.wait([run], timeout=0.1)  # long enough for any purge that must not happen
+        unanswered = await stage.owed()
+        broker.gate.set()
+        await all_carried(stage)
+    assert (unanswered, broker.ids(), await stage.owed(), await stage.manifests()) == (ids, ids, [], [])
+
+
+async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(stage: Stage) -> None:
+    broker = MemoryBroker()
+    ids = await stage.publish(*(f"key {number % 20}" for number in range(230)))
+    async with running(harvester_of(stage, broker, NUMBERED)):
+        await all_carried(stage)
+    assert (broker.ids(), broker.committed) == (ids, 5)
+
+
+async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(stage: Stage) -> None:
+    """RL-14, F08: orderly hand-over without duplicates."""
+    broker, election = MemoryBroker(), MemoryElection(stage.reign)
+    broker.gate.clear()
+    harvester = harvester_of(stage, broker, NUMBERED, election=election)
+    ids = await stage.publish("a", "b")
+    async with running(harvester) as run:
+        await until(stage.manifests)
+        harvester.stop()
+        await asyncio.wait([run], timeout=0.05)
+        waited = not run.done()
+        broker.gate.set()
+    assert (waited, harvester.state, election.free.is_set()) == (True, "stopped", True)
+    assert (broker.ids(), await stage.owed(), await stage.manifests()) == (ids, [], [])
+
+
+async def test_a_standby_can_be_stopped(stage: Stage) -> None:
+    election = MemoryElection(stage.reign)
+    election.free.clear()
+    harvester = harvester_of(stage, MemoryBroker(), election=election)
+    async with running(harvester):
+        await until(lambda: harvester.state == "standby")
+    assert (harvester.state, election.terms) == ("stopped", [])
+
+
+# --- the sink fails ---------------------------------------------------------------------------------------------
+
+
+@both_kinds
+async def test_a_broker_that_is_down_is_waited_for(stage: Stage, features: Features) -> None:
+    """F19: no attempt is counted against any record."""
+    broker = MemoryBroker()
+    broker.down = True
+    ids = await stage.publish("a", "b")
+    harvester = harvester_of(stage, broker, features)
+    async with running(harvester):
+        await until(lambda: harvester.state == "backing off")
+        broker.down = False
+        await until(lambda: broker.log)
+        broker.down = True
+        ids += await stage.publish("a")
+        await until(lambda: harvester.state == "backing off")
+        holds = await stage.holds()
+        broker.down = False
+        await all_carried(stage)
+    assert (broker.ids(), holds) == (ids, [])
+
+
+async def test_a_lost_answer_repeats_one_contiguous_run_and_loses_nothing(stage: Stage) -> None:
+    """RR-01, F20: without manifests."""
+    broker = MemoryBroker()
+    broker.answers_lost = 1
+    ids = await stage.publish(*"aabbab")
+    async with running(harvester_of(stage, broker)):
+        await all_carried(stage)
+    assert broker.ids() == [*ids, *ids]
+
+
+async def test_a_lost_answer_repeats_nothing_where_batches_are_numbered(stage: Stage) -> None:
+    """RR-06, F56: the marker tells that the batch was committed."""
+    broker = MemoryBroker()
+    broker.answers_lost = 1
+    ids = await stage.publish(*"aabbab")
+    async with running(harvester_of(stage, broker, NUMBERED)):
+        await all_carried(stage)
+    assert (broker.ids(), await stage.manifests()) == (ids, [])
+
+
+async def test_what_a_dead_leader_committed_is_settled_without_being_sent_again(stage: Stage) -> None:
+    """RR-06, F03: killed after the commit and before the purge."""
+    broker = MemoryBroker()
+    ids = await stage.publish("a", "b", "a")
+    term, outbox, sink = await stage.reign(), outbox_of(stage), MemorySink(broker, NUMBERED)
+    await sink.open(term)
+    await sink.send(await outbox.write_manifest(term, await outbox.claim(term, (), 10, 1_000)))
+    async with running(harvester_of(stage, broker, NUMBERED)):
+        await all_carried(stage)
+    assert (broker.ids(), await stage.manifests()) == (ids, [])
+
+
+async def test_a_marker_that_this_database_never_wrote_stops_the_relay_with_a_reason(stage: Stage) -> None:
+    """RP-10, F59, RR-06."""
+    broker = MemoryBroker()
+    broker.committed = 7
+    with pytest.raises(MarkerAhead, match="restored or cloned"):
+        await harvester_of(stage, broker, NUMBERED).run()
+
+
+# --- the database fails -----------------------------------------------------------------------------------------
+
+
+@both_kinds
+async def test_what_was_acknowledged_but_not_purged_is_not_sent_again(stage: Stage, features: Features) -> None:
+    """RO-03."""
+    broker, database = MemoryBroker(), FaultyDatabase(stage.database)
+    database.faults = {"outbox.purge": 3, "manifest.purge": 3, "manifest.settle": 1}
+    ids = await stage.publish("a", "b", "a")
+    async with running(harvester_of(stage, broker, features, database=database)):
+        await all_carried(stage)
+    assert broker.ids() == ids
+
+
+async def test_a_database_that_is_away_for_a_while_costs_no_record(stage: Stage) -> None:
+    """F11, F12."""
+    broker, database = MemoryBroker(), FaultyDatabase(stage.database)
+    database.faults = {"outbox.claim": 2, "manifest.write": 2, "term.current": 2, "hold.open": 1, "outbox.low_water": 1}
+    ids = await stage.publish("a", "b", "a")
+    async with running(harvester_of(stage, broker, NUMBERED, database=database)):
+        await all_carried(stage)
+    assert broker.ids() == ids
+
+
+# --- terms ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_fenced_leader_stands_for_election_again(stage: Stage) -> None:
+    """RK-25: never a crash."""
+    broker, election = MemoryBroker(), MemoryElection(stage.reign)
+    async with running(harvester_of(stage, broker, election=election)):
+        await until(lambda: broker.epoch)
+        broker.epoch += 1
+        ids = await stage.publish("a")
+        await all_carried(stage)
+    assert (broker.ids(), [term.number for term in election.terms]) == (ids, [1, 2])
+
+
+async def test_a_deposed_leader_stops_at_once_and_stands_again(stage: Stage) -> None:
+    broker, election = MemoryBroker(), MemoryElection(stage.reign)
+    broker.gate.clear()
+    ids = await stage.publish("a")
+    async with running(harvester_of(stage, broker, election=election)):
+        await until(lambda: broker.epoch)
+        election.depose()
+        await until(lambda: len(election.terms) == 2)
+        broker.gate.set()
+        await all_carried(stage)
+    assert [(kept.term, kept.record.id) for kept in broker.log] == [(2, ids[0])]
+
+
+async def test_a_leader_whose_term_has_moved_steps_down_after_it_fenced_its_successor(stage: Stage) -> None:
+    """RO-04 step 4, F55: the broker grants its fence to whoever asks last, also to a zombie."""
+    broker = MemoryBroker()
+
+    class Zombie(MemoryElection):
+        """Believes in a term that is over: it slept between its election and opening the sink."""
+
+        async def campaign(self):  # type: ignore[no-untyped-def]
+            term = await super().campaign()
+            if len(self.terms) == 1:
+                await stage.reign()
+            return term
+
+    election = Zombie(stage.reign)
+    ids = await stage.publish("a")
+    async with running(harvester_of(stage, broker, election=election)):
+        await all_carried(stage)
+    assert [(kept.term, kept.record.id) for kept in broker.log] == [(3, ids[0])]
+
+
+async def test_two_relays_that_take_turns_lose_and_reorder_nothing(stage: Stage) -> None:
+    """I1, I3, F52."""
+    broker, election = MemoryBroker(), MemoryElection(stage.reign)
+    relays = [harvester_of(stage, broker, NUMBERED, election=election) for _ in range(2)]
+    ids = []
+    async with running(relays[0]), running(relays[1]):
+        for turn in range(6):
+            ids += await stage.publish(*(f"key {number % 3}" for number in range(120)))
+            await until(lambda: len(broker.log) > 60 * (turn + 1))  # noqa: B023 - called at once
+            election.depose()
+        await all_carried(stage)
+    assert broker.ids() == ids
+
+
+# --- holds ------------------------------------------------------------------------------------------------------
+
+
+@both_kinds
+async def test_a_poison_record_holds_its_key_while_others_go_on_and_drains_in_order(
+    stage: Stage, features: Features
+) -> None:
+    """RO-08, F21, I7."""
+    broker = MemoryBroker()
+    broker.record_bytes_max = 10
+    [poison] = await stage.publish("sick", payload=bytes(20))
+    sick = [poison, *await stage.publish("sick", "sick")]
+    async with running(harvester_of(stage, broker, features)):
+        well = await stage.publish("well", "well")
+        await until(lambda: broker.ids("well") == well)
+        sick += await stage.publish("sick")
+        await until(stage_holds(stage, 4))
+        held = await stage.holds(), broker.ids("sick")
+        broker.record_bytes_max = None
+        await stage.probe_now()
+        await all_carried(stage)
+        sick += await stage.publish("sick")
+        await all_carried(stage)
+    assert (held, broker.ids("sick"), broker.ids("well")) == (([("orders", "sick")], []), sick, well)
+    assert (await stage.holds(), await stage.manifests()) == ([], [])
+
+
+def stage_holds(stage: Stage, number: int):  # type: ignore[no-untyped-def]
+    """A condition: so many records wait behind holds."""
+
+    async def condition() -> bool:
+        return len(await stage.held()) == number
+
+    return condition
+
+
+@both_kinds
+async def test_a_missing_topic_is_held_while_others_go_on_and_drains_in_order(stage: Stage, features: Features) -> None:
+    """RO-08, F26, I7."""
+    broker = MemoryBroker()
+    broker.missing.add("absent")
+    absent = await stage.publish("a", "b", "a", None, topic="absent")
+    async with running(harvester_of(stage, broker, features)):
+        present = await stage.publish("a", "b")
+        await until(lambda: broker.ids(topic="orders") == present)
+        absent += await stage.publish("a", topic="absent")
+        await until(stage_holds(stage, 5))
+        await stage.probe_now()
+        broker.missing.clear()
+        await stage.probe_now()
+        await all_carried(stage)
+    assert (broker.ids(topic="absent"), await stage.holds()) == (absent, [])
+
+
+@both_kinds
+async def test_a_refused_probe_postpones_the_hold(stage: Stage, features: Features) -> None:
+    broker = MemoryBroker()
+    broker.missing.add("absent")
+    await stage.publish("a", topic="absent")
+
+    async def tried_twice() -> bool:
+        return await stage.connection.fetchval("SELECT bool_and(attempts = 2) FROM hookwire.holds")
+
+    async with running(harvester_of(stage, broker, features)):
+        await until(stage.holds)
+        await stage.probe_now()
+        await until(tried_twice)
+        due_in = await stage.connection.fetchval("SELECT probe_at - clock_timestamp() FROM hookwire.holds")
+    assert (2.0 < due_in.total_seconds() <= 4.0, broker.log) == (True, [])
+
+
+@both_kinds
+async def test_poison_among_the_records_of_a_held_topic_holds_its_own_key_alone(
+    stage: Stage, features: Features
+) -> None:
+    """RO-08: also what waits of its key beyond the batch in which it is found (more than 50 lie between)."""
+    broker = MemoryBroker()
+    broker.missing.add("absent")
+    broker.record_bytes_max = 10
+    await stage.publish("first", topic="absent")
+    sick = await stage.publish("sick", topic="absent", payload=bytes(20))
+    well = await stage.publish(*["well"] * 70, topic="absent")
+    sick += await stage.publish("sick", topic="absent")
+    async with running(harvester_of(stage, broker, features)):
+        await until(stage_holds(stage, 73))
+        broker.missing.clear()
+        await stage.probe_now()
+        await until(lambda: broker.ids("well") == well)
+
+        async def lifted() -> bool:
+            return await stage.holds() == [("absent", "sick")]
+
+        await until(lifted)
+        held = len(await stage.held()), broker.ids("sick")
+        broker.record_bytes_max = None
+
+        async def probed() -> bool:
+            await stage.probe_now()
+            return not await stage.held()
+
+        await until(probed)
+    assert (held, broker.ids("sick")) == ((2, []), sick)
+
+
+async def test_the_hold_of_a_key_outlasts_the_hold_of_its_topic(stage: Stage) -> None:
+    """What is older waits behind the key; were later records to wait behind the topic, they could pass it."""
+    broker = MemoryBroker()
+    broker.record_bytes_max = 10
+    sick = await stage.publish("sick", payload=bytes(20))
+    async with running(harvester_of(stage, broker)):
+        await until(stage.holds)
+        broker.missing.add("orders")
+        others = await stage.publish("well")
+        await until(stage_holds(stage, 2))
+        sick += await stage.publish("sick")
+        await until(stage_holds(stage, 3))
+        held = await stage.held()
+        broker.missing.clear()
+        await stage.connection.execute("UPDATE hookwire.holds SET probe_at = now() WHERE key = ''")
+        await until(lambda: broker.ids() == others)
+        broker.record_bytes_max = None
+        await stage.probe_now()
+        await all_carried(stage)
+    assert ([key for _, key, _ in held], broker.ids("sick")) == (["sick", "", "sick"], sick)
+
+
+async def test_holds_are_probed_although_there_is_always_something_to_carry(stage: Stage) -> None:
+    """I7: a steady stream must not starve what waits."""
+    broker, enough = MemoryBroker(), asyncio.Event()
+    broker.missing.add("absent")
+    absent = await stage.publish("a", topic="absent")
+
+    async def stream() -> None:
+        connection = await asyncpg.connect(stage.url)
+        while not enough.is_set():
+            await publish(connection, [f"key {number}" for number in range(60)])
+        await connection.close()
+
+    async with running(harvester_of(stage, broker)), asyncio.TaskGroup() as tasks:
+        await until(stage.holds)
+        tasks.create_task(stream())
+        broker.missing.clear()
+        await stage.probe_now()
+        await until(lambda: broker.ids(topic="absent"))
+        enough.set()
+    assert broker.ids(topic="absent") == absent
+
+
+async def test_what_was_claimed_before_a_setback_does_not_pass_what_was_refused(stage: Stage) -> None:
+    """RO-08: the next batch of the key is in flight already when the poison is found."""
+    broker = MemoryBroker()
+    broker.record_bytes_max = 10
+    broker.gate.clear()
+    sick = await stage.publish("sick", payload=bytes(20))
+    sick += await stage.publish(*["sick"] * 120)
+    async with running(harvester_of(stage, broker, PLAIN)) as run:
+        await until(lambda: broker.epoch)
+        await asyncio.wait([run], timeout=0.1)  # both slots fill
+        broker.gate.set()
+        await until(stage_holds(stage, 121))
+        passed = broker.ids("sick")
+        broker.record_bytes_max = None
+        await stage.probe_now()
+        await all_carried(stage)
+    assert (passed, broker.ids("sick")) == ([], sick)
+
+
+async def test_a_deposed_leader_places_no_hold(stage: Stage) -> None:
+    """RR-08."""
+    holds = Holds(stage.database, stage.sink, INCARNATION)
+    await stage.publish("a")
+    term = await stage.reign()
+    [record] = await outbox_of(stage).claim(term, (), 1, 1_000)
+    broker = MemoryBroker()
+    broker.missing.add("orders")
+    refusal = broker.judge(record)
+    assert refusal is not None
+    await stage.reign()
+    with pytest.raises(Deposed):
+        await holds.place(term, [refusal])
+    assert (await stage.holds(), await stage.owed()) == ([], [record.id])
