@@ -1,0 +1,92 @@
+"""Consumed message: what we remember of it between its deliveries, and what we say about it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections import OrderedDict
+
+from aio_pika import DeliveryMode, Message
+from aio_pika.abc import AbstractIncomingMessage
+
+__all__ = ["Memory", "buried", "line_of"]
+
+_REMEMBERED_MAX = 10_000
+
+
+class Memory:
+    """Failures so far, and what was settled although its acknowledgement may be lost; the oldest is forgotten.
+
+    ``count``: how many messages were settled, done or dead.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._failures: OrderedDict[str, int] = OrderedDict()
+        self._settled: OrderedDict[str, None] = OrderedDict()
+
+    def attempt(self, message: AbstractIncomingMessage) -> int:
+        """Which attempt this delivery is, from 1. A quorum queue counts too, across consumers and restarts."""
+        counted = message.headers.get("x-delivery-count", 0)
+        by_broker = counted if isinstance(counted, int) else 0
+        return max(self._failures.get(_identity(message), 0), by_broker) + 1
+
+    def failed(self, message: AbstractIncomingMessage, attempt: int) -> None:
+        """Remember a failure."""
+        self._failures[_identity(message)] = attempt
+        self._failures.move_to_end(_identity(message))
+        if len(self._failures) > _REMEMBERED_MAX:
+            self._failures.popitem(last=False)
+
+    def settled(self, message: AbstractIncomingMessage) -> None:
+        """Remember that this is done with, before it is acknowledged."""
+        self.count += 1
+        self._failures.pop(_identity(message), None)
+        self._settled[_identity(message)] = None
+        if len(self._settled) > _REMEMBERED_MAX:
+            self._settled.popitem(last=False)
+
+    def is_settled(self, message: AbstractIncomingMessage) -> bool:
+        """Whether this is the return of a message that was settled here. A replay is a new message, and is run."""
+        return bool(message.redelivered) and _identity(message) in self._settled
+
+
+def buried(message: AbstractIncomingMessage, attempts: int, reason: str) -> Message:
+    """A copy for the queue of dead messages that tells why it is there."""
+    told = {"hookwire-attempts": attempts, "hookwire-failure": reason, "hookwire-routing-key": message.routing_key}
+    return Message(
+        message.body,
+        headers={**message.headers, **told},
+        content_type=message.content_type,
+        content_encoding=message.content_encoding,
+        delivery_mode=DeliveryMode.PERSISTENT,
+        message_id=message.message_id,
+        timestamp=message.timestamp,
+        correlation_id=message.correlation_id,
+        type=message.type,
+    )
+
+
+def line_of(message: AbstractIncomingMessage, *, body: bool, **more: object) -> str:
+    """One line of JSON about a message, with its body (as text where it is UTF-8) if asked."""
+    line: dict[str, object] = {
+        "event_id": message.message_id,
+        "topic": message.headers.get("hookwire-topic", message.routing_key),
+        "key": message.headers.get("hookwire-key"),
+        "sequence": message.headers.get("hookwire-sequence"),
+        "content_type": message.content_type,
+        "size_bytes": len(message.body),
+        **more,
+    }
+    if body:
+        try:
+            line["body"] = message.body.decode()
+        except UnicodeDecodeError:
+            line["body_base64"] = base64.b64encode(message.body).decode()
+    return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def _identity(message: AbstractIncomingMessage) -> str:
+    """The event's id; for a stranger's message without one, what it consists of."""
+    return message.message_id or hashlib.sha256(f"{message.routing_key}\n".encode() + message.body).hexdigest()
