@@ -454,6 +454,26 @@ async def test_what_was_claimed_before_a_setback_does_not_pass_what_was_refused(
     assert (passed, broker.ids("sick")) == ([], sick)
 
 
+async def test_a_batch_that_is_claimed_as_its_predecessor_is_refused_goes_back_unsent(stage: Stage) -> None:
+    """The narrowest moment: the refusal comes after the second claim and before the second batch reaches the sink."""
+    broker = MemoryBroker()
+    broker.record_bytes_max = 10
+    broker.gate.clear()
+
+    class Database(FaultyDatabase):
+        async def fetch(self, name: str, *args: object):  # type: ignore[no-untyped-def]
+            rows = await super().fetch(name, *args)
+            if name == "outbox.claim" and rows and args[3]:
+                broker.gate.set()
+            return rows
+
+    sick = await stage.publish("sick", payload=bytes(20))
+    sick += await stage.publish(*["sick"] * 60)
+    async with running(harvester_of(stage, broker, database=Database(stage.database))):
+        await until(stage_holds(stage, 61))
+    assert broker.log == []
+
+
 async def test_a_deposed_leader_places_no_hold(stage: Stage) -> None:
     """RR-08."""
     holds = Holds(stage.database, stage.sink, INCARNATION)
