@@ -47,14 +47,15 @@ _LOOKED_AT = 8
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """``lease_margin_seconds`` is added to the longest deadline to make the lease of a claim; ``claim_max`` bounds one
-    claim; ``poll_seconds`` is how often the database is asked who is due when nothing here told us."""
+    """``lease_margin_seconds`` is added to a subscription's deadline to make the lease of a claim: so long may a
+    delivery wait in the buffer; deadline and margin are how long a killed worker holds up an ordered lane.
+    ``claim_max`` bounds one claim; ``poll_seconds`` is how often the database is asked who is due when nothing here
+    told us."""
 
     name: str
     public_url: str
     schedule_seconds: Sequence[int]
     timeout_seconds: float = 15.0
-    timeout_seconds_max: float = 30.0
     lease_margin_seconds: float = 5.0
     retry_after_seconds_max: float = 3600.0
     claim_max: int = 1_000
@@ -150,11 +151,14 @@ class Worker:
         wanted = self._wanted()
         if not wanted:
             return False
-        lease = self._options.timeout_seconds_max + self._options.lease_margin_seconds
-        leased_until = time.monotonic() + lease
+        options = self._options
+        asked_at = time.monotonic()
         try:
-            rows = await self._database.fetch("delivery.claim", list(wanted), list(wanted.values()), lease)
-            await self._buffer(rows, leased_until)
+            rows = await self._database.fetch(
+                "delivery.claim", list(wanted), list(wanted.values()), options.timeout_seconds,
+                options.lease_margin_seconds,
+            )  # fmt: skip
+            await self._buffer(rows, asked_at)
         except DatabaseError as error:
             _log.warning("claim_failed", error=str(error))
             await asyncio.sleep(0.5)
@@ -188,7 +192,7 @@ class Worker:
                 break
         return wanted
 
-    async def _buffer(self, rows: Sequence[Row], leased_until: float) -> None:
+    async def _buffer(self, rows: Sequence[Row], asked_at: float) -> None:
         if not rows:
             return
         subscribers = await self._subscribers.get((row["subscription_id"], row["version"]) for row in rows)
@@ -196,7 +200,11 @@ class Worker:
         for row in sorted(rows, key=lambda row: row["event_id"]):
             subscription = row["subscription_id"]
             claimed = _Claimed(
-                events[row["event_id"]], subscribers[subscription], row["attempts"], row["fence"], leased_until
+                events[row["event_id"]],
+                subscribers[subscription],
+                row["attempts"],
+                row["fence"],
+                asked_at + row["lease_seconds"],
             )
             self._buffers.setdefault(subscription, deque()).append(claimed)
             self._buffered += 1
@@ -242,7 +250,7 @@ class Worker:
             started_at = datetime.now(UTC)
             outcome = await self._send(claimed, deadline, started_at)
             succeeded = outcome.kind == "delivered"
-            if succeeded and outcome.total_seconds < 0.5:
+            if succeeded and outcome.total_seconds < 0.25:  # else a full buffer would outlast the leases in it
                 self._fast.add(subscription)
             else:
                 self._fast.discard(subscription)

@@ -93,11 +93,13 @@ SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS del
 -- name: claim
 -- Due deliveries of the named subscriptions, up to so many each. The attempt counts from here on (WH-R11); the
 -- lease is the new due_at, so that a dead worker's claims come due by themselves. Of an ordered lane only the
--- lowest event is ever claimed (RR-10).
+-- lowest event is ever claimed (RR-10). A lease is as long as the subscription's own deadline, else $3, and $4 more:
+-- a lane whose worker was killed stands still for no longer than that.
 WITH fence AS MATERIALIZED (
     SELECT nextval('hookwire.delivery_fence') AS value
 ), picked AS MATERIALIZED (
-    SELECT d.event_id, d.subscription_id, s.version
+    SELECT d.event_id, d.subscription_id, s.version,
+           coalesce(s.timeout_seconds, $3::double precision) + $4::double precision AS lease_seconds
     FROM unnest($1::bigint[], $2::integer[]) AS w(id, most)
     JOIN hookwire.subscriptions s ON s.id = w.id AND s.state = 'active'
          AND (s.paused_until IS NULL OR s.paused_until <= now()) AND (s.lease_until IS NULL OR s.lease_until > now())
@@ -112,10 +114,10 @@ WITH fence AS MATERIALIZED (
     ) AS d
 )
 UPDATE hookwire.deliveries d
-SET due_at = now() + make_interval(secs => $3::double precision), fence = fence.value, attempts = d.attempts + 1
+SET due_at = now() + make_interval(secs => p.lease_seconds), fence = fence.value, attempts = d.attempts + 1
 FROM picked p, fence
 WHERE d.event_id = p.event_id AND d.subscription_id = p.subscription_id
-RETURNING d.event_id, d.subscription_id, d.attempts, d.fence, p.version;
+RETURNING d.event_id, d.subscription_id, d.attempts, d.fence, p.version, p.lease_seconds;
 
 -- name: events
 SELECT id, ordered, topic, key, content_type, headers, payload, accepted_at
