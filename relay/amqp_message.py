@@ -10,7 +10,8 @@ repeats (``message_id``), see the order (``hookwire-sequence``) and prove who se
 ``delivery_mode``             2: kept on disk by durable queues (RQ-03)
 ``cloudEvents_<name>``        the CloudEvents attributes; RabbitMQ shows them to AMQP 1.0 clients as such
 other headers                 the publisher's, as they are
-``hookwire-*``                event-id, topic, key, sequence, term, accepted-at; whatever a publisher called so is lost
+``hookwire-*``                event-id, topic, key, sequence, term, accepted-at; a publisher's headers of such names
+                              are left out (but ``hookwire-hops``): consumers trust ours
 ============================  ==================================================================================
 
 What does not fit the protocol is found here, before a byte leaves: a broker answers a malformed message by closing
@@ -33,6 +34,7 @@ HEADER_NAME_BYTES_MAX = 128  # AMQP 0-9-1, section 4.2.5.5: field name
 HEADERS_BYTES_MAX = 64 * 1024  # all headers travel in one frame; RabbitMQ's default frame has 128 KiB
 _ATTRIBUTE = "ce-"
 _OURS = "hookwire-"
+_HOPS = "hookwire-hops"  # a consumer that publishes again has to pass it on, or events go in circles
 
 
 class Unsendable(Exception):
@@ -46,7 +48,9 @@ class Unsendable(Exception):
 def message_of(record: Record, term: int) -> Message:
     """Build the persistent message of one record; raises :class:`Unsendable`."""
     headers: dict[str, str | int] = {
-        _header_name(name): value for name, value in record.headers.items() if not name.startswith(_OURS)
+        _header_name(name): value
+        for name, value in record.headers.items()
+        if name == _HOPS or not name.startswith(_OURS)
     }
     headers["hookwire-event-id"] = record.event_id
     headers["hookwire-topic"] = record.topic
