@@ -36,7 +36,8 @@ def test_a_message_is_the_payload_with_everything_else_in_properties():
             "cloudEvents_specversion": "1.0", "cloudEvents_id": "7", "cloudEvents_source": "/git",
             "cloudEvents_type": "push", "cloudEvents_subject": "Zürich", "x-trace": "1",
             "hookwire-hops": "2", "hookwire-event-id": "evt_abcdefgh_7", "hookwire-topic": "git.push",
-            "hookwire-key": "site", "hookwire-sequence": 7, "hookwire-term": 3, "hookwire-accepted-at": "2025-01-02T01:04:05.678901+00:00",
+            "hookwire-key": "site", "hookwire-sequence": 7, "hookwire-term": 3,
+            "hookwire-accepted-at": "2025-01-02T01:04:05.678901+00:00",
         },
     )  # fmt: skip
 
