@@ -2,85 +2,69 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 import sys
-from collections.abc import Coroutine
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Final
 
 import typer
-import uvloop
 
-from app.log import configure_logging
+from app.checks.check import ChecksRefused
+from app.commands.consume import consume
+from app.commands.doctor import doctor
+from app.commands.entry import CommandFailed
+from app.commands.migrate import migrate
+from app.commands.prove import prove
+from app.commands.publish import publish
+from app.commands.serve import deliver, relay, serve
+from app.commands.subscribe import subscribe
 from app.server import ListenError
-from app.settings import Settings, SettingsRefused, load_settings
+from app.settings import SettingsRefused
 from db.embedded_error import EmbeddedError
 from db.errors import DatabaseError
+from db.migrate import MigrationRefused
 from db.secret_box import SecretBoxError
 
 __all__ = ["main"]
 
-_HELP = "hookwire: POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it."
+_HELP: Final = """POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it.
+
+Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a dependency is unreachable, 130 interrupted.
+"""
+_INTERRUPTED: Final = 130
 app = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
-
-Config = Annotated[
-    Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it is there).")
-]
-
-
-def _settings(config: Path | None) -> Settings:
-    settings = load_settings(file=config)
-    configure_logging(settings.log_format, settings.log_level)
-    return settings
-
-
-def _run(work: Coroutine[Any, Any, int]) -> int:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
-
-
-@app.command()
-def serve(
-    config: Config = None,
-    role: Annotated[
-        list[str] | None, typer.Option("--role", help="api, relay or deliver; several times for several. Default: all.")
-    ] = None,
-) -> None:
-    """Run the hub: API, relay and delivery in one process, on the embedded database unless one is configured."""
-    from app.serve import serve as serve_hub
-
-    raise typer.Exit(_run(serve_hub(_settings(config), role or None)))
-
-
-@app.command()
-def relay(config: Config = None) -> None:
-    """Run the relay alone: the sidecar that carries the outbox to Kafka, to AMQP and into the fan-out."""
-    from app.serve import serve as serve_hub
-
-    raise typer.Exit(_run(serve_hub(_settings(config), ["relay"])))
-
-
-@app.command()
-def deliver(config: Config = None) -> None:
-    """Run delivery alone: any number of these may run."""
-    from app.serve import serve as serve_hub
-
-    raise typer.Exit(_run(serve_hub(_settings(config), ["deliver"])))
+for command in (serve, relay, deliver, publish, subscribe, migrate, doctor, prove):
+    app.command()(command)
+# What follows --exec belongs to the program, whatever it looks like.
+app.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(consume)
 
 
 def main() -> None:
     """Entry point: every expected failure ends in one sentence and an exit code, never in a traceback."""
     try:
+        _run()
+    except BrokenPipeError:
+        # Whoever read our output has left (B-52); the interpreter must not complain while it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
+
+
+def _run() -> None:
+    try:
         app(standalone_mode=True)
+    except SystemExit:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        raise
+    except CommandFailed as failed:
+        _fail(str(failed), failed.code)
+    except (ChecksRefused, MigrationRefused) as error:
+        _fail(str(error), 1)
     except (SettingsRefused, ListenError) as error:
         _fail(str(error), 2)
     except (EmbeddedError, DatabaseError, SecretBoxError) as error:
         _fail(str(error), 3)
     except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+        sys.exit(_INTERRUPTED)
 
 
 def _fail(text: str, code: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from app.checks import check_database_server, startup_checks
 from app.process import Process
 from app.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
@@ -13,11 +14,13 @@ __all__ = ["serve"]
 
 
 async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
-    """Run the roles (all by default) until a signal; returns the exit code."""
+    """Run the roles (all by default) until a signal; returns the exit code. Raises ``ChecksRefused`` as well."""
     unknown = set(roles or ()) - set(ROLES)
     if unknown:
         raise SettingsRefused(f"--role is one of {', '.join(ROLES)}, not {', '.join(sorted(unknown))}")
+    await check_database_server(settings)
     async with open_hub(settings, roles or ROLES) as hub:
+        await startup_checks(settings, hub.storage.database.options, settings.listen_address[1])
         _greet(hub, roles or ROLES)
         await Process(hub.phases, settings.drain_seconds).run()
     return 0

@@ -1,0 +1,162 @@
+"""What the database must be like: durable, writable, ours, of our version, with room ahead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from app.checks.check import Check, stricter_in_production
+from app.settings import Settings
+from db.direct import Direct, connect_direct
+from db.errors import DatabaseError
+from db.migrate import MigrationRefused, pending
+from db.pool import PoolOptions, Row
+
+__all__ = ["database_checks", "server_checks"]
+
+_VERSION_MIN = 15
+_TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+
+
+async def database_checks(settings: Settings, options: PoolOptions) -> list[Check]:
+    """All of them on one connection made as the pool makes its own; ``unreachable`` is an answer too."""
+    try:
+        connection = await connect_direct(options)
+    except DatabaseError as error:
+        cure = "check HOOKWIRE_DATABASE_URL and the server behind it"
+        return [Check("database", "database", "unreachable", str(error), cure)]
+    try:
+        asked_at = time.time()
+        server = await connection.fetchrow("check.server")
+        assert server is not None, "a row of scalars"
+        middle = (asked_at + time.time()) / 2
+        found = [*server_checks(settings, server), *_clock(server, middle), *await _roles(settings, connection)]
+        if server["is_made"]:
+            found += [*await _tables(connection), *await _partitions(connection)]
+        return [*found, *await _schema(options.url)]
+    except DatabaseError as error:
+        return [Check("database", "database", "unreachable", str(error), "the connection broke while we asked")]
+    finally:
+        await connection.aclose()
+
+
+def server_checks(settings: Settings, server: Row) -> list[Check]:
+    """What the server's own settings say; ``server`` is a row of ``check.server``."""
+    return [*_version(server), *_replica(server), *_durable(settings, server), *_timeouts(server), *_vacuum(server)]
+
+
+def _version(server: Row) -> Iterator[Check]:
+    too_old = server["version_number"] < _VERSION_MIN * 10_000
+    cure = f"hookwire needs PostgreSQL {_VERSION_MIN} or newer" if too_old else ""
+    yield Check("version", "database", "refuse" if too_old else "ok", f"PostgreSQL {server['version']}", cure)
+
+
+def _replica(server: Row) -> Iterator[Check]:
+    """SC-09."""
+    if server["is_replica"]:
+        cure = "let HOOKWIRE_DATABASE_URL name the primary, e.g. with target_session_attrs=read-write"
+        yield Check("SC-09", "database role", "refuse", "the server is a replica, which cannot be written to", cure)
+    else:
+        yield Check("SC-09", "database role", "ok", f"primary, as {server['role']}")
+
+
+def _durable(settings: Settings, server: Row) -> Iterator[Check]:
+    """SC-06, SC-07: a COMMIT that was answered must survive the next crash."""
+    level = stricter_in_production(settings)
+    commit = server["synchronous_commit"]
+    # Without a standby, local is the same as on.
+    durable = commit in ("on", "remote_apply") or (commit == "local" and not server["synchronous_standby_names"])
+    if durable:
+        yield Check("SC-06", "synchronous_commit", "ok", commit)
+    else:
+        cure = "set synchronous_commit = on for this role and database"
+        yield Check("SC-06", "synchronous_commit", level, f"{commit}: acknowledged events can be lost", cure)
+    for name, safe in (("fsync", "on"), ("full_page_writes", "on"), ("data_sync_retry", "off")):
+        value = server[name]
+        if value == safe:
+            yield Check("SC-07", name, "ok", value)
+        else:
+            cure = f"set {name} = {safe} in postgresql.conf"
+            yield Check("SC-07", name, level, f"{value}: a crash can lose acknowledged events", cure)
+
+
+def _timeouts(server: Row) -> Iterator[Check]:
+    """SC-05: asked of a session, because a pooler in between may have dropped what we asked for."""
+    missing = [name for name in _TIMEOUTS if server[name] in ("0", "")]
+    if missing:
+        cure = "connect directly, or let the pooler pass start-up parameters on"
+        yield Check("SC-05", "time-outs", "refuse", f"{', '.join(missing)} did not reach the session", cure)
+    else:
+        yield Check("SC-05", "time-outs", "ok", ", ".join(f"{name} {server[name]}" for name in _TIMEOUTS))
+
+
+def _vacuum(server: Row) -> Iterator[Check]:
+    """SC-12."""
+    if server["autovacuum"] == "on":
+        yield Check("SC-12", "autovacuum", "ok", "on")
+    else:
+        yield Check("SC-12", "autovacuum", "warn", "off: the outbox will bloat", "set autovacuum = on")
+
+
+def _clock(server: Row, our_seconds: float) -> Iterator[Check]:
+    """SC-21: signatures carry our time, deadlines the database's."""
+    apart = abs(server["at"].timestamp() - our_seconds)
+    if apart > 60:
+        yield Check("SC-21", "clock", "refuse", f"{apart:.0f} s apart from the database's", "synchronise both by NTP")
+    elif apart > 2:
+        yield Check("SC-21", "clock", "warn", f"{apart:.1f} s apart from the database's", "synchronise both by NTP")
+    else:
+        yield Check("SC-21", "clock", "ok", f"{apart:.2f} s apart from the database's")
+
+
+async def _roles(settings: Settings, connection: Direct) -> list[Check]:
+    """SC-06 for those who call hookwire.publish in their own transactions."""
+    weak = [row["role"] for row in await connection.fetch("check.weak_publishers")]
+    if not weak:
+        return []
+    detail = f"off for {', '.join(weak)}: events that they publish by SQL can be lost"
+    cure = "ALTER ROLE ... RESET synchronous_commit"
+    return [Check("SC-06", "synchronous_commit", stricter_in_production(settings), detail, cure)]
+
+
+async def _tables(connection: Direct) -> list[Check]:
+    """SC-08."""
+    unlogged = [row["name"] for row in await connection.fetch("check.unlogged")]
+    cached = [row["name"] for row in await connection.fetch("check.cached_sequences")]
+    found = []
+    if unlogged:
+        cure = "ALTER TABLE hookwire.<name> SET LOGGED"
+        found.append(
+            Check("SC-08", "tables", "refuse", f"UNLOGGED, so a crash empties them: {', '.join(unlogged)}", cure)
+        )
+    if cached:
+        cure = "ALTER SEQUENCE hookwire.<name> CACHE 1"
+        found.append(
+            Check("SC-08", "sequences", "refuse", f"cached, so ids lose their order: {', '.join(cached)}", cure)
+        )
+    return found or [Check("SC-08", "tables", "ok", "logged; sequences without cache")]
+
+
+async def _partitions(connection: Direct) -> list[Check]:
+    """RR-05: running out of partitions would fail foreign business transactions."""
+    row = await connection.fetchrow("check.partitions")
+    assert row is not None, "the sequence has one row"
+    left, per_day = int(row["ids_left"] or 0), int(row["ids_per_day"])
+    days = left / per_day if per_day else float("inf")
+    words = f"room for {left:,} events" + (f", {days:,.0f} days at the current rate" if per_day else "")
+    if left <= 0 or days < 3:
+        cure = "let a hookwire process run: it makes partitions every minute"
+        return [Check("RR-05", "partitions", "refuse" if left <= 0 else "warn", words, cure)]
+    return [Check("RR-05", "partitions", "ok", words)]
+
+
+async def _schema(url: str) -> list[Check]:
+    """SC-10."""
+    try:
+        names = [f"{migration.version:04}_{migration.name}" for migration in await pending(url)]
+    except MigrationRefused as error:
+        return [Check("SC-10", "schema", "refuse", str(error))]
+    if names:
+        cure = "run: hookwire migrate (or start hookwire serve)"
+        return [Check("SC-10", "schema", "warn", f"pending: {', '.join(names)}", cure)]
+    return [Check("SC-10", "schema", "ok", "all migrations applied, none changed")]

@@ -1,0 +1,40 @@
+"""What this process itself must be able to do: open enough descriptors, refuse forbidden callbacks."""
+
+from __future__ import annotations
+
+import resource
+
+from app.checks.check import Check
+from app.policy import guard_policy
+from app.settings import Settings
+from webhooks.connector import Dialer
+from webhooks.outbound import Client, Outbound, self_test
+from webhooks.resolver import Resolver
+
+__all__ = ["descriptor_check", "guard_check"]
+
+_OTHER_DESCRIPTORS = 100
+
+
+def descriptor_check(settings: Settings) -> Check:
+    """SC-22: twice what deliveries and the database need, and some for clients."""
+    needed = 2 * settings.delivery_slots + settings.database_connections_max + _OTHER_DESCRIPTORS
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        cure = f"raise it (ulimit -n {needed}), or lower HOOKWIRE_DELIVERY_SLOTS"
+        return Check("SC-22", "descriptors", "warn", f"{soft} may be open, {needed} may be needed", cure)
+    return Check("SC-22", "descriptors", "ok", f"{soft} may be open, {needed} may be needed")
+
+
+async def guard_check(settings: Settings, listen_port: int) -> Check:
+    """SC-14: a client built as the service builds it must refuse metadata addresses before a socket exists."""
+    policy = guard_policy(settings, listen_port)
+    if policy.allow_metadata:
+        return Check("SC-14", "egress guard", "note", "not tested, because metadata addresses are allowed")
+
+    def client(resolver: Resolver, dialer: Dialer) -> Outbound:
+        return Client(policy, resolver, dialer=dialer)
+
+    if findings := await self_test(client):
+        return Check("SC-14", "egress guard", "refuse", "; ".join(findings), "check HOOKWIRE_EGRESS_ALLOW_*")
+    return Check("SC-14", "egress guard", "ok", "refuses metadata addresses before a socket exists")

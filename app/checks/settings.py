@@ -1,0 +1,126 @@
+"""What the settings and the environment alone tell: addresses, proxies, keys, what production must not have."""
+
+from __future__ import annotations
+
+import ipaddress
+import stat
+from collections.abc import Iterator, Mapping
+
+from app.checks.check import Check, stricter_in_production
+from app.settings import Settings
+from webhooks.guard import DENIED_IPV4, METADATA, Network, networks
+
+__all__ = ["settings_checks"]
+
+
+def settings_checks(settings: Settings, environment: Mapping[str, str]) -> list[Check]:
+    """Everything that needs no connection. That all settings are known (SC-23) was proven by loading them."""
+    return [
+        Check("SC-23", "settings", "ok", "all known"),
+        *_listen(settings),
+        *_proxies(settings, environment),
+        *_keys(settings),
+        *_egress(settings),
+        *_switches(settings),
+    ]
+
+
+def _listen(settings: Settings) -> Iterator[Check]:
+    """SC-17, and what the development profile is for."""
+    host = settings.listen_address[0]
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if is_loopback:
+        yield Check("SC-17", "listen", "ok", f"{settings.listen}, reachable from this machine only")
+    elif settings.profile == "development":
+        cure = "set HOOKWIRE_PROFILE=production, or listen on 127.0.0.1"
+        yield Check(
+            "SC-17", "listen", "refuse", f"{settings.listen} is open to others in the development profile", cure
+        )
+    elif settings.trusted_proxies:
+        yield Check("SC-17", "listen", "ok", f"{settings.listen}, behind {', '.join(settings.trusted_proxies)}")
+    else:
+        cure = "put a proxy that ends TLS before it and name it in HOOKWIRE_TRUSTED_PROXIES"
+        yield Check("SC-17", "listen", "warn", f"{settings.listen} is open to others without TLS", cure)
+
+
+def _proxies(settings: Settings, environment: Mapping[str, str]) -> Iterator[Check]:
+    """SC-16: whoever may forge X-Forwarded-For can be anybody."""
+    level = stricter_in_production(settings)
+    findings = []
+    if "FORWARDED_ALLOW_IPS" in environment:
+        cure = "unset it; HOOKWIRE_TRUSTED_PROXIES is what counts"
+        findings.append(Check("SC-16", "proxies", level, "FORWARDED_ALLOW_IPS is set, and has no effect here", cure))
+    for text in settings.trusted_proxies:
+        try:
+            everything = ipaddress.ip_network(text, strict=False).prefixlen == 0
+        except ValueError:
+            cure = "HOOKWIRE_TRUSTED_PROXIES lists addresses and networks, such as 10.0.0.0/24"
+            findings.append(Check("SC-16", "proxies", "refuse", f"{text} is neither an address nor a network", cure))
+            continue
+        if everything:
+            findings.append(Check("SC-16", "proxies", level, f"{text} trusts everybody", "name the proxies themselves"))
+    yield from findings or [Check("SC-16", "proxies", "ok", ", ".join(settings.trusted_proxies) or "none trusted")]
+
+
+def _keys(settings: Settings) -> Iterator[Check]:
+    """SC-18. That keys are long and random enough is judged where they are opened."""
+    if settings.secret_keys is not None:
+        yield Check("SC-18", "secret keys", "ok", "HOOKWIRE_SECRET_KEYS is set")
+        return
+    path = settings.data_dir / "secret.keys"
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        yield Check("SC-18", "secret keys", "note", f"{path} will be made at the first start")
+        return
+    except OSError as error:
+        yield Check("SC-18", "secret keys", "refuse", f"{path}: {error.strerror}", "let this account read it")
+        return
+    if mode & 0o077:
+        detail = f"{path} has mode {mode:04o}: others can read it"
+        yield Check("SC-18", "secret keys", "refuse", detail, f"run: chmod 600 {path}")
+    elif settings.profile == "production" and settings.database_url is not None:
+        cure = "set HOOKWIRE_SECRET_KEYS before a second machine joins"
+        yield Check("SC-18", "secret keys", "warn", f"only this machine has {path}", cure)
+    else:
+        yield Check("SC-18", "secret keys", "ok", f"{path}, mode {mode:04o}")
+
+
+def _egress(settings: Settings) -> Iterator[Check]:
+    """SC-19: where callbacks may lead. Ranges that are not networks are refused when the policy is made."""
+    level = stricter_in_production(settings)
+    findings = []
+    if settings.egress_allow_metadata:
+        cure = "unset HOOKWIRE_EGRESS_ALLOW_METADATA"
+        findings.append(Check("SC-19", "egress", level, "callbacks may reach cloud metadata addresses", cure))
+    try:
+        allowed = networks(settings.egress_allow_cidrs)
+    except ValueError as error:
+        cure = "HOOKWIRE_EGRESS_ALLOW_CIDRS lists networks, such as 10.1.0.0/16"
+        yield Check("SC-19", "egress", "refuse", str(error), cure)
+        return
+    for network in allowed:
+        if any(address in network for address in METADATA) and network.num_addresses > 1:
+            cure = "allow smaller networks"
+            findings.append(Check("SC-19", "egress", "warn", f"{network} holds a cloud metadata address", cure))
+        elif settings.profile == "production" and _is_private(network):
+            findings.append(Check("SC-19", "egress", "note", f"callbacks may reach the private network {network}"))
+    yield from findings or [Check("SC-19", "egress", "ok", "public addresses, and what the settings name")]
+
+
+def _is_private(network: Network) -> bool:
+    if network.version == 4:
+        return any(network.overlaps(denied) for denied in DENIED_IPV4)
+    return not network.is_global
+
+
+def _switches(settings: Settings) -> Iterator[Check]:
+    """SC-19: what belongs to a developer's machine. Fail points are refused in production when settings are loaded."""
+    if settings.failpoints:
+        yield Check("SC-19", "fail points", "warn", "faults are being injected", "unset HOOKWIRE_FAILPOINTS")
+    if settings.profile == "production" and settings.docs:
+        yield Check("SC-19", "docs", "note", "/docs is served, because HOOKWIRE_DOCS says so")
+    yield Check("SC-19", "profile", "ok", settings.profile)

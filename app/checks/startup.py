@@ -1,0 +1,55 @@
+"""The checks that decide whether the service may start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import structlog
+
+from app.checks.check import Check, ChecksRefused
+from app.checks.database import database_checks
+from app.checks.process import descriptor_check, guard_check
+from app.checks.settings import settings_checks
+from app.settings import Settings
+from db.pool import PoolOptions
+
+__all__ = ["check_database_server", "startup_checks"]
+
+_log = structlog.get_logger(__name__)
+_SCHEMA = ("SC-08", "SC-10", "RR-05")
+
+
+async def check_database_server(settings: Settings) -> None:
+    """Judge a configured server before anything is written to it, so that a replica is called a replica.
+
+    Raises ``ChecksRefused``; a server that cannot be reached is left to whoever opens it.
+    """
+    if settings.database_url is None:
+        return
+    found = await database_checks(settings, PoolOptions(settings.database_url.get_secret_value()))
+    _refuse([check for check in found if check.id not in _SCHEMA])
+
+
+async def startup_checks(settings: Settings, options: PoolOptions, listen_port: int) -> list[Check]:
+    """Everything, once the database is open and migrated; warnings are logged.
+
+    Raises ``ChecksRefused``.
+    """
+    found = [
+        *settings_checks(settings, os.environ),
+        descriptor_check(settings),
+        await guard_check(settings, listen_port),
+        *await database_checks(settings, options),
+    ]
+    _refuse(found)
+    for check in found:
+        if check.level == "warn":
+            _log.warning("check", check=check.id, subject=check.subject, finding=check.detail, cure=check.cure)
+    return found
+
+
+def _refuse(found: Sequence[Check]) -> None:
+    refused = [check for check in found if check.level == "refuse"]
+    if refused:
+        raise ChecksRefused(refused)

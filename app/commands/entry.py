@@ -1,0 +1,51 @@
+"""What commands share: the options that all have, settings, the event loop, and how a failure is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvloop
+
+from app.log import configure_logging
+from app.settings import Settings, load_settings
+
+__all__ = ["CommandFailed", "Config", "Json", "Url", "run", "say", "settings_from"]
+
+Config = Annotated[
+    Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it is there).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Url = Annotated[
+    str | None, typer.Option("--url", help="The hub (default: HOOKWIRE_PUBLIC_URL, else http://HOOKWIRE_LISTEN).")
+]
+
+
+class CommandFailed(Exception):
+    """Ends the command with one sentence on standard error and an exit code."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def settings_from(config: Path | None) -> Settings:
+    """Settings of the environment and the file; raises ``SettingsRefused``."""
+    settings = load_settings(file=config)
+    configure_logging(settings.log_format, settings.log_level)
+    return settings
+
+
+def run(work: Coroutine[Any, Any, int]) -> None:
+    """Run the command's coroutine and leave with its exit code."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        code = runner.run(work)
+    raise typer.Exit(code)
+
+
+def say(text: str) -> None:
+    """One line of a command's result, on standard output."""
+    print(text)  # noqa: T201 - this is the command's voice

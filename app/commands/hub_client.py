@@ -1,0 +1,72 @@
+"""Talking to a hub's API: one request under one deadline, every failure in words and with its exit code (B-57).
+
+3  nobody answers there, or the hub itself lacks what it depends on (503)
+2  the hub refuses what was asked (4xx)
+1  anything else; also when no answer came in time, so that nobody knows what happened
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+
+from app.commands.entry import CommandFailed
+from app.settings import Settings
+
+__all__ = ["hub_url", "post"]
+
+_UNREACHABLE_STATUSES = frozenset({502, 503, 504})
+
+
+def hub_url(given: str | None, settings: Settings) -> str:
+    """Where the hub is, without trailing slash; raises ``CommandFailed`` for what is no http URL."""
+    url = given or settings.public_url or f"http://{settings.listen}"
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise CommandFailed(f"--url: {error}", 2) from None
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.port == 0:
+        raise CommandFailed(f"--url: {url} is not the address of a hub, such as http://127.0.0.1:8080", 2)
+    return url.rstrip("/")
+
+
+async def post(
+    url: str, content: bytes, headers: dict[str, str], *, params: dict[str, str] | None = None, deadline_seconds: float
+) -> tuple[Any, httpx.Headers]:
+    """POST once; gives the JSON and the headers of a 2xx answer. Raises ``CommandFailed`` for everything else."""
+    client = httpx.AsyncClient(trust_env=False, timeout=deadline_seconds)
+    try:
+        async with asyncio.timeout(deadline_seconds), client:
+            answer = await client.post(url, content=content, headers=headers, params=params)
+    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
+        raise CommandFailed(f"no answer within {deadline_seconds:g} s; it may or may not have been done", 1) from None
+    except (httpx.ConnectError, httpx.UnsupportedProtocol) as error:
+        raise CommandFailed(f"cannot reach {url}: {error}. Does `hookwire serve` run there?", 3) from None
+    except httpx.HTTPError as error:
+        words = str(error) or type(error).__name__
+        raise CommandFailed(f"the connection broke before an answer came ({words}); it may have been done", 1) from None
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise CommandFailed(f"{url}: {error}", 2) from None
+    made = _json(answer)
+    if not answer.is_success or made is None:
+        raise _refusal(answer, made)
+    return made, answer.headers
+
+
+def _refusal(answer: httpx.Response, problem: Any) -> CommandFailed:
+    code = 3 if answer.status_code in _UNREACHABLE_STATUSES else 2 if answer.is_client_error else 1
+    if isinstance(problem, dict) and "title" in problem:
+        text = f"{problem['title']}: {problem.get('detail', '')} (see {problem.get('type', '')})"
+    else:
+        text = f"{answer.request.url} answered {answer.status_code}; is that a hub?"
+    return CommandFailed(text, code)
+
+
+def _json(answer: httpx.Response) -> Any:
+    try:
+        return json.loads(answer.content)
+    except (ValueError, RecursionError):
+        return None

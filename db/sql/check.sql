@@ -1,0 +1,39 @@
+-- Checks: what a database that promises "nothing lost" must be like (SC-05..SC-12, SC-21).
+
+-- name: server
+-- One session's view, so that what a role or a database sets counts too.
+SELECT current_setting('server_version_num')::integer AS version_number, current_setting('server_version') AS version,
+       current_user AS role, clock_timestamp() AS at, pg_is_in_recovery() AS is_replica,
+       current_setting('synchronous_commit') AS synchronous_commit,
+       current_setting('synchronous_standby_names') AS synchronous_standby_names,
+       current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes,
+       current_setting('data_sync_retry') AS data_sync_retry, current_setting('autovacuum') AS autovacuum,
+       current_setting('statement_timeout') AS statement_timeout, current_setting('lock_timeout') AS lock_timeout,
+       current_setting('idle_in_transaction_session_timeout') AS idle_in_transaction_session_timeout,
+       to_regclass('hookwire.installation') IS NOT NULL AS is_made;
+
+-- name: weak_publishers
+-- Roles whose sessions here commit without waiting for the disk; whoever calls hookwire.publish as one loses events.
+SELECT coalesce(r.rolname, 'every role') AS role
+FROM pg_db_role_setting s LEFT JOIN pg_roles r ON r.oid = s.setrole
+WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
+  AND EXISTS (SELECT FROM unnest(s.setconfig) AS c(setting) WHERE c.setting IN ('synchronous_commit=off', 'synchronous_commit=0'))
+ORDER BY role;
+
+-- name: unlogged
+SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'hookwire' AND c.relkind IN ('r', 'S') AND c.relpersistence <> 'p' ORDER BY name;
+
+-- name: cached_sequences
+-- A larger cache hands out stale low numbers per connection (RP-08).
+SELECT sequencename AS name, cache_size FROM pg_sequences
+WHERE schemaname = 'hookwire' AND sequencename IN ('event_id', 'delivery_fence') AND cache_size > 1 ORDER BY name;
+
+-- name: partitions
+-- How many ids the made partitions still have room for, and how many are drawn in a day of late.
+SELECT (SELECT max(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''(\d+)''\)')::bigint)
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'hookwire.events'::regclass) - e.last_value AS ids_left,
+       (SELECT coalesce((max(w.last_id) - min(w.last_id)) / greatest(count(*) - 1, 1), 0)
+        FROM hookwire.id_watermarks w WHERE w.day >= current_date - 7) AS ids_per_day
+FROM hookwire.event_id e;
