@@ -253,7 +253,9 @@ def main() -> int:
     )
     parser.add_argument("--without", action="append", default=[], choices=BROKERS, help="leave this broker out")
     without = parser.parse_args().without
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Both end the tour in the same orderly way, also where a shell has us started with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # a topic that is being made or deleted alarms it
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="hookwire-demo-"))
