@@ -200,6 +200,16 @@ BEGIN
     FROM unnest(stored_items, stored_ids, stored_ordered) AS s(n, id, ordered);
 
     IF array_remove(idempotency_keys, NULL) <> '{}' THEN
+        IF EXISTS (
+            SELECT FROM unnest(units, idempotency_keys, fingerprints) WITH ORDINALITY
+                            AS d(unit, idempotency_key, fingerprint, n)
+            JOIN hookwire.idempotency_keys k ON k.tenant = in_tenant AND k.key = d.idempotency_key
+            WHERE k.fingerprint <> d.fingerprint AND d.n <> ALL (stored_items)
+              AND d.unit IN (SELECT units[s.n] FROM unnest(stored_items) AS s(n))
+        ) THEN
+            RAISE EXCEPTION USING ERRCODE = 'unique_violation',
+                MESSAGE = 'hookwire.publish: an idempotency key was used before with other contents';
+        END IF;
         RETURN QUERY
         SELECT d.n::integer, CASE WHEN k.fingerprint = d.fingerprint THEN 'replayed' ELSE 'conflict' END,
                k.event_id, k.accepted_at, k.ordered

@@ -7,12 +7,14 @@
          |                                     statement = one transaction
          +---- again, up to 3 times <-- busy <------+
                       |
-                      +--> a transaction of its own, waiting for the key's lock --> answered, or KeyBusy
+                      +--> one more transaction, that waits for the key's lock --> answered, or KeyBusy
+                           with every other unit of that key
 
 A *unit* is one request's drafts; it is stored whole or not at all. The rules behind the picture: a shared commit
 takes key locks only by try-lock, so that a foreign transaction that sits on a key delays that key alone (RR-03);
-a certain rollback is halved until the unit that caused it stands alone; an unknown COMMIT is an unknown for
-every unit in it, and their publishers repeat with their Idempotency-Key (RR-12).
+two writers of ours never hold units of one key at a time, they would only refuse each other; a certain rollback is
+halved until the unit that caused it stands alone; an unknown COMMIT is an unknown for every unit in it, and their
+publishers repeat with their Idempotency-Key (RR-12).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from datetime import datetime
 from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.pool import Database, Row, Session
 from event.event import Draft
+from event.key_hash import hash_key
 
 __all__ = [
     "Accepted",
@@ -38,6 +41,12 @@ __all__ = [
     "PublishRefused",
     "Publisher",
 ]
+
+_PASSED_OVER_MAX = 4
+"""How often a unit may be overtaken because the other writer holds one of its keys; then it closes the queue."""
+
+_UNIQUE_VIOLATION = "23505"
+"""What ``publish_batch`` raises when a part of a unit conflicts."""
 
 
 class PublishRefused(Exception):
@@ -61,8 +70,8 @@ class PublishOptions:
     """Bounds of the group commit.
 
     A commit takes at most ``commit_drafts_max`` drafts and ``commit_bytes_max`` payload bytes; ``writers`` commits run
-    at once. At most ``waiting_units_max`` units wait in memory. A unit whose key is held elsewhere waits
-    ``key_lock_seconds`` in a transaction of its own; ``key_waiters`` of those run at once.
+    at once. At most ``waiting_units_max`` units wait in memory. Units whose key is held elsewhere wait for it
+    ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once.
     """
 
     writers: int = 2
@@ -87,7 +96,9 @@ class Accepted:
 
 
 class _Unit:
-    __slots__ = ("answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "retries")
+    """``stripes`` are the locks of its ordering keys."""
+
+    __slots__ = ("answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "passed_over", "retries", "stripes")
 
     def __init__(
         self, drafts: Sequence[Draft], fingerprint: bytes | None, answer: asyncio.Future[list[Accepted]]
@@ -97,6 +108,8 @@ class _Unit:
         self.answer = answer
         self.bytes = sum(len(draft.payload) for draft in drafts)
         self.idempotency_keys = {d.idempotency_key for d in drafts if d.idempotency_key is not None}
+        self.stripes = frozenset(hash_key(d.topic, d.key).stripe for d in drafts if d.key is not None)
+        self.passed_over = 0
         self.retries = 0
 
     def fail(self, error: Exception) -> None:
@@ -119,8 +132,10 @@ class Publisher:
         self._arrived = asyncio.Event()
         self._stopping = False
         self._keys_in_commit: set[str] = set()
-        self._waiting_for_keys = asyncio.Semaphore(self._options.key_waiters)
-        self._key_waiters_queued = 0
+        self._stripes_in_commit: set[int] = set()
+        self._held: dict[frozenset[int], deque[_Unit]] = {}
+        self._held_units = 0
+        self._key_waiters = asyncio.Semaphore(self._options.key_waiters)
 
     async def publish(self, drafts: Sequence[Draft], fingerprint: bytes | None = None) -> list[Accepted]:
         """Store one unit and return when it is durable, one :class:`Accepted` per draft, in order.
@@ -132,9 +147,12 @@ class Publisher:
         Raises :class:`PublishRefused`, :class:`IdempotencyConflict`, :class:`KeyBusy`, :class:`Overloaded`,
         ``db.errors.Unavailable`` (nothing stored) and ``db.errors.OutcomeUnknown`` (repeat with the same key).
         """
-        if len(self._queue) >= self._options.waiting_units_max or self._stopping:
+        if len(self._queue) + self._held_units >= self._options.waiting_units_max or self._stopping:
             raise Overloaded
-        unit = _Unit(drafts, fingerprint, asyncio.get_running_loop().create_future())
+        try:
+            unit = _Unit(drafts, fingerprint, asyncio.get_running_loop().create_future())
+        except UnicodeEncodeError:
+            raise PublishRefused("a key is not Unicode text") from None
         self._queue.append(unit)
         self._arrived.set()
         return await unit.answer
@@ -159,14 +177,19 @@ class Publisher:
                     await self._wait_for_work()
                 continue
             keys = set().union(*(unit.idempotency_keys for unit in units))
+            stripes = set().union(*(unit.stripes for unit in units))
             self._keys_in_commit |= keys
+            self._stripes_in_commit |= stripes
             try:
-                await self._commit(units, tasks)
+                busy = await self._commit(units, wait=False)
             finally:
                 self._keys_in_commit -= keys
+                self._stripes_in_commit -= stripes
+            for unit in busy:
+                self._again(unit, tasks)
 
     async def _wait_for_work(self) -> None:
-        # The bound matters only for units that were set aside because their idempotency key is in a commit.
+        # The bound matters only for units that were set aside because a key of theirs is in a commit.
         try:
             async with asyncio.timeout(0.01 if self._queue else None):
                 await self._arrived.wait()
@@ -174,72 +197,107 @@ class Publisher:
             return
 
     def _take(self) -> list[_Unit]:
-        """The next commit's units. One whose idempotency key is being committed waits for the next (RR-12)."""
+        """The next commit's units; one with a key that is being committed waits for the next (RR-03, RR-12)."""
+        most = self._options.commit_drafts_max
         units: list[_Unit] = []
         set_aside: list[_Unit] = []
         keys = set(self._keys_in_commit)
         drafts = size = 0
-        while self._queue and drafts < self._options.commit_drafts_max and size < self._options.commit_bytes_max:
+        while self._queue and drafts < most and size < self._options.commit_bytes_max and len(set_aside) < most:
             unit = self._queue.popleft()
             if unit.answer.done():  # its publisher has gone away before anything was written
                 continue
-            if unit.idempotency_keys & keys:
+            if unit.stripes in self._held:
+                self._hold(unit)
+            elif unit.idempotency_keys & keys or unit.stripes & self._stripes_in_commit:
                 set_aside.append(unit)
-                continue
-            keys |= unit.idempotency_keys
-            units.append(unit)
-            drafts += len(unit.drafts)
-            size += unit.bytes
+                unit.passed_over += 1
+                if unit.passed_over > _PASSED_OVER_MAX:  # otherwise a unit of many keys might wait for ever
+                    break
+            else:
+                keys |= unit.idempotency_keys
+                units.append(unit)
+                drafts += len(unit.drafts)
+                size += unit.bytes
         self._queue.extendleft(reversed(set_aside))
         return units
 
-    async def _commit(self, units: Sequence[_Unit], tasks: asyncio.TaskGroup) -> None:
+    async def _commit(self, units: Sequence[_Unit], *, wait: bool) -> list[_Unit]:
+        """Store units in one transaction and answer them; returns those whose key was busy."""
         try:
-            rows = await _store(self._database, units, wait=False)
+            rows = await (self._store_waiting(units) if wait else _store(self._database, units, wait=False))
         except (Unavailable, OutcomeUnknown) as error:
             for unit in units:
                 unit.fail(error)
+            return []
         except (Refused, Busy) as error:
-            if len(units) > 1:
+            if len(units) > 1 and not (wait and isinstance(error, Busy)):
                 middle = len(units) // 2
-                await self._commit(units[:middle], tasks)
-                await self._commit(units[middle:], tasks)
-            else:
-                units[0].fail(PublishRefused(error.message) if isinstance(error, Refused) else KeyBusy())
-        else:
-            busy = _answer(units, rows)
-            self._on_commit()
-            for unit in busy:
-                self._again(unit, tasks)
+                first = await self._commit(units[:middle], wait=wait)
+                return first + await self._commit(units[middle:], wait=wait)
+            for unit in units:
+                unit.fail(_failure(error))
+            return []
+        busy = _answer(units, rows)
+        self._on_commit()
+        return busy
 
     def _again(self, unit: _Unit, tasks: asyncio.TaskGroup) -> None:
         unit.retries += 1
         if unit.retries <= self._options.busy_retries:
             self._queue.append(unit)
             self._arrived.set()
-        elif self._key_waiters_queued >= 32 * self._options.key_waiters:
-            unit.fail(KeyBusy())
-        else:
-            self._key_waiters_queued += 1
-            tasks.create_task(self._wait_for_keys(unit), name="publish waiting for a key")
+            return
+        if unit.stripes not in self._held:
+            self._held[unit.stripes] = deque()
+            tasks.create_task(self._wait_for_keys(unit.stripes), name="publish waiting for a key")
+        self._hold(unit)
 
-    async def _wait_for_keys(self, unit: _Unit) -> None:
-        """A transaction of its own that waits for the stripes, so that only this unit is delayed (RR-03)."""
+    def _hold(self, unit: _Unit) -> None:
+        self._held[unit.stripes].append(unit)
+        self._held_units += 1
+
+    async def _wait_for_keys(self, stripes: frozenset[int]) -> None:
+        """One transaction at a time waits for these stripes, for all who need them: only they are delayed (RR-03)."""
+        held = self._held[stripes]
         try:
-            async with self._waiting_for_keys, self._database.transaction() as transaction:
-                await transaction.fetchval("event.set_lock_timeout", f"{int(self._options.key_lock_seconds * 1000)}ms")
-                rows = await _store(transaction, [unit], wait=True)
-        except Refused as error:
-            unit.fail(PublishRefused(error.message))
-        except Busy:
-            unit.fail(KeyBusy())
-        except (Unavailable, OutcomeUnknown) as error:
-            unit.fail(error)
-        else:
-            _answer([unit], rows)
-            self._on_commit()
+            while held:
+                if units := self._take_held(held):
+                    await self._commit(units, wait=True)
         finally:
-            self._key_waiters_queued -= 1
+            del self._held[stripes]
+
+    def _take_held(self, held: deque[_Unit]) -> list[_Unit]:
+        units: list[_Unit] = []
+        drafts = size = 0
+        while held and drafts < self._options.commit_drafts_max and size < self._options.commit_bytes_max:
+            unit = held.popleft()
+            self._held_units -= 1
+            if not unit.answer.done():
+                units.append(unit)
+                drafts += len(unit.drafts)
+                size += unit.bytes
+        return units
+
+    async def _store_waiting(self, units: Sequence[_Unit]) -> Sequence[Row]:
+        seconds = self._options.key_lock_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._key_waiters.acquire()
+        except TimeoutError:
+            raise Busy("other keys are waited for already") from None
+        try:
+            async with self._database.transaction() as transaction:
+                await transaction.fetchval("event.set_lock_timeout", f"{int(seconds * 1000)}ms")
+                return await _store(transaction, units, wait=True)
+        finally:
+            self._key_waiters.release()
+
+
+def _failure(error: Refused | Busy) -> Exception:
+    if isinstance(error, Busy):
+        return KeyBusy()
+    return IdempotencyConflict() if error.sqlstate == _UNIQUE_VIOLATION else PublishRefused(error.message)
 
 
 async def _store(session: Session, units: Sequence[_Unit], *, wait: bool) -> Sequence[Row]:

@@ -1,0 +1,461 @@
+"""hub/publish.py on a real database: what is answered is durable, and nobody waits for somebody else's key."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+import pytest
+
+from db.errors import OutcomeUnknown, Unavailable
+from db.pool import Database, PoolOptions, open_database
+from event.event import Draft
+from event.key_hash import hash_key
+from hub.publish import (
+    Accepted,
+    IdempotencyConflict,
+    KeyBusy,
+    Overloaded,
+    Publisher,
+    PublishOptions,
+    PublishRefused,
+)
+
+WAIT_SECONDS_MAX = 20.0
+
+
+@dataclass
+class Bench:
+    """A publisher that runs, and a connection of the test's own."""
+
+    database: Database
+    publisher: Publisher
+    sql: asyncpg.Connection
+    commits: list[None] = field(default_factory=list)
+
+    async def publish(self, *drafts: Draft, fingerprint: bytes | None = None) -> list[Accepted]:
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            return await self.publisher.publish(drafts, fingerprint)
+
+    async def outcomes(self, *units: Sequence[Draft], fingerprint: bytes | None = None) -> list[Any]:
+        """Publishes units at the same time: the class of what was raised, or the payload's fate per draft."""
+        results = await asyncio.gather(
+            *(self.publish(*unit, fingerprint=fingerprint) for unit in units), return_exceptions=True
+        )
+        return [
+            type(result)
+            if isinstance(result, BaseException)
+            else ["replayed" if a.replayed else "stored" for a in result]
+            for result in results
+        ]
+
+    async def stored(self) -> list[bytes]:
+        """The payloads that another connection sees, in id order."""
+        return [row["payload"] for row in await self.sql.fetch("SELECT payload FROM hookwire.events ORDER BY id")]
+
+    async def blocked(self, backends: int = 1) -> list[int]:
+        """Waits until so many of the publisher's connections wait for a lock; their process ids."""
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            while True:
+                rows = await self.sql.fetch(
+                    "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+                )
+                if len(rows) >= backends:
+                    return [row["pid"] for row in rows]
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def publishing(database_url: str, *, running: bool = True, **options: Any) -> AsyncIterator[Bench]:
+    """A publisher on its own pool; stopped softly at the end."""
+    database = await open_database(PoolOptions(database_url, connections_max=8, lock_seconds=2.0))
+    commits: list[None] = []
+    publisher = Publisher(database, lambda: commits.append(None), PublishOptions(**options))
+    sql = await asyncpg.connect(database_url)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            if running:
+                tasks.create_task(publisher.run())
+            try:
+                yield Bench(database, publisher, sql, commits)
+            finally:
+                publisher.stop()
+    finally:
+        await sql.close()
+        await database.aclose()
+
+
+@asynccontextmanager
+async def foreign_transaction(
+    database_url: str, key: str | None, topic: str = "t"
+) -> AsyncIterator[asyncpg.Connection]:
+    """Somebody's own transaction that has published under a key and has not ended yet; rolled back at the end."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute("BEGIN")
+        if key is not None:
+            await connection.execute("SELECT hookwire.publish($1, 'foreign'::text, key => $2)", topic, key)
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def begun() -> None:
+    """Lets every task that was created go on until it waits for the publisher."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def draft(payload: str, key: str | None = None, idempotency_key: str | None = None, **more: Any) -> Draft:
+    return Draft("t", payload.encode(), key, idempotency_key=idempotency_key, **more)
+
+
+# --- storing ----------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_comes_after_the_commit_and_tells_what_was_stored(database_url: str) -> None:
+    """I1."""
+    async with publishing(database_url) as bench:
+        unit = [
+            Draft("t", b"\x00\xff", "k", "image/x", {"ce-type": "a"}),
+            Draft("t", b"", None),
+        ]
+        first, second = await bench.publish(*unit)
+        rows = await bench.sql.fetch(
+            "SELECT id, accepted_at, topic, key, content_type, headers, sinks, payload FROM hookwire.events ORDER BY id"
+        )
+        owed = await bench.sql.fetch("SELECT id, sink FROM hookwire.outbox ORDER BY id")
+        assert [tuple(row) for row in rows] == [
+            (first.id, first.accepted_at, "t", "k", "image/x", '{"ce-type": "a"}', ["webhooks"], b"\x00\xff"),
+            (second.id, second.accepted_at, "t", None, None, "{}", ["webhooks"], b""),
+        ]
+        assert [tuple(row) for row in owed] == [(first.id, "webhooks"), (second.id, "webhooks")]
+        assert (first.sequence, second.sequence, first.replayed, len(bench.commits)) == (first.id, second.id, False, 1)
+
+
+async def test_an_unordered_topic_gives_no_sequence(database_url: str) -> None:
+    """RR-13."""
+    async with publishing(database_url) as bench:
+        await bench.sql.execute("INSERT INTO hookwire.topics (name, ordered) VALUES ('t', false)")
+        (accepted,) = await bench.publish(draft("a", "k"))
+        assert (accepted.sequence, accepted.key) == (None, "k")
+
+
+async def test_units_that_wait_together_share_a_commit(database_url: str) -> None:
+    """Decision 10, RR-12: forty publishers, one transaction."""
+    async with publishing(database_url, running=False, writers=1) as bench:
+        units = [asyncio.create_task(bench.publish(draft(f"{n}", f"key {n}"))) for n in range(40)]
+        await begun()
+        bench.publisher.stop()
+        await bench.publisher.run()
+        await asyncio.gather(*units)
+        transactions = await bench.sql.fetchval("SELECT count(DISTINCT xmin::text) FROM hookwire.events")
+        assert (len(await bench.stored()), transactions, len(bench.commits)) == (40, 1, 1)
+
+
+async def test_a_commit_ends_at_its_bounds(database_url: str) -> None:
+    async with publishing(database_url, running=False, writers=1, commit_drafts_max=4, commit_bytes_max=10) as bench:
+        units = [[draft("ab")]] * 6 + [[draft("0123456789")], [draft("z")]]
+        tasks = [asyncio.create_task(bench.publish(*unit)) for unit in units]
+        await begun()
+        bench.publisher.stop()
+        await bench.publisher.run()
+        await asyncio.gather(*tasks)
+        commits = await bench.sql.fetch(
+            "SELECT count(*) AS n FROM hookwire.events GROUP BY xmin::text ORDER BY min(id)"
+        )
+        assert [row["n"] for row in commits] == [4, 3, 1]
+
+
+async def test_two_writers_commit_at_the_same_time(database_url: str) -> None:
+    """The second writer goes on while the first one's commit waits for a row that somebody else has claimed."""
+    async with publishing(database_url, writers=2) as bench, foreign_transaction(database_url, None) as foreign:
+        await claim_idempotency_key(foreign, "taken")
+        stuck = asyncio.create_task(bench.publish(draft("stuck", idempotency_key="taken")))
+        await bench.blocked()
+        await bench.publish(draft("free"))
+        await foreign.execute("ROLLBACK")
+        await stuck
+        assert sorted(await bench.stored()) == [b"free", b"stuck"]
+
+
+# --- idempotency ------------------------------------------------------------------------------------------------
+
+
+async def claim_idempotency_key(foreign: asyncpg.Connection, key: str) -> None:
+    """What another process does in the middle of its commit."""
+    await foreign.execute(
+        "INSERT INTO hookwire.idempotency_keys (tenant, key, fingerprint, event_id, accepted_at, ordered)"
+        " VALUES ('default', $1, 'f', 99, now(), true)",
+        key,
+    )
+
+
+async def test_of_concurrent_units_with_one_idempotency_key_one_is_stored_and_the_others_are_replays(
+    database_url: str,
+) -> None:
+    """RR-12, WH-A01."""
+    async with publishing(database_url) as bench:
+        unit = [draft("same", "k", "order-1"), draft("too", None, "order-1-b")]
+        results = await asyncio.gather(*(bench.publish(*unit, fingerprint=b"f") for _ in range(20)))
+        ids = {tuple(accepted.id for accepted in result) for result in results}
+        fates = sorted(result[0].replayed for result in results)
+        assert (len(ids), fates, await bench.stored()) == (1, [False] + [True] * 19, [b"same", b"too"])
+
+
+async def test_two_processes_store_one_idempotency_key_once(database_url: str) -> None:
+    """RR-12: the loser waits for the winner's commit and reads its answer in a second statement."""
+    async with publishing(database_url) as one, publishing(database_url) as other:
+        pairs = [(one, other)[n % 2].publish(draft("x", None, f"key {n // 2}"), fingerprint=b"f") for n in range(60)]
+        results = await asyncio.gather(*pairs)
+        fates = [sorted((a.replayed, b.replayed)) for (a,), (b,) in zip(results[::2], results[1::2], strict=True)]
+        assert (fates, len(await one.stored())) == ([[False, True]] * 30, 30)
+
+
+async def test_an_idempotency_key_with_other_contents_is_a_conflict_and_stores_nothing(database_url: str) -> None:
+    """WH-A01; the whole unit, also what comes after the draft that bears the key."""
+    async with publishing(database_url) as bench:
+        await bench.publish(draft("first", None, "K"), draft("second", None, "K/1"), fingerprint=b"one")
+        with pytest.raises(IdempotencyConflict):
+            await bench.publish(draft("first", None, "K"), fingerprint=b"other")
+        with pytest.raises(IdempotencyConflict):
+            await bench.publish(
+                draft("first", None, "K"),
+                draft("second", None, "K/1"),
+                draft("third", None, "K/2"),
+                fingerprint=b"three",
+            )
+        assert await bench.stored() == [b"first", b"second"]
+
+
+async def test_a_conflict_leaves_the_other_units_of_its_commit_alone(database_url: str) -> None:
+    async with publishing(database_url) as bench:
+        await bench.publish(draft("old", None, "K"), fingerprint=b"one")
+        units = [[draft("a")], [draft("b", None, "K"), draft("c", None, "L")], [draft("d")]]
+        fates = await bench.outcomes(*units, fingerprint=b"two")
+        assert (fates, await bench.stored()) == ([["stored"], IdempotencyConflict, ["stored"]], [b"old", b"a", b"d"])
+
+
+async def test_without_a_fingerprint_the_key_is_the_identity_and_a_batch_may_repeat_a_part(database_url: str) -> None:
+    """WH-C01: source and id of a CloudEvent; also twice in one unit."""
+    async with publishing(database_url) as bench:
+        await bench.publish(draft("a", None, "A"))
+        again = await bench.publish(draft("b", None, "B"), draft("a", None, "A"), draft("b", None, "B"))
+        assert ([one.replayed for one in again], again[0].id == again[2].id, await bench.stored()) == (
+            [False, True, True],
+            True,
+            [b"a", b"b"],
+        )
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_unit_with_bad_data_is_singled_out_and_the_others_are_stored(database_url: str) -> None:
+    """RR-12: a certain rollback is halved until the culprit stands alone; it is refused whole."""
+    async with publishing(database_url, running=False, writers=1) as bench:
+        bad = [draft("good half"), Draft("t", b"bad half", "nul \x00")]
+        units = [[draft(f"{n}")] for n in range(13)] + [bad, [draft("last")]]
+        fates = asyncio.create_task(bench.outcomes(*units))
+        await begun()
+        bench.publisher.stop()
+        await bench.publisher.run()
+        assert await fates == [["stored"]] * 13 + [PublishRefused, ["stored"]]
+        assert await bench.stored() == [b"%d" % n for n in range(13)] + [b"last"]
+
+
+async def test_data_that_never_reaches_the_server_is_refused_like_any_other_bad_data(database_url: str) -> None:
+    """A lone surrogate cannot be sent at all; it must not end the publisher."""
+    async with publishing(database_url) as bench:
+        fates = await bench.outcomes([draft("a")], [draft("b", "lone \ud800")], [draft("c")])
+        assert fates == [["stored"], PublishRefused, ["stored"]]
+
+
+async def test_the_text_of_a_refusal_names_the_rule(database_url: str) -> None:
+    async with publishing(database_url) as bench:
+        with pytest.raises(PublishRefused, match="invalid topic"):
+            await bench.publish(Draft("no spaces allowed", b""))
+
+
+async def test_more_waiting_units_than_allowed_are_refused(database_url: str) -> None:
+    async with publishing(database_url, running=False, waiting_units_max=2) as bench:
+        waiting = [asyncio.create_task(bench.publish(draft(f"{n}"))) for n in range(2)]
+        await begun()
+        with pytest.raises(Overloaded):
+            await bench.publish(draft("one too many"))
+        bench.publisher.stop()
+        await bench.publisher.run()
+        await asyncio.gather(*waiting)
+        assert await bench.stored() == [b"0", b"1"]
+
+
+async def test_a_publisher_that_went_away_before_its_commit_is_not_stored(database_url: str) -> None:
+    async with publishing(database_url, running=False) as bench:
+        gone = asyncio.create_task(bench.publish(draft("gone")))
+        stays = asyncio.create_task(bench.publish(draft("stays")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await begun()
+        bench.publisher.stop()
+        await bench.publisher.run()
+        await stays
+        assert await bench.stored() == [b"stays"]
+
+
+async def test_a_soft_stop_finishes_what_waits_and_takes_no_more(database_url: str) -> None:
+    async with publishing(database_url, running=False, commit_drafts_max=10) as bench:
+        waiting = [asyncio.create_task(bench.publish(draft(f"{n}"))) for n in range(100)]
+        await begun()
+        bench.publisher.stop()
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            await bench.publisher.run()
+        await asyncio.gather(*waiting)
+        with pytest.raises(Overloaded):
+            await bench.publish(draft("late"))
+        assert len(await bench.stored()) == 100
+
+
+# --- keys -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_foreign_transaction_that_holds_a_key_delays_that_key_alone(database_url: str) -> None:
+    """RR-03, I6: the others flow, the held one is told that nothing was stored."""
+    async with publishing(database_url, key_lock_seconds=0.5) as bench, foreign_transaction(database_url, "held"):
+        held = asyncio.create_task(bench.publish(draft("mine", "held")))
+        await bench.blocked()
+        keys = [key for key in map(str, range(200)) if hash_key("t", key).stripe != hash_key("t", "held").stripe]
+        others = await bench.outcomes(*([draft(key, key)] for key in keys))
+        assert (set(map(str, others)), held.done()) == ({"['stored']"}, False)
+        with pytest.raises(KeyBusy):
+            await held
+        assert len(await bench.stored()) == len(keys)
+
+
+async def test_a_held_key_is_stored_when_its_holder_commits_and_its_id_is_the_higher_one(database_url: str) -> None:
+    """F51: commit order is id order."""
+    async with publishing(database_url, key_lock_seconds=10) as bench:
+        async with foreign_transaction(database_url, "held") as foreign:
+            held = [asyncio.create_task(bench.publish(draft(f"mine {n}", "held"))) for n in range(3)]
+            await bench.blocked()
+            await foreign.execute("COMMIT")
+            await asyncio.gather(*held)
+        stored = await bench.stored()
+        assert (stored[0], sorted(stored[1:])) == (b"foreign", [b"mine 0", b"mine 1", b"mine 2"])
+
+
+async def test_many_units_of_a_held_key_wait_together_and_leave_room_for_another_held_key(database_url: str) -> None:
+    """RR-03: one transaction per key waits, however many units do; nobody queues behind another key's patience."""
+    async with (
+        publishing(database_url, key_lock_seconds=5, key_waiters=2) as bench,
+        foreign_transaction(database_url, "stuck"),
+        foreign_transaction(database_url, "short") as short,
+    ):
+        stuck = [asyncio.create_task(bench.publish(draft("s", "stuck"))) for _ in range(300)]
+        await bench.blocked(1)
+        quick = asyncio.create_task(bench.publish(draft("q", "short")))
+        await bench.blocked(2)
+        await short.execute("COMMIT")
+        async with asyncio.timeout(2):
+            await quick
+        for unit in stuck:
+            unit.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+        assert await bench.stored() == [b"foreign", b"q"]
+
+
+async def test_a_hot_key_is_never_busy_by_our_own_commits(database_url: str) -> None:
+    """Two writers of one process do not refuse each other's key."""
+    async with publishing(database_url) as bench:
+        fates = await bench.outcomes(*([draft(f"{n}", "hot")] for n in range(1200)))
+        assert (fates.count(["stored"]), len(await bench.stored())) == (1200, 1200)
+
+
+async def test_a_hot_key_is_shared_by_two_processes(database_url: str) -> None:
+    """RR-03: shared commits try; what is refused waits together in one transaction instead of being turned away."""
+    async with (
+        publishing(database_url, commit_drafts_max=16) as one,
+        publishing(database_url, commit_drafts_max=16) as other,
+    ):
+        units = [[draft(f"{n}", "hot")] for n in range(400)]
+        fates = await asyncio.gather(one.outcomes(*units), other.outcomes(*units))
+        assert [fate.count(["stored"]) for fate in fates] == [400, 400]
+
+
+async def test_sixteen_writers_on_four_keys_commit_in_id_order(database_url: str) -> None:
+    """F51, I3: two processes, foreign transactions with random holds; no id appears after a higher one of its key."""
+    dice = random.Random(51)
+    async with publishing(database_url) as one, publishing(database_url) as other:
+
+        async def write(writer: int) -> None:
+            for n in range(15):
+                bench = (one, other)[writer % 2]
+                await bench.publish(draft(f"{writer}-{n}", f"key {dice.randrange(4)}"))
+
+        async def write_slowly() -> None:
+            connection = await asyncpg.connect(database_url)
+            for _ in range(10):
+                async with connection.transaction():
+                    await connection.execute(
+                        "SELECT hookwire.publish('t', 'f'::text, key => $1)", f"key {dice.randrange(4)}"
+                    )
+                    await asyncio.sleep(dice.random() * 0.02)
+            await connection.close()
+
+        async with asyncio.TaskGroup() as tasks:
+            reader = tasks.create_task(watch_inversions(database_url, 16 * 15 + 2 * 10))
+            for writer in range(16):
+                tasks.create_task(write(writer))
+            for _ in range(2):
+                tasks.create_task(write_slowly())
+        assert reader.result() == []
+
+
+async def watch_inversions(database_url: str, events: int) -> list[tuple[str, int]]:
+    """Reads until there are so many events; (key, id) wherever an id appeared after a higher one of its key."""
+    connection = await asyncpg.connect(database_url)
+    seen: dict[str, set[int]] = {}
+    inversions = []
+    try:
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            while sum(map(len, seen.values())) < events:
+                for row in await connection.fetch("SELECT key, array_agg(id) AS ids FROM hookwire.events GROUP BY key"):
+                    before = seen.setdefault(row["key"], set())
+                    new = set(row["ids"]) - before
+                    inversions += [(row["key"], one) for one in new if before and one < max(before)]
+                    before |= new
+    finally:
+        await connection.close()
+    return inversions
+
+
+# --- a database that goes away ----------------------------------------------------------------------------------
+
+
+async def test_a_connection_cut_in_a_commit_is_an_unknown_for_all_of_it_and_the_publisher_goes_on(
+    database_url: str,
+) -> None:
+    """RR-12: they repeat with their keys; nothing is told to have failed that may have been stored."""
+    async with publishing(database_url, running=False, writers=1) as bench:
+        async with foreign_transaction(database_url, None) as foreign, asyncio.TaskGroup() as tasks:
+            await claim_idempotency_key(foreign, "taken")
+            fates = tasks.create_task(bench.outcomes([draft("a", None, "taken")], [draft("b")], [draft("c", "k")]))
+            await begun()
+            running = tasks.create_task(bench.publisher.run())
+            (backend,) = await bench.blocked()
+            await bench.sql.fetchval("SELECT pg_terminate_backend($1)", backend)
+            assert await fates == [OutcomeUnknown] * 3
+            await foreign.execute("ROLLBACK")
+            (again,) = await bench.publish(draft("a", None, "taken"))
+            bench.publisher.stop()
+            await running
+        assert (again.replayed, await bench.stored()) == (False, [b"a"])
+
+
+async def test_a_database_that_cannot_be_reached_is_unavailable(database_url: str) -> None:
+    async with publishing(database_url) as bench:
+        await bench.database.aclose()
+        with pytest.raises(Unavailable):
+            await bench.publish(draft("a"))
