@@ -31,6 +31,7 @@ _HELP: Final = """POST an event once; it reaches every webhook, Kafka topic and 
 Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a dependency is unreachable, 130 interrupted.
 """
 _INTERRUPTED: Final = 130
+_STANDARD_ERROR: Final = 2
 app = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (serve, relay, deliver, publish, subscribe, migrate, doctor, prove):
     app.command()(command)
@@ -40,12 +41,20 @@ app.command(context_settings={"allow_extra_args": True, "allow_interspersed_args
 
 def main() -> None:
     """Entry point: every expected failure ends in one sentence and an exit code, never in a traceback."""
+    _occupy_standard_descriptors()
     try:
         _run()
     except BrokenPipeError:
         # Whoever read our output has left (B-52); the interpreter must not complain while it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
+
+
+def _occupy_standard_descriptors() -> None:
+    """A caller may have closed 0, 1 or 2 (B-51); no socket of ours must get such a number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        pass
+    os.close(descriptor)
 
 
 def _run() -> None:

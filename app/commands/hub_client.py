@@ -61,7 +61,7 @@ def _refusal(answer: httpx.Response, problem: Any) -> CommandFailed:
     if isinstance(problem, dict) and "title" in problem:
         text = f"{problem['title']}: {problem.get('detail', '')} (see {problem.get('type', '')})"
     else:
-        text = f"{answer.request.url} answered {answer.status_code}; is that a hub?"
+        text = f"{answer.request.url} answered {answer.status_code}, which no hub does"
     return CommandFailed(text, code)
 
 
