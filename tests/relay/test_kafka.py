@@ -1,0 +1,429 @@
+"""The Kafka sink on a real broker: what it writes, what it refuses, and what it does when Kafka fails.
+
+What every sink has in common is in tests/contract/test_sink_port.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from aiokafka import errors
+from aiokafka.admin import NewPartitions
+
+from event.partition import Partitioner, Scheme
+from relay.kafka import KafkaOptions, KafkaSink
+from relay.kafka_error import blame
+from relay.kafka_topic import fragility
+from relay.record import Record
+from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
+from scripts.servers.kafka import KafkaServer
+from tests.relay.kafka_topic import configure_topic, kafka_admin, make_topic, read_committed
+from tests.relay.wire import END_TRANSACTION, PRODUCE, wire_to
+
+Mode = Literal["transactional", "idempotent"]
+TERM = Term("kafka", 0, 1, 1, 0)
+MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
+both_modes = pytest.mark.parametrize("mode", ["transactional", "idempotent"])
+
+
+@pytest.fixture(scope="module")
+def strict_kafka(servers_folder: Path) -> Iterator[KafkaServer]:
+    """A broker that creates no topics by itself."""
+    server = KafkaServer("strict", servers_folder / "strict", auto_create_topics=False)
+    server.start()
+    yield server
+    server.discard()
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic.{secrets.token_hex(4)}"
+
+
+def options_of(bootstrap: str, mode: Mode = "idempotent", **more: object) -> KafkaOptions:
+    return KafkaOptions(bootstrap, installation=secrets.token_hex(4), mode=mode, **more)  # type: ignore[arg-type]
+
+
+def record(number: int, topic: str, key: str | None = "k", payload: bytes = b"data", **more: object) -> Record:
+    basis = Record(
+        id=number, shard=0, event_id=f"evt_abcd2345_{number}", tenant="default", topic=topic, key=key,
+        sequence=number, content_type=None, headers={}, payload=payload, accepted_at=MOMENT,
+    )  # fmt: skip
+    return replace(basis, **more)  # type: ignore[arg-type]
+
+
+class Relay:
+    """A sink with running batch numbers, which is reopened when it asks for it."""
+
+    def __init__(self, sink: KafkaSink) -> None:
+        self.sink = sink
+        self.reopened = 0
+        self._number = 0
+
+    def batch(self, *records: Record) -> Batch:
+        self._number += 1
+        return Batch(TERM, records, self._number if self.sink.features.manifests else None)
+
+    async def send(self, *records: Record) -> Receipt:
+        receipt = await self.sink.send(self.batch(*records))
+        if receipt.reopen:
+            self.reopened += 1
+            await self.sink.open(TERM)
+        return receipt
+
+    async def carry(self, *records: Record) -> list[int]:
+        """Send until everything is acknowledged or refused, as the harvester does; returns the refused ids."""
+        left, refused = list(records), []
+        while left:
+            receipt = await self.send(*left)
+            refused += [refusal.record for refusal in receipt.refused]
+            done = {r.id for r in [*receipt.acknowledged, *refused]}
+            left = [r for r in left if r.id not in done]
+        return [r.id for r in refused]
+
+
+@asynccontextmanager
+async def opened(options: KafkaOptions) -> AsyncIterator[Relay]:
+    sink = KafkaSink(options)
+    await sink.open(TERM)
+    try:
+        yield Relay(sink)
+    finally:
+        await sink.close()
+
+
+async def values(bootstrap: str, topic: str) -> list[str]:
+    return [(message.value or b"").decode() for message in await read_committed(bootstrap, topic)]
+
+
+# --- what it writes ---------------------------------------------------------------------------------------------
+
+
+@both_modes
+async def test_a_record_carries_the_publishers_headers_and_ours(kafka: KafkaServer, topic: str, mode: Mode) -> None:
+    """RO-15, WH-C08; a publisher cannot forge our headers."""
+    sent = record(
+        7, topic, content_type="application/json",
+        headers={"ce-id": "é", "ce-type": "a.b", "x-trace": "1", "hookwire-sequence": "999"},
+    )  # fmt: skip
+    async with opened(options_of(kafka.bootstrap, mode)) as relay:
+        await relay.send(sent)
+        await relay.send(record(8, topic, sequence=None))
+    first, second = await read_committed(kafka.bootstrap, topic)
+    assert (first.key, first.value, first.timestamp_ms) == (b"k", b"data", int(MOMENT.timestamp() * 1000))
+    assert list(first.headers.items()) == [
+        ("content-type", "application/json"),
+        ("ce_id", "é"),
+        ("ce_type", "a.b"),
+        ("x-trace", "1"),
+        ("hookwire-event-id", "evt_abcd2345_7"),
+        ("hookwire-term", "1"),
+        ("hookwire-accepted-at", "2026-01-02T03:04:05.678901+00:00"),
+        ("hookwire-sequence", "7"),
+    ]
+    assert "hookwire-sequence" not in second.headers
+
+
+@pytest.mark.parametrize("scheme", list(Scheme))
+async def test_a_key_goes_to_the_partition_of_the_chosen_scheme(kafka: KafkaServer, topic: str, scheme: Scheme) -> None:
+    """RK-22."""
+    keys = [f"key {number}" for number in range(40)]
+    async with opened(options_of(kafka.bootstrap, partitioner=scheme)) as relay:
+        await relay.send(*(record(number, topic, key) for number, key in enumerate(keys, 1)))
+    found = {message.key: message.partition for message in await read_committed(kafka.bootstrap, topic)}
+    partitioner = Partitioner(scheme)
+    assert found == {key.encode(): partitioner.partition(key.encode(), 4) for key in keys}
+
+
+async def test_records_without_key_spread_over_the_partitions(kafka: KafkaServer, topic: str) -> None:
+    async with opened(options_of(kafka.bootstrap)) as relay:
+        await relay.send(*(record(number, topic, None) for number in range(8)))
+    messages = await read_committed(kafka.bootstrap, topic)
+    assert sorted(m.partition for m in messages) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert {m.key for m in messages} == {None}
+
+
+async def test_the_topics_own_kafka_topic_wins_over_the_prefix(kafka: KafkaServer, topic: str) -> None:
+    async with opened(options_of(kafka.bootstrap, topic_prefix="prefix.")) as relay:
+        await relay.send(record(1, topic), record(2, topic, kafka_topic=f"{topic}.own"))
+    assert [len(await values(kafka.bootstrap, name)) for name in (f"prefix.{topic}", f"{topic}.own")] == [1, 1]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "lz4"])
+@both_modes
+async def test_compressed_batches_are_read_back(
+    kafka: KafkaServer, topic: str, mode: Mode, compression: Literal["gzip", "lz4"]
+) -> None:
+    """RK-28."""
+    async with opened(options_of(kafka.bootstrap, mode, compression=compression)) as relay:
+        await relay.send(*(record(number, topic, payload=b"x" * 1_000) for number in range(50)))
+    assert await values(kafka.bootstrap, topic) == ["x" * 1_000] * 50
+
+
+@both_modes
+async def test_many_large_records_are_cut_into_batches_that_the_topic_takes(
+    kafka: KafkaServer, topic: str, mode: Mode
+) -> None:
+    """RK-20: a batch counts as one message against the topic's limit."""
+    await make_topic(kafka.bootstrap, topic, 1, max_message_bytes="5000")
+    async with opened(options_of(kafka.bootstrap, mode)) as relay:
+        refused = await relay.carry(*(record(number, topic, payload=b"%02d" % number * 700) for number in range(20)))
+    found = await values(kafka.bootstrap, topic)
+    assert (refused, [value[:2] for value in found]) == ([], [f"{number:02}" for number in range(20)])
+
+
+@both_modes
+async def test_new_partitions_are_used_once_they_are_known(kafka: KafkaServer, topic: str, mode: Mode) -> None:
+    """RK-23, F58."""
+    await make_topic(kafka.bootstrap, topic, 1)
+    async with opened(options_of(kafka.bootstrap, mode)) as relay:
+        await relay.send(*(record(number, topic, f"key {number % 9}") for number in range(50)))
+        async with kafka_admin(kafka.bootstrap) as admin:
+            await admin.create_partitions({topic: NewPartitions(3)})
+        await relay.sink.open(TERM)
+        await relay.send(*(record(number, topic, f"key {number % 9}") for number in range(50, 100)))
+    messages = await read_committed(kafka.bootstrap, topic)
+    assert (len(messages), {m.partition for m in messages}) == (100, {0, 1, 2})
+
+
+# --- what it refuses --------------------------------------------------------------------------------------------
+
+
+@both_modes
+async def test_a_topic_that_is_not_there_is_refused_until_it_is(strict_kafka: KafkaServer, mode: Mode) -> None:
+    """F21: the wait for it is bounded."""
+    topic = f"late.{secrets.token_hex(4)}"
+    async with opened(options_of(strict_kafka.bootstrap, mode, topic_wait_seconds=0.3)) as relay:
+        refusals = [await relay.send(record(1, topic), record(2, topic, "other")) for _ in range(2)]
+        await make_topic(strict_kafka.bootstrap, topic)
+        left = await relay.carry(record(1, topic), record(2, topic, "other"))
+    assert [[(r.record.id, r.scope, r.reason) for r in receipt.refused] for receipt in refusals] == [
+        [(1, "topic", "topic_missing")]
+    ] * 2
+    assert (left, len(await values(strict_kafka.bootstrap, topic))) == ([], 2)
+
+
+async def test_a_missing_topic_holds_up_no_other(strict_kafka: KafkaServer) -> None:
+    present = f"present.{secrets.token_hex(4)}"
+    await make_topic(strict_kafka.bootstrap, present)
+    async with opened(options_of(strict_kafka.bootstrap, topic_wait_seconds=0.3)) as relay:
+        receipt = await relay.send(record(1, "absent"), record(2, present), record(3, "absent"))
+    assert ([r.id for r in receipt.acknowledged], [r.record.id for r in receipt.refused]) == ([2], [1])
+
+
+@both_modes
+async def test_a_limit_that_was_raised_is_noticed_at_the_next_try(kafka: KafkaServer, topic: str, mode: Mode) -> None:
+    await make_topic(kafka.bootstrap, topic, 1, max_message_bytes="5000")
+    large = record(1, topic, payload=bytes(6_000))
+    async with opened(options_of(kafka.bootstrap, mode)) as relay:
+        first = await relay.send(large)
+        await configure_topic(kafka.bootstrap, topic, max_message_bytes="50000")
+        second = await relay.send(large)
+    assert ([r.reason for r in first.refused], list(second.acknowledged)) == (["too_large"], [large])
+
+
+@both_modes
+async def test_a_limit_that_was_lowered_is_learned_from_the_brokers_refusal(
+    kafka: KafkaServer, topic: str, mode: Mode
+) -> None:
+    """RK-15, F21: the refused batch ends the producer's life; with the next one the record is named."""
+    await make_topic(kafka.bootstrap, topic, 1)
+    async with opened(options_of(kafka.bootstrap, mode)) as relay:
+        await relay.send(record(1, topic, payload=b"first"))
+        await configure_topic(kafka.bootstrap, topic, max_message_bytes="2000")
+        refused = await relay.carry(
+            record(2, topic, "a", b"small"), record(3, topic, "b", bytes(3_000)), record(4, topic, "c", b"small")
+        )
+    assert (refused, await values(kafka.bootstrap, topic)) == ([3], ["first", "small", "small"])
+
+
+@both_modes
+async def test_a_record_that_only_the_broker_refuses_is_searched_for_and_found(
+    kafka: KafkaServer, topic: str, mode: Mode
+) -> None:
+    """RO-08, RK-24: a compacted topic takes no record without a key, and says so with a code aiokafka does not know."""
+    await make_topic(kafka.bootstrap, topic, 1, cleanup_policy="compact")
+    records = [record(number, topic, f"key {number}", b"%d" % number) for number in range(100)]
+    records[61] = replace(records[61], key=None)
+    async with opened(options_of(kafka.bootstrap, mode)) as relay:
+        refused = await relay.carry(*records)
+    found = [int(value) for value in await values(kafka.bootstrap, topic)]
+    assert (refused, found) == ([61], [number for number in range(100) if number != 61])
+    assert relay.reopened <= 8  # 100, 50, 25, 12, 6, 3, 1
+
+
+@pytest.mark.parametrize(
+    ("error", "whose"),
+    [
+        (errors.NotEnoughReplicasError(), "sink"),
+        (errors.NotLeaderForPartitionError(), "sink"),
+        (errors.OutOfOrderSequenceNumber(), "sink"),
+        (errors.KafkaConnectionError(), "sink"),
+        (errors.TopicAuthorizationFailedError("orders"), "topic"),
+        (errors.InvalidTopicError(), "topic"),
+        (errors.MessageSizeTooLargeError(), "record"),
+        (errors.for_code(87)(), "record"),
+    ],
+)
+def test_an_error_tells_against_the_broker_unless_it_names_record_or_topic(error: Exception, whose: str) -> None:
+    """RO-08, F21, RK-24: sink-level errors park nothing."""
+    assert blame(error) == whose
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replicas", "in_sync_min", "weakness"),
+    [(1, 1, 1, ""), (3, 1, 1, "replication factor 1"), (3, 3, 1, "min.insync.replicas 1"), (3, 3, 2, "")],
+)
+def test_a_topic_that_could_lose_what_it_confirmed_is_called_fragile(
+    brokers: int, replicas: int, in_sync_min: int, weakness: str
+) -> None:
+    """SC-02."""
+    assert fragility(brokers, replicas, in_sync_min) == weakness
+
+
+# --- fences -----------------------------------------------------------------------------------------------------
+
+
+async def test_without_a_trusted_lease_the_idempotent_mode_sends_nothing(kafka: KafkaServer, topic: str) -> None:
+    """RR-02: it has no fence at the broker."""
+    sink = KafkaSink(options_of(kafka.bootstrap), trusted=lambda: False)
+    await sink.open(TERM)
+    with pytest.raises(Fenced):
+        await sink.send(Batch(TERM, [record(1, topic)]))
+    await sink.close()
+    assert await values(kafka.bootstrap, topic) == []
+
+
+async def test_being_fenced_leaves_no_exception_that_nobody_retrieved(
+    kafka: KafkaServer, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RK-21."""
+    options = options_of(kafka.bootstrap, "transactional")
+    with caplog.at_level(logging.ERROR, logger="asyncio"):
+        async with opened(options) as old, opened(options):
+            with pytest.raises(Fenced):
+                await old.send(record(1, topic))
+        del old
+        gc.collect()
+        await asyncio.sleep(0)
+    assert [entry.getMessage() for entry in caplog.records if entry.name == "asyncio"] == []
+
+
+async def test_other_layouts_groups_and_installations_are_not_fenced(kafka: KafkaServer, topic: str) -> None:
+    """RR-06, RR-11: the transactional id holds all three."""
+    options = options_of(kafka.bootstrap, "transactional")
+    terms = [TERM, replace(TERM, group=1), replace(TERM, layout=2), TERM]
+    sinks = [KafkaSink(options) for _ in range(3)]
+    sinks.append(KafkaSink(replace(options, installation="another2")))
+    for sink, term in zip(sinks, terms, strict=True):
+        await sink.open(term)
+    receipts = [await sink.send(Batch(TERM, [record(1, topic)], 1)) for sink in sinks]
+    for sink in sinks:
+        await sink.close()
+    assert [len(receipt.acknowledged) for receipt in receipts] == [1, 1, 1, 1]
+
+
+# --- the wire ---------------------------------------------------------------------------------------------------
+
+# Given up before the client repeats a request by itself, which it does after request_seconds.
+IMPATIENT = {"request_seconds": 2.5, "delivery_seconds": 0.7, "transaction_seconds": 6.0}
+
+
+async def test_a_commit_whose_answer_is_lost_is_settled_by_the_marker(kafka: KafkaServer, topic: str) -> None:
+    """F56: no duplicate for read-committed readers, because the number is known to be committed."""
+    options = options_of(kafka.proxied_bootstrap, "transactional", **IMPATIENT)
+    async with wire_to(kafka.advertised_port, kafka.proxied_port) as wire, opened(options) as relay:
+        await relay.send(record(1, topic))
+        wire.lose_answer = END_TRANSACTION
+        with pytest.raises(SinkUnavailable):
+            await relay.send(record(2, topic))
+        assert wire.caught.is_set()
+        committed = await relay.sink.open(TERM)
+        await relay.send(record(3, topic, payload=b"after"))
+    assert (committed, await values(kafka.bootstrap, topic)) == (2, ["data", "data", "after"])
+
+
+async def test_a_request_that_arrives_after_its_transaction_was_given_up_is_refused(
+    kafka: KafkaServer, topic: str
+) -> None:
+    """F54, RK-16: the new producer has the same transactional id and a higher epoch."""
+    await make_topic(kafka.bootstrap, topic, 1)
+    options = options_of(kafka.proxied_bootstrap, "transactional", **IMPATIENT)
+    async with wire_to(kafka.advertised_port, kafka.proxied_port) as wire, opened(options) as relay:
+        await relay.send(record(1, topic, payload=b"1"))
+        wire.hold_request = PRODUCE
+        with pytest.raises(SinkUnavailable):
+            await relay.send(record(2, topic, payload=b"2"))
+        assert wire.caught.is_set()
+        committed = await relay.sink.open(TERM)
+        await relay.send(record(2, topic, payload=b"2"), record(3, topic, payload=b"3"))
+        wire.release()
+        await relay.send(record(4, topic, payload=b"4"))
+    assert (committed, await values(kafka.bootstrap, topic)) == (1, ["1", "2", "3", "4"])
+
+
+async def test_a_lost_answer_in_idempotent_mode_repeats_one_run_after_a_silence(kafka: KafkaServer, topic: str) -> None:
+    """F20, RR-01, RK-16: nothing is re-sent before the old request can no longer be on its way."""
+    options = options_of(kafka.proxied_bootstrap, "idempotent", **IMPATIENT)
+    async with wire_to(kafka.advertised_port, kafka.proxied_port) as wire, opened(options) as relay:
+        await relay.send(record(1, topic, payload=b"1"))
+        wire.lose_answer = PRODUCE
+        with pytest.raises(SinkUnavailable):
+            await relay.send(record(2, topic, payload=b"2"), record(3, topic, payload=b"3"))
+        await relay.sink.close()
+        closed_at = asyncio.get_running_loop().time()
+        await relay.sink.open(TERM)
+        silence_seconds = asyncio.get_running_loop().time() - closed_at
+        await relay.carry(record(2, topic, payload=b"2"), record(3, topic, payload=b"3"))
+    assert (await values(kafka.bootstrap, topic), silence_seconds > 2.4) == (["1", "2", "3", "2", "3"], True)
+
+
+async def test_a_broker_that_falls_silent_is_given_up_in_time_and_closing_is_quick(
+    kafka: KafkaServer, topic: str
+) -> None:
+    """RK-27, F20."""
+    options = options_of(kafka.proxied_bootstrap, "transactional", **IMPATIENT)
+    async with wire_to(kafka.advertised_port, kafka.proxied_port) as wire:
+        sink = KafkaSink(options)
+        await sink.open(TERM)
+        wire.hold_request = PRODUCE
+        async with asyncio.timeout(10):
+            with pytest.raises(SinkUnavailable):
+                await sink.send(Batch(TERM, [record(1, topic)], 1))
+            await sink.close()
+
+
+# --- options ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"bootstrap_servers": ""}, "bootstrap_servers is empty"),
+        ({"mode": "fast"}, "neither transactional nor idempotent"),
+        ({"security": {"acks": 1}}, "not a security setting of the Kafka client: acks"),
+        ({"security": {"enable_idempotence": False}}, "enable_idempotence"),
+        ({"compression": "snappy"}, "compression 'snappy' is not available"),
+        ({"delivery_seconds": 15.0}, "shorter than transaction_seconds"),
+    ],
+)
+def test_options_that_could_not_work_or_would_not_be_safe_are_refused(wrong: dict[str, object], says: str) -> None:
+    """SC-01, SC-20, RG-09."""
+    with pytest.raises(ValueError, match=says):
+        KafkaOptions(**{"bootstrap_servers": "localhost:9092", "installation": "abcd2345", **wrong})  # type: ignore[arg-type]
+
+
+def test_options_do_not_show_their_secrets() -> None:
+    """SE-07."""
+    options = KafkaOptions("localhost:9092", "abcd2345", security={"sasl_plain_password": "secret"})
+    assert "secret" not in repr(options)
