@@ -8,11 +8,18 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+from prometheus_client import CollectorRegistry
 
 from db.errors import Unavailable
 from db.pool import Database, PoolOptions, Row, open_database
-from relay.harvester import Harvester
-from relay.sink import Term
+from relay.election import Election
+from relay.harvester import Harvester, HarvesterOptions
+from relay.hold import Holds
+from relay.memory import MemoryElection
+from relay.metrics import RelayMetrics
+from relay.outbox import SHARDS, Outbox
+from relay.sink import Sink, Term
+from relay.wake import Wake
 
 INCARNATION = "abcd2345"
 DEADLINE_SECONDS = 30
@@ -85,6 +92,29 @@ async def staged(url: str, sink: str = "kafka") -> AsyncIterator[Stage]:
             await database.aclose()
     finally:
         await connection.close(timeout=5)
+
+
+def harvester_of(
+    stage: Stage, sink: Sink, *, database: Database | None = None, election: Election | None = None
+) -> Harvester:
+    """A harvester that polls and backs off quickly."""
+    database = database or stage.database
+    return Harvester(
+        sink, election or MemoryElection(stage.reign),
+        Outbox(database, stage.sink, INCARNATION, payload=True, horizon_seconds=0.05),
+        Holds(database, stage.sink, INCARNATION),
+        Wake(poll_seconds_min=0.01, poll_seconds_max=0.02), RelayMetrics(CollectorRegistry()),
+        HarvesterOptions(range(SHARDS), backoff_seconds_first=0.02, backoff_seconds_max=0.05),
+    )  # fmt: skip
+
+
+async def all_carried(stage: Stage) -> None:
+    """Wait until nothing is owed and nothing held."""
+
+    async def carried() -> bool:
+        return not await stage.owed() and not await stage.held()
+
+    await until(carried)
 
 
 class FaultyDatabase(Database):

@@ -11,18 +11,25 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
-from prometheus_client import CollectorRegistry
 
 from db.pool import Database
 from relay.election import Deposed
-from relay.harvester import Harvester, HarvesterOptions, MarkerAhead
+from relay.harvester import Harvester, MarkerAhead
 from relay.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
-from relay.metrics import RelayMetrics
 from relay.outbox import SHARDS, Outbox
 from relay.sink import Features
-from relay.wake import Wake
-from tests.relay.stage import INCARNATION, FaultyDatabase, Stage, publish, running, staged, until
+from tests.relay.stage import (
+    INCARNATION,
+    FaultyDatabase,
+    Stage,
+    all_carried,
+    harvester_of,
+    publish,
+    running,
+    staged,
+    until,
+)
 
 PLAIN = Features(window="batch", batch_records_max=50, overlap=2)
 NUMBERED = Features(window="batch", batch_records_max=50, overlap=2, manifests=True)
@@ -35,7 +42,7 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
         yield opened
 
 
-def harvester_of(
+def memory_harvester(
     stage: Stage,
     broker: MemoryBroker,
     features: Features = PLAIN,
@@ -43,27 +50,13 @@ def harvester_of(
     database: Database | None = None,
     election: MemoryElection | None = None,
 ) -> Harvester:
-    database = database or stage.database
-    return Harvester(
-        MemorySink(broker, features), election or MemoryElection(stage.reign),
-        Outbox(database, stage.sink, INCARNATION, payload=True, horizon_seconds=0.05),
-        Holds(database, stage.sink, INCARNATION),
-        Wake(poll_seconds_min=0.01, poll_seconds_max=0.02), RelayMetrics(CollectorRegistry()),
-        HarvesterOptions(range(SHARDS), backoff_seconds_first=0.02, backoff_seconds_max=0.05),
-    )  # fmt: skip
+    return harvester_of(stage, MemorySink(broker, features), database=database, election=election)
 
 
 def outbox_of(stage: Stage) -> Outbox:
     outbox = Outbox(stage.database, stage.sink, INCARNATION, payload=True)
     outbox.begin(range(SHARDS))
     return outbox
-
-
-async def all_carried(stage: Stage) -> None:
-    async def carried() -> bool:
-        return not await stage.owed() and not await stage.held()
-
-    await until(carried)
 
 
 # --- carrying ---------------------------------------------------------------------------------------------------
@@ -85,7 +78,7 @@ async def test_everything_published_at_once_by_many_arrives_once_and_in_commit_o
                 order[key].append(event)
         await connection.close()
 
-    async with running(harvester_of(stage, broker, features)):
+    async with running(memory_harvester(stage, broker, features)):
         await asyncio.gather(*(write(writer) for writer in range(8)))
         await all_carried(stage)
     assert {key: broker.ids(key) for key in order} == dict(order)
@@ -97,7 +90,7 @@ async def test_only_what_was_acknowledged_is_purged(stage: Stage, features: Feat
     broker = MemoryBroker()
     broker.gate.clear()
     ids = await stage.publish("a", "b")
-    async with running(harvester_of(stage, broker, features)) as run:
+    async with running(memory_harvester(stage, broker, features)) as run:
         await until(lambda: broker.epoch)
         await asyncio.wait([run], timeout=0.1)  # long enough for any purge that must not happen
         unanswered = await stage.owed()
@@ -109,7 +102,7 @@ async def test_only_what_was_acknowledged_is_purged(stage: Stage, features: Feat
 async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(stage: Stage) -> None:
     broker = MemoryBroker()
     ids = await stage.publish(*(f"key {number % 20}" for number in range(230)))
-    async with running(harvester_of(stage, broker, NUMBERED)):
+    async with running(memory_harvester(stage, broker, NUMBERED)):
         await all_carried(stage)
     assert (broker.ids(), broker.committed) == (ids, 5)
 
@@ -118,7 +111,7 @@ async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(stage: Stage
     """RL-14, F08: orderly hand-over without duplicates."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
     broker.gate.clear()
-    harvester = harvester_of(stage, broker, NUMBERED, election=election)
+    harvester = memory_harvester(stage, broker, NUMBERED, election=election)
     ids = await stage.publish("a", "b")
     async with running(harvester) as run:
         await until(stage.manifests)
@@ -133,7 +126,7 @@ async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(stage: Stage
 async def test_a_standby_can_be_stopped(stage: Stage) -> None:
     election = MemoryElection(stage.reign)
     election.free.clear()
-    harvester = harvester_of(stage, MemoryBroker(), election=election)
+    harvester = memory_harvester(stage, MemoryBroker(), election=election)
     async with running(harvester):
         await until(lambda: harvester.state == "standby")
     assert (harvester.state, election.terms) == ("stopped", [])
@@ -148,7 +141,7 @@ async def test_a_broker_that_is_down_is_waited_for(stage: Stage, features: Featu
     broker = MemoryBroker()
     broker.down = True
     ids = await stage.publish("a", "b")
-    harvester = harvester_of(stage, broker, features)
+    harvester = memory_harvester(stage, broker, features)
     async with running(harvester):
         await until(lambda: harvester.state == "backing off")
         broker.down = False
@@ -167,7 +160,7 @@ async def test_a_lost_answer_repeats_one_contiguous_run_and_loses_nothing(stage:
     broker = MemoryBroker()
     broker.answers_lost = 1
     ids = await stage.publish(*"aabbab")
-    async with running(harvester_of(stage, broker)):
+    async with running(memory_harvester(stage, broker)):
         await all_carried(stage)
     assert broker.ids() == [*ids, *ids]
 
@@ -177,7 +170,7 @@ async def test_a_lost_answer_repeats_nothing_where_batches_are_numbered(stage: S
     broker = MemoryBroker()
     broker.answers_lost = 1
     ids = await stage.publish(*"aabbab")
-    async with running(harvester_of(stage, broker, NUMBERED)):
+    async with running(memory_harvester(stage, broker, NUMBERED)):
         await all_carried(stage)
     assert (broker.ids(), await stage.manifests()) == (ids, [])
 
@@ -189,7 +182,7 @@ async def test_what_a_dead_leader_committed_is_settled_without_being_sent_again(
     term, outbox, sink = await stage.reign(), outbox_of(stage), MemorySink(broker, NUMBERED)
     await sink.open(term)
     await sink.send(await outbox.write_manifest(term, await outbox.claim(term, (), 10, 1_000)))
-    async with running(harvester_of(stage, broker, NUMBERED)):
+    async with running(memory_harvester(stage, broker, NUMBERED)):
         await all_carried(stage)
     assert (broker.ids(), await stage.manifests()) == (ids, [])
 
@@ -199,7 +192,7 @@ async def test_a_marker_that_this_database_never_wrote_stops_the_relay_with_a_re
     broker = MemoryBroker()
     broker.committed = 7
     with pytest.raises(MarkerAhead, match="restored or cloned"):
-        await harvester_of(stage, broker, NUMBERED).run()
+        await memory_harvester(stage, broker, NUMBERED).run()
 
 
 # --- the database fails -----------------------------------------------------------------------------------------
@@ -211,7 +204,7 @@ async def test_what_was_acknowledged_but_not_purged_is_not_sent_again(stage: Sta
     broker, database = MemoryBroker(), FaultyDatabase(stage.database)
     database.faults = {"outbox.purge": 3, "manifest.purge": 3, "manifest.settle": 1}
     ids = await stage.publish("a", "b", "a")
-    async with running(harvester_of(stage, broker, features, database=database)):
+    async with running(memory_harvester(stage, broker, features, database=database)):
         await all_carried(stage)
     assert broker.ids() == ids
 
@@ -221,7 +214,7 @@ async def test_a_database_that_is_away_for_a_while_costs_no_record(stage: Stage)
     broker, database = MemoryBroker(), FaultyDatabase(stage.database)
     database.faults = {"outbox.claim": 2, "manifest.write": 2, "term.current": 2, "hold.open": 1, "outbox.low_water": 1}
     ids = await stage.publish("a", "b", "a")
-    async with running(harvester_of(stage, broker, NUMBERED, database=database)):
+    async with running(memory_harvester(stage, broker, NUMBERED, database=database)):
         await all_carried(stage)
     assert broker.ids() == ids
 
@@ -232,7 +225,7 @@ async def test_a_database_that_is_away_for_a_while_costs_no_record(stage: Stage)
 async def test_a_fenced_leader_stands_for_election_again(stage: Stage) -> None:
     """RK-25: never a crash."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
-    async with running(harvester_of(stage, broker, election=election)):
+    async with running(memory_harvester(stage, broker, election=election)):
         await until(lambda: broker.epoch)
         broker.epoch += 1
         ids = await stage.publish("a")
@@ -244,7 +237,7 @@ async def test_a_deposed_leader_stops_at_once_and_stands_again(stage: Stage) -> 
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
     broker.gate.clear()
     ids = await stage.publish("a")
-    async with running(harvester_of(stage, broker, election=election)):
+    async with running(memory_harvester(stage, broker, election=election)):
         await until(lambda: broker.epoch)
         election.depose()
         await until(lambda: len(election.terms) == 2)
@@ -268,7 +261,7 @@ async def test_a_leader_whose_term_has_moved_steps_down_after_it_fenced_its_succ
 
     election = Zombie(stage.reign)
     ids = await stage.publish("a")
-    async with running(harvester_of(stage, broker, election=election)):
+    async with running(memory_harvester(stage, broker, election=election)):
         await all_carried(stage)
     assert [(kept.term, kept.record.id) for kept in broker.log] == [(3, ids[0])]
 
@@ -276,7 +269,7 @@ async def test_a_leader_whose_term_has_moved_steps_down_after_it_fenced_its_succ
 async def test_two_relays_that_take_turns_lose_and_reorder_nothing(stage: Stage) -> None:
     """I1, I3, F52."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
-    relays = [harvester_of(stage, broker, NUMBERED, election=election) for _ in range(2)]
+    relays = [memory_harvester(stage, broker, NUMBERED, election=election) for _ in range(2)]
     ids = []
     async with running(relays[0]), running(relays[1]):
         for turn in range(6):
@@ -299,7 +292,7 @@ async def test_a_poison_record_holds_its_key_while_others_go_on_and_drains_in_or
     broker.record_bytes_max = 10
     [poison] = await stage.publish("sick", payload=bytes(20))
     sick = [poison, *await stage.publish("sick", "sick")]
-    async with running(harvester_of(stage, broker, features)):
+    async with running(memory_harvester(stage, broker, features)):
         well = await stage.publish("well", "well")
         await until(lambda: broker.ids("well") == well)
         sick += await stage.publish("sick")
@@ -329,7 +322,7 @@ async def test_a_missing_topic_is_held_while_others_go_on_and_drains_in_order(st
     broker = MemoryBroker()
     broker.missing.add("absent")
     absent = await stage.publish("a", "b", "a", None, topic="absent")
-    async with running(harvester_of(stage, broker, features)):
+    async with running(memory_harvester(stage, broker, features)):
         present = await stage.publish("a", "b")
         await until(lambda: broker.ids(topic="orders") == present)
         absent += await stage.publish("a", topic="absent")
@@ -350,7 +343,7 @@ async def test_a_refused_probe_postpones_the_hold(stage: Stage, features: Featur
     async def tried_twice() -> bool:
         return await stage.connection.fetchval("SELECT bool_and(attempts = 2) FROM hookwire.holds")
 
-    async with running(harvester_of(stage, broker, features)):
+    async with running(memory_harvester(stage, broker, features)):
         await until(stage.holds)
         await stage.probe_now()
         await until(tried_twice)
@@ -370,7 +363,7 @@ async def test_poison_among_the_records_of_a_held_topic_holds_its_own_key_alone(
     sick = await stage.publish("sick", topic="absent", payload=bytes(20))
     well = await stage.publish(*["well"] * 70, topic="absent")
     sick += await stage.publish("sick", topic="absent")
-    async with running(harvester_of(stage, broker, features)):
+    async with running(memory_harvester(stage, broker, features)):
         await until(stage_holds(stage, 73))
         broker.missing.clear()
         await stage.probe_now()
@@ -396,7 +389,7 @@ async def test_the_hold_of_a_key_outlasts_the_hold_of_its_topic(stage: Stage) ->
     broker = MemoryBroker()
     broker.record_bytes_max = 10
     sick = await stage.publish("sick", payload=bytes(20))
-    async with running(harvester_of(stage, broker)):
+    async with running(memory_harvester(stage, broker)):
         await until(stage.holds)
         broker.missing.add("orders")
         others = await stage.publish("well")
@@ -425,7 +418,7 @@ async def test_holds_are_probed_although_there_is_always_something_to_carry(stag
             await publish(connection, [f"key {number}" for number in range(60)])
         await connection.close()
 
-    async with running(harvester_of(stage, broker)), asyncio.TaskGroup() as tasks:
+    async with running(memory_harvester(stage, broker)), asyncio.TaskGroup() as tasks:
         await until(stage.holds)
         tasks.create_task(stream())
         broker.missing.clear()
@@ -442,7 +435,7 @@ async def test_what_was_claimed_before_a_setback_does_not_pass_what_was_refused(
     broker.gate.clear()
     sick = await stage.publish("sick", payload=bytes(20))
     sick += await stage.publish(*["sick"] * 120)
-    async with running(harvester_of(stage, broker, PLAIN)) as run:
+    async with running(memory_harvester(stage, broker, PLAIN)) as run:
         await until(lambda: broker.epoch)
         await asyncio.wait([run], timeout=0.1)  # both slots fill
         broker.gate.set()
@@ -469,7 +462,7 @@ async def test_a_batch_that_is_claimed_as_its_predecessor_is_refused_goes_back_u
 
     sick = await stage.publish("sick", payload=bytes(20))
     sick += await stage.publish(*["sick"] * 60)
-    async with running(harvester_of(stage, broker, database=Database(stage.database))):
+    async with running(memory_harvester(stage, broker, database=Database(stage.database))):
         await until(stage_holds(stage, 61))
     assert broker.log == []
 

@@ -28,6 +28,7 @@ from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
 from tests.relay.kafka_topic import configure_topic, kafka_admin, make_topic, read_committed
+from tests.relay.stage import all_carried, harvester_of, running, staged, until
 from tests.relay.wire import END_TRANSACTION, PRODUCE, wire_to
 
 Mode = Literal["transactional", "idempotent"]
@@ -401,6 +402,47 @@ async def test_a_broker_that_falls_silent_is_given_up_in_time_and_closing_is_qui
             with pytest.raises(SinkUnavailable):
                 await sink.send(Batch(TERM, [record(1, topic)], 1))
             await sink.close()
+
+
+# --- the whole way ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mortal_kafka(servers_folder: Path) -> Iterator[KafkaServer]:
+    """A broker that tests may kill."""
+    server = KafkaServer("mortal", servers_folder / "mortal")
+    server.start()
+    yield server
+    server.discard()
+
+
+@both_modes
+async def test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_and_no_order(
+    mortal_kafka: KafkaServer, database_url: str, topic: str, mode: Mode
+) -> None:
+    """F19, I1, I3; in transactional mode I4: not one duplicate."""
+    options = options_of(
+        mortal_kafka.bootstrap, mode, batch_records_max=100,
+        request_seconds=2.0, delivery_seconds=2.5, transaction_seconds=6.0,
+    )  # fmt: skip
+    async with staged(database_url) as stage:
+        ids = await stage.publish(*(f"key {number % 20}" for number in range(4_000)), topic=topic)
+        async with running(harvester_of(stage, KafkaSink(options))):
+
+            async def begun() -> bool:
+                return len(await stage.owed()) < 3_500
+
+            await until(begun)
+            mortal_kafka.kill()
+            await asyncio.to_thread(mortal_kafka.start)
+            await all_carried(stage)
+    arrived: dict[bytes | None, list[int]] = {}
+    for message in await read_committed(mortal_kafka.bootstrap, topic):
+        arrived.setdefault(message.key, []).append(int(message.headers["hookwire-sequence"]))
+    expected = {f"key {key}".encode(): ids[key::20] for key in range(20)}
+    assert {key: list(dict.fromkeys(numbers)) for key, numbers in arrived.items()} == expected
+    if mode == "transactional":
+        assert arrived == expected
 
 
 # --- options ----------------------------------------------------------------------------------------------------
