@@ -1,9 +1,11 @@
 """AMQP sink: events become confirmed, persistent messages on a durable topic exchange.
 
-What it promises (``window="record"``): per key in order, at least once, and a repeat is always the one message of a
-key whose confirmation did not arrive. Nothing counts as sent before the broker has confirmed it, and a message that
-no queue would take is not sent at all: the exchange without a bound queue makes every topic wait, durably and in
-order, until somebody binds one; then the hold's next probe goes through and the rest follows (RQ-01, F26).
+What it promises (``window="record"``): per key in order, at least once, and what it repeats is always the one message
+of a key whose confirmation did not arrive. (A relay that dies between confirmation and purge repeats what it had not
+purged; for adjacent repeats only, RR-01, a key's record is purged before its next is handed to ``send``.) Nothing
+counts as sent before the broker has confirmed it, and a message that no queue would take is not sent at all: the
+exchange without a bound queue makes every topic wait, durably and in order, until somebody binds one; then the hold's
+next probe goes through and the rest follows (RQ-01, F26).
 
 What the broker says, and what follows:
 
