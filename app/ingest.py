@@ -43,7 +43,8 @@ _CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
 def is_publish(scope: Scope) -> bool:
     """Whether a request belongs here rather than to the routes of the FastAPI application."""
     path: str = scope["path"]
-    return scope["method"] == "POST" and path.startswith(_PREFIX) and path.endswith(_SUFFIX)
+    # The length tells /topics/events, a topic of that name, from a topic's events.
+    return path.endswith(_SUFFIX) and path.startswith(_PREFIX) and len(path) >= len(_PREFIX) + len(_SUFFIX)
 
 
 @dataclasses.dataclass(slots=True)
@@ -83,6 +84,8 @@ class Ingest:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one publish; raises :class:`Problem` for everything that is refused."""
+        if scope["method"] != "POST":
+            raise Problem("method-not-allowed", headers={"Allow": "POST"})
         envelope = _envelope(scope)
         body = await _read(receive)
         drafts = _drafts(envelope, scope, body)

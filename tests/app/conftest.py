@@ -1,0 +1,142 @@
+"""A whole hub inside the test: real wiring, real PostgreSQL, HTTP over loopback; and a receiver for its deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from app.process import Process
+from app.settings import Settings
+from app.wiring import open_hub
+
+WAIT_SECONDS = 20.0
+ALL_ROLES = ("api", "relay", "deliver")
+
+
+@dataclass(frozen=True)
+class RunningHub:
+    """A hub that answers at ``url``; ``client`` speaks to it, ``sql`` runs a statement in its database."""
+
+    url: str
+    client: httpx.AsyncClient
+    settings: Settings
+    database_url: str
+
+    async def publish(self, topic: str, content: bytes = b"{}", **headers: str) -> httpx.Response:
+        """POST one event; header names are written with underscores."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.post(f"/topics/{topic}/events", content=content, headers=named)
+
+    async def subscribe(self, topic: str, callback: str, **more: Any) -> dict[str, Any]:
+        """Make a subscription."""
+        answer = await self.client.post("/subscriptions", json={"topic": topic, "callback": callback, **more})
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    async def sql(self, statement: str, *arguments: object) -> list[Any]:
+        """Rows of a statement of the test's own."""
+        connection = await asyncpg.connect(self.database_url)
+        try:
+            return [tuple(row) for row in await connection.fetch(statement, *arguments)]
+        finally:
+            await connection.close()
+
+    async def until(self, path: str, holds: Callable[[Any], bool]) -> Any:
+        """GET until the JSON answer fulfils a condition."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                answer = (await self.client.get(path)).json()
+                if holds(answer):
+                    return answer
+                await asyncio.sleep(0.01)
+
+
+RunHub = Callable[..., AbstractAsyncContextManager[RunningHub]]
+
+
+@pytest.fixture
+def running_hub(database_url: str, tmp_path: Path) -> RunHub:
+    """Factory: ``async with running_hub(event_bytes_max=100) as hub``; settings by name; the API alone unless roles are given."""
+
+    @asynccontextmanager
+    async def run(roles: Sequence[str] = ("api",), **settings: Any) -> AsyncIterator[RunningHub]:
+        values = {"listen": "127.0.0.1:0", "data_dir": tmp_path, "database_url": database_url, "log_level": "error"}
+        loaded = Settings(**{**values, **settings})
+        failed: Exception | None = None
+        async with open_hub(loaded, roles) as assembly:
+            process = Process(assembly.phases, 5.0)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(process.run())
+                try:
+                    async with httpx.AsyncClient(base_url=assembly.public_url, trust_env=False, timeout=20) as client:
+                        hub = RunningHub(assembly.public_url, client, loaded, database_url)
+                        await hub.until("/readyz", lambda answer: answer["database"] == "ok")
+                        yield hub
+                except Exception as error:  # raised again outside of the group, so that a test fails with its own words
+                    failed = error
+                process.stop()
+        if failed is not None:
+            raise failed
+
+    return run
+
+
+@dataclass
+class Delivered:
+    """One POST as the receiver saw it."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Receiver:
+    """Answers every POST with ``status``; ``delivered`` keeps them in order of arrival."""
+
+    port: int = 0
+    status: int = 204
+    delivered: list[Delivered] = field(default_factory=list)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def callback(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    async def wait_for(self, count: int) -> list[Delivered]:
+        """The deliveries, once there are so many."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while len(self.delivered) < count:
+                self._arrived.clear()
+                await self._arrived.wait()
+        return self.delivered
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+                headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in head[1:] if line)}
+                body = await reader.readexactly(int(headers.get("content-length", "0")))
+                writer.write(b"HTTP/1.1 %d Status\r\nContent-Length: 0\r\n\r\n" % self.status)
+                self.delivered.append(Delivered(head[0].split(" ")[1], headers, body))
+                self._arrived.set()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """A callback on loopback."""
+    made = Receiver()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.port = server.sockets[0].getsockname()[1]
+    yield made
+    server.close()
