@@ -1,0 +1,113 @@
+"""Hot statements keep using their indexes: new, with 10^5 rows, with as many dead ones (RP-03, RR-07).
+
+A plan is asked for as the pool may run it: custom for the given values, and generic as after many runs.
+"""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import asyncpg
+import pytest
+
+from db.statements import STATEMENTS
+
+ROWS = 100_000
+SUBSCRIPTIONS = 20_000
+SHARDS = list(range(64))
+GROWING = ("events", "outbox", "held", "deliveries", "attempts", "dead_letters", "idempotency_keys", "subscriptions")
+
+_FILL = f"""
+INSERT INTO hookwire.relay_terms (sink, grp, term) SELECT sink, 0, 1 FROM unnest('{{webhooks,kafka}}'::text[]) AS sink;
+INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)
+    SELECT 'sub_' || n, 'webhook', 't' || n, 'https://a.example/', 'active' FROM generate_series(1, {SUBSCRIPTIONS}) n;
+INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, headers, sinks, payload)
+    SELECT n, now(), true, 'default', 't' || n % {SUBSCRIPTIONS}, 'k', '{{}}', '{{webhooks,kafka}}', 'payload'
+    FROM generate_series(1, {ROWS}) n;
+INSERT INTO hookwire.outbox (id, layout, shard, sink)
+    SELECT n, 1, n % 64, sink FROM generate_series(1, {ROWS}) n, unnest('{{webhooks,kafka}}'::text[]) AS sink;
+INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
+    SELECT n, 1 + n % {SUBSCRIPTIONS}, now(), now(), 'default', CASE WHEN n % 2 = 0 THEN 'k' END
+    FROM generate_series(1, {ROWS}) n;
+"""
+_DRAIN = "DELETE FROM hookwire.outbox; DELETE FROM hookwire.deliveries"
+
+# name, arguments
+HOT: list[tuple[str, tuple[object, ...]]] = [
+    ("outbox.claim", ("kafka", SHARDS, [1] * 64, [5, 6, 7], 40, 0, 1, 500, 1_000_000)),
+    ("outbox.claim_heads", ("webhooks", SHARDS, [1] * 64, [5, 6, 7], 40, 0, 1, 500)),
+    ("outbox.low_water", ("kafka", SHARDS, [1] * 64, "1", ROWS)),
+    ("outbox.purge", ("kafka", [n % 64 for n in range(1, 501)], list(range(1, 501)))),
+    ("manifest.purge", ("kafka", [n % 64 for n in range(1, 501)], list(range(1, 501)), 0, 1)),
+    ("delivery.fan_out", (0, 1, [n % 64 for n in range(1, 501)], list(range(1, 501)))),
+    ("delivery.claim", (list(range(1, 33)), [16] * 32, 15.0, 5.0)),
+    ("delivery.due_subscriptions", ()),
+    ("delivery.events", (list(range(1, 33)),)),
+    ("delivery.release", ([1, 2], [2, 3], [1, 1])),
+    ("event.latest", ("default", "t7")),
+    ("event.get", ("default", 7)),
+]
+
+
+@pytest.fixture
+async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database_url_both)
+    await connection.execute("SET jit = off")
+    yield connection
+    await connection.close(timeout=2)
+
+
+def literal(value: object) -> str:
+    if isinstance(value, list):
+        return "'{" + ",".join(map(str, value)) + "}'"
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+async def reads(connection: asyncpg.Connection, name: str, arguments: Sequence[object], mode: str) -> list[str]:
+    """The growing tables that the plan reads from end to end, by themselves or along an index without a condition."""
+    await connection.execute(f"SET plan_cache_mode = force_{mode}_plan; PREPARE hot AS {STATEMENTS[name]}")
+    try:
+        values = f"({', '.join(map(literal, arguments))})" if arguments else ""
+        plan = json.loads(await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE hot{values}"))
+    finally:
+        await connection.execute("DEALLOCATE hot")
+    found: list[str] = []
+
+    def walk(node: dict[str, Any], limited: bool) -> None:
+        relation, kind = node.get("Relation Name", ""), node["Node Type"]
+        along_an_index = kind in ("Index Scan", "Index Only Scan") and "Index Cond" not in node and not limited
+        if relation.startswith(GROWING) and (kind == "Seq Scan" or along_an_index):
+            found.append(f"{relation} by {kind}")
+        for child in node.get("Plans", []):
+            walk(child, kind == "Limit")
+
+    walk(plan[0]["Plan"], False)
+    return found
+
+
+async def all_reads(connection: asyncpg.Connection) -> dict[tuple[str, str], list[str]]:
+    """Of tables that hold anything: to read an empty one from end to end is cheap and the planner knows it."""
+    sizes = dict(
+        await connection.fetch("SELECT oid::regclass::text, pg_relation_size(oid) FROM pg_class WHERE relkind = 'r'")
+    )
+    found = {
+        (name, mode): [read for read in await reads(connection, name, arguments, mode) if size_of(sizes, read) > 0]
+        for name, arguments in HOT
+        for mode in ("custom", "generic")
+    }
+    return {which: relations for which, relations in found.items() if relations}
+
+
+def size_of(sizes: dict[str, int], read: str) -> int:
+    return sizes["hookwire." + read.partition(" ")[0]]
+
+
+async def test_no_hot_statement_reads_a_whole_table(sql: asyncpg.Connection) -> None:
+    found = {"new": await all_reads(sql)}
+    await sql.execute(_FILL)
+    found["filled, not yet analysed"] = await all_reads(sql)
+    await sql.execute("VACUUM ANALYZE")
+    found["filled"] = await all_reads(sql)
+    await sql.execute(_DRAIN)
+    found["drained, not yet vacuumed"] = await all_reads(sql)
+    assert {state: wrong for state, wrong in found.items() if wrong} == {}

@@ -1,0 +1,291 @@
+"""`hookwire.publish`, `publish_batch`: the one place that knows stripes, shards and routing (RR-03, RR-04, RR-12)."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Sequence
+
+import asyncpg
+import pytest
+
+from db.statements import STATEMENTS
+
+Outcome = tuple[int, str]
+
+
+@pytest.fixture
+async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database_url_both)
+    yield connection
+    await connection.close(timeout=2)
+
+
+@pytest.fixture
+async def other(sql: asyncpg.Connection, database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
+    """A second session."""
+    connection = await asyncpg.connect(database_url_both)
+    yield connection
+    await connection.close(timeout=2)
+
+
+async def stored(connection: asyncpg.Connection) -> list[tuple[object, ...]]:
+    rows = await connection.fetch("SELECT topic, key, content_type, headers, payload FROM hookwire.events ORDER BY id")
+    return [(r["topic"], r["key"], r["content_type"], json.loads(r["headers"]), r["payload"]) for r in rows]
+
+
+async def publish_batch(
+    connection: asyncpg.Connection,
+    drafts: Sequence[tuple[int, str, str | None]],
+    idempotency: Sequence[tuple[str, bytes] | None] = (),
+    *,
+    wait: bool = False,
+) -> list[Outcome]:
+    """Publishes (unit, topic, key) drafts; gives (item, outcome) in the order of the items."""
+    given = list(idempotency) or [None] * len(drafts)
+    rows = await connection.fetch(
+        STATEMENTS["event.publish_batch"],
+        "default",
+        [unit for unit, _, _ in drafts],
+        [topic for _, topic, _ in drafts],
+        [key for _, _, key in drafts],
+        ["text/plain"] * len(drafts),
+        ["{}"] * len(drafts),
+        [b"x"] * len(drafts),
+        [known[0] if known else None for known in given],
+        [known[1] if known else None for known in given],
+        wait,
+    )
+    return sorted((row["item"], row["outcome"]) for row in rows)
+
+
+# --- the three forms of publish ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "row"),
+    [
+        ("publish('t', '\\x00ff'::bytea)", ("t", None, None, {}, b"\x00\xff")),
+        ("publish('t', ''::bytea)", ("t", None, None, {}, b"")),
+        ("publish('t', 'gr\u00fc\u00dfe')", ("t", None, "text/plain; charset=utf-8", {}, "gr\u00fc\u00dfe".encode())),
+        ("publish('t', '{\"b\": 1}'::jsonb)", ("t", None, "application/json", {}, b'{"b": 1}')),
+        (
+            "publish('a.b', 'x'::bytea, key => 'k', content_type => 'a/b', headers => '{\"ce-type\": \"y\"}')",
+            ("a.b", "k", "a/b", {"ce-type": "y"}, b"x"),
+        ),
+    ],
+    ids=["bytes", "empty", "text", "jsonb", "everything named"],
+)
+async def test_publish_stores_the_payload_as_it_is_given(
+    sql: asyncpg.Connection, call: str, row: tuple[object, ...]
+) -> None:
+    await sql.execute(f"SELECT hookwire.{call}")
+    assert await stored(sql) == [row]
+
+
+async def test_publish_returns_the_public_id(sql: asyncpg.Connection) -> None:
+    public_id = await sql.fetchval("SELECT hookwire.publish('t', 'x')")
+    incarnation = await sql.fetchval("SELECT incarnation FROM hookwire.installation")
+    assert public_id == f"evt_{incarnation}_{await sql.fetchval('SELECT id FROM hookwire.events')}"
+
+
+async def test_a_rollback_leaves_nothing(sql: asyncpg.Connection) -> None:
+    transaction = sql.transaction()
+    await transaction.start()
+    await sql.execute("SELECT hookwire.publish('t', 'x', key => 'k')")
+    await transaction.rollback()
+    assert await sql.fetchrow(
+        "SELECT (SELECT count(*) FROM hookwire.events), (SELECT count(*) FROM hookwire.outbox)"
+    ) == (
+        0,
+        0,
+    )
+
+
+async def test_a_role_may_publish_without_seeing_a_table(sql: asyncpg.Connection) -> None:
+    role = f"publisher_{secrets.token_hex(4)}"
+    await sql.execute(f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA hookwire TO {role}; SET ROLE {role}")
+    try:
+        await sql.execute("SELECT hookwire.publish('t', 'x', key => 'k')")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await sql.fetch("SELECT * FROM hookwire.events")
+    finally:
+        await sql.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")
+    assert len(await stored(sql)) == 1
+
+
+# --- what is refused --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "topic", ["", ".", "a..b", ".a", "a.", "a b", "a/b", "a\n", "#", "gr\u00fc\u00dfe", "x" * 250], ids=ascii
+)
+async def test_an_invalid_topic_is_refused(sql: asyncpg.Connection, topic: str) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError, match=r"hookwire\.publish: invalid topic"):
+        await sql.execute("SELECT hookwire.publish($1, 'x'::text)", topic)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 1025, "\u00fc" * 513], ids=["empty", "long", "long in bytes"])
+async def test_an_invalid_key_is_refused(sql: asyncpg.Connection, key: str) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError, match=r"invalid key: 1-1024 bytes, or NULL"):
+        await sql.execute("SELECT hookwire.publish('t', 'x'::text, key => $1)", key)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    ["[]", '"a"', '{"A": "b"}', '{"a b": "c"}', '{"a": 1}', '{"a": null}', '{"a": "b\\r\\nc: d"}', '{"": "a"}'],
+)
+async def test_headers_that_no_carrier_could_hold_are_refused(sql: asyncpg.Connection, headers: str) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="headers must be a JSON object of lower-case names"):
+        await sql.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", headers)
+
+
+@pytest.mark.parametrize("content_type", ["a\r\nb", "x" * 256], ids=["two lines", "long"])
+async def test_an_invalid_content_type_is_refused(sql: asyncpg.Connection, content_type: str) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="content_type one line of at most 255 bytes"):
+        await sql.execute("SELECT hookwire.publish('t', 'x'::text, content_type => $1)", content_type)
+
+
+async def test_a_payload_is_needed_and_has_a_limit(sql: asyncpg.Connection) -> None:
+    await sql.execute("UPDATE hookwire.installation SET payload_bytes_max = 3")
+    await sql.execute("SELECT hookwire.publish('t', 'xxx'::bytea)")
+    for payload in (b"xxxx", None):
+        with pytest.raises(asyncpg.InvalidParameterValueError, match="payload missing or larger than 3 bytes"):
+            await sql.execute("SELECT hookwire.publish('t', $1::bytea)", payload)
+
+
+async def test_an_unknown_topic_is_refused_when_topics_are_not_made_by_publishing(sql: asyncpg.Connection) -> None:
+    await sql.execute("UPDATE hookwire.installation SET topics_auto_create = false")
+    await sql.execute("INSERT INTO hookwire.topics (name) VALUES ('known')")
+    await sql.execute("SELECT hookwire.publish('known', 'x')")
+    with pytest.raises(asyncpg.UndefinedObjectError, match="unknown topic 'unknown'"):
+        await sql.execute("SELECT hookwire.publish('unknown', 'x')")
+
+
+# --- routing ----------------------------------------------------------------------------------------------------
+
+
+async def test_one_row_is_owed_to_each_sink_that_the_topic_routes_to(sql: asyncpg.Connection) -> None:
+    await sql.execute("UPDATE hookwire.sinks SET configured = name IN ('webhooks', 'amqp')")
+    await sql.execute("INSERT INTO hookwire.topics (name, sinks) VALUES ('one', '{kafka}'), ('none', '{}')")
+    await publish_batch(sql, [(1, "default", None), (2, "one", None), (3, "none", None)])
+    owed = await sql.fetch(
+        "SELECT e.topic, array_agg(o.sink ORDER BY o.sink) FILTER (WHERE o.sink IS NOT NULL) AS sinks "
+        "FROM hookwire.events e LEFT JOIN hookwire.outbox o USING (id) GROUP BY e.id ORDER BY e.id"
+    )
+    assert [tuple(row) for row in owed] == [("default", ["amqp", "webhooks"]), ("one", ["kafka"]), ("none", None)]
+
+
+async def test_a_key_decides_the_shard_and_without_one_the_id_does(sql: asyncpg.Connection) -> None:
+    await sql.execute("INSERT INTO hookwire.topics (name, ordered) VALUES ('loose', false)")
+    await publish_batch(sql, [(1, "t", "k"), (2, "t", None), (3, "loose", "k")])
+    rows = await sql.fetch(
+        "SELECT e.ordered, o.shard, e.id & 63 AS of_id, "
+        "hookwire.shard_of(hookwire.key_digest(e.topic, e.key)) AS of_key "
+        "FROM hookwire.events e JOIN hookwire.outbox o USING (id) ORDER BY e.id"
+    )
+    assert [(r["ordered"], r["shard"]) for r in rows] == [
+        (True, rows[0]["of_key"]),
+        (True, rows[1]["of_id"]),
+        (False, rows[2]["of_id"]),
+    ]
+
+
+# --- stripes (RR-03) --------------------------------------------------------------------------------------------
+
+
+async def test_a_key_is_locked_until_the_transaction_ends(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:
+    """RO-02: so a key's ids become visible in their own order."""
+    await other.execute("SET lock_timeout = '100ms'")
+    async with sql.transaction():
+        await sql.execute("SELECT hookwire.publish('t', '1', key => 'k')")
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await other.execute("SELECT hookwire.publish('t', '2', key => 'k')")
+        await other.execute("SELECT hookwire.publish('t', '3', key => 'another')")
+        await other.execute("SELECT hookwire.publish('t', '4')")
+    await other.execute("SELECT hookwire.publish('t', '5', key => 'k')")
+    assert [row[4] for row in await stored(sql)] == [b"1", b"3", b"4", b"5"]
+
+
+async def test_a_topic_without_order_locks_nothing(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:
+    await sql.execute("INSERT INTO hookwire.topics (name, ordered) VALUES ('loose', false)")
+    async with sql.transaction():
+        await sql.execute("SELECT hookwire.publish('loose', '1', key => 'k')")
+        assert await publish_batch(other, [(1, "loose", "k")]) == [(1, "stored")]
+
+
+async def test_a_shared_commit_leaves_out_the_units_whose_key_is_held(
+    sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    """A unit is stored whole or not at all: unit 2's second event waits with its first."""
+    async with other.transaction():
+        await other.execute("SELECT hookwire.publish('t', 'x', key => 'held')")
+        outcomes = await publish_batch(sql, [(1, "t", "free"), (2, "t", "held"), (2, "t", "free"), (3, "t", None)])
+    assert outcomes == [(1, "stored"), (2, "busy"), (3, "busy"), (4, "stored")]
+
+
+async def test_a_waiting_publish_goes_on_when_the_key_is_free(
+    sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    async with other.transaction():
+        await other.execute("SELECT hookwire.publish('t', 'first', key => 'k')")
+        waiting = asyncio.ensure_future(publish_batch(sql, [(1, "t", "k")], wait=True))
+        await asyncio.wait([waiting], timeout=0.2)
+        assert not waiting.done()
+    assert await waiting == [(1, "stored")]
+
+
+async def test_publishing_waits_for_nobody_who_changes_the_topic(
+    sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    """RR-04: it writes event and outbox rows only."""
+    await sql.execute("INSERT INTO hookwire.topics (name) VALUES ('t')")
+    async with other.transaction():
+        await other.execute("SELECT FROM hookwire.topics FOR UPDATE")
+        assert await publish_batch(sql, [(1, "t", "k")]) == [(1, "stored")]
+
+
+# --- idempotency keys (RR-12) -----------------------------------------------------------------------------------
+
+
+async def test_a_key_used_before_gives_the_first_answer_or_a_conflict(sql: asyncpg.Connection) -> None:
+    assert await publish_batch(sql, [(1, "t", "k")], [("i1", b"same")]) == [(1, "stored")]
+    outcomes = await publish_batch(
+        sql, [(1, "t", "k"), (2, "t", "k"), (3, "t", "k")], [("i1", b"same"), ("i1", b"other"), ("i2", b"same")]
+    )
+    assert (outcomes, len(await stored(sql))) == ([(1, "replayed"), (2, "conflict"), (3, "stored")], 2)
+
+
+async def test_a_replay_gives_the_first_id_and_time(sql: asyncpg.Connection) -> None:
+    arguments = ("default", [1], ["t"], ["k"], [None], ["{}"], [b"x"], ["i"], [b"f"], False)
+    first = await sql.fetchrow(STATEMENTS["event.publish_batch"], *arguments)
+    again = await sql.fetchrow(STATEMENTS["event.publish_batch"], *arguments)
+    assert dict(again) == {**first, "outcome": "replayed"}
+
+
+async def test_a_key_of_an_open_transaction_is_waited_for(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:
+    transaction = other.transaction()
+    await transaction.start()
+    await publish_batch(other, [(1, "t", None)], [("i", b"f")])
+    waiting = asyncio.ensure_future(publish_batch(sql, [(1, "t", None)], [("i", b"f")]))
+    await asyncio.wait([waiting], timeout=0.2)
+    assert not waiting.done()
+    await transaction.commit()
+    assert await waiting == [(1, "replayed")]
+
+
+async def test_a_key_of_a_transaction_that_rolls_back_is_free(
+    sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    transaction = other.transaction()
+    await transaction.start()
+    await publish_batch(other, [(1, "t", None)], [("i", b"f")])
+    waiting = asyncio.ensure_future(publish_batch(sql, [(1, "t", None)], [("i", b"f")]))
+    await transaction.rollback()
+    assert await waiting == [(1, "stored")]
+
+
+async def test_a_busy_unit_claims_no_idempotency_key(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:
+    async with other.transaction():
+        await other.execute("SELECT hookwire.publish('t', 'x', key => 'held')")
+        assert await publish_batch(sql, [(1, "t", "held")], [("i", b"f")]) == [(1, "busy")]
+    assert await publish_batch(sql, [(1, "t", "held")], [("i", b"f")]) == [(1, "stored")]

@@ -1,0 +1,107 @@
+"""Every named statement is sound on every supported server, and what SQL computes is what is published (DESIGN 12)."""
+
+import json
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from db.statements import STATEMENTS, load
+
+VECTORS = Path(__file__).parents[2] / "openapi" / "key-hash-vectors.json"
+
+# Two commands in one text: the protocol can run that, but not prepare it.
+_SEVERAL_COMMANDS = {"migration.create_history"}
+
+
+# --- the files --------------------------------------------------------------------------------------------------
+
+
+def test_a_statement_is_called_by_its_file_and_its_name(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("-- The a.\n\n-- name: one\nSELECT 1;\n\n-- name: two\n-- Why.\nSELECT\n  2;\n")
+    assert load(tmp_path) == {"a.one": "SELECT 1", "a.two": "-- Why.\nSELECT\n  2"}
+
+
+def test_a_name_stands_for_one_statement(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("-- name: one\nSELECT 1;\n-- name: one\nSELECT 2;\n")
+    with pytest.raises(ValueError, match=r"a\.one is defined twice"):
+        load(tmp_path)
+
+
+def test_a_name_without_a_statement_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("-- name: one\n\n-- name: two\nSELECT 2;\n")
+    with pytest.raises(ValueError, match=r"a\.one is empty"):
+        load(tmp_path)
+
+
+# --- on the servers ---------------------------------------------------------------------------------------------
+
+
+async def test_the_server_accepts_every_statement(database_url_both: str) -> None:
+    refused = {}
+    connection = await asyncpg.connect(database_url_both)
+    try:
+        for name, statement in STATEMENTS.items():
+            try:
+                if name in _SEVERAL_COMMANDS:
+                    await connection.execute(statement)
+                else:
+                    await connection.prepare(statement)
+            except asyncpg.PostgresError as error:
+                refused[name] = str(error)
+    finally:
+        await connection.close()
+    assert refused == {}
+
+
+async def test_the_key_hash_is_the_published_one(database_url_both: str) -> None:
+    """DESIGN decision 5: three writers compute it, one file holds the vectors."""
+    published = json.loads(VECTORS.read_text(encoding="utf-8"))["keyed"]
+    connection = await asyncpg.connect(database_url_both)
+    try:
+        rows = await connection.fetch(
+            "SELECT v.topic, v.key, encode(d.digest, 'hex') AS sha256, hookwire.shard_of(d.digest) AS shard, "
+            "hookwire.stripe_of(d.digest) AS stripe "
+            "FROM jsonb_to_recordset($1::jsonb) AS v(topic text, key text), "
+            "LATERAL (SELECT hookwire.key_digest(v.topic, v.key) AS digest) AS d",
+            json.dumps(published),
+        )
+    finally:
+        await connection.close()
+    assert [dict(row) for row in rows] == published
+
+
+async def test_ids_are_drawn_one_at_a_time(database_url_both: str) -> None:
+    """RP-08: a larger cache hands out stale low numbers per connection."""
+    connection = await asyncpg.connect(database_url_both)
+    try:
+        cached = await connection.fetch(
+            "SELECT sequencename, cache_size FROM pg_sequences "
+            "WHERE schemaname = 'hookwire' AND sequencename IN ('event_id', 'delivery_fence')"
+        )
+    finally:
+        await connection.close()
+    assert sorted(map(tuple, cached)) == [("delivery_fence", 1), ("event_id", 1)]
+
+
+async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -> None:
+    """DESIGN decision 12. Named: what belongs to the installation, or is reached through a row that has a tenant."""
+    without = {
+        "installation",
+        "sinks",
+        "migrations",
+        "id_watermarks",
+        "outbox",
+        "relay_terms",
+        "relay_batches",
+    }
+    connection = await asyncpg.connect(database_url)
+    try:
+        rows = await connection.fetch(
+            "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'hookwire'::regnamespace "
+            "AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
+            "AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant')"
+        )
+    finally:
+        await connection.close()
+    assert {row["relname"] for row in rows} == without
