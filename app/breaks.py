@@ -1,0 +1,243 @@
+"""Seeded bugs: the product with one promise taken away, to show that the witness would notice (faults.md 7, OR-03).
+
+``python -m app.breaks NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --break NAME`` starts its
+children so and has to fail. The product itself has no switch for this and no code: each bug replaces a function or
+the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
+
+=====================  ===============================================================================================
+ack-before-commit      a publish is answered when its rows are written, 50 ms before COMMIT (MU-02)
+purge-before-ack       an outbox row goes before the broker has it (MU-03)
+settle-before-answer   a delivery counts as delivered before the subscriber is asked
+no-key-lock            two transactions may publish one key at a time (MU-05)
+no-term-check          a deposed relay is told neither by its term nor by its clock, and its writes are taken (MU-01)
+shared-lock-queue      two relays may hold the AMQP fence at a time (MU-08)
+unroutable-as-sent     an AMQP message that no queue took counts as sent (MU-09)
+cursor                 the relay goes on behind the last id that it read, and never looks back (MU-04)
+unfenced-settlement    a delivery may be settled by a worker whose claim is over (MU-14)
+=====================  ===============================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import app.wiring
+import db.bound
+import hub.publish
+from app.cli import main as run_command
+from app.settings import Settings, SettingsRefused, load_settings
+from app.storage import Storage
+from db.errors import DatabaseError
+from db.pool import Row, Session
+from relay.amqp_link import Link
+from relay.harvester import Harvester
+from relay.lease import Lease
+from relay.outbox import Outbox
+from relay.record import Record
+from relay.sink import Batch, Refusal, Term
+from webhooks.outcome import Outcome
+from webhooks.retry import Decision
+from webhooks.settlement import Result
+from webhooks.worker import Worker
+
+__all__ = ["BREAKS", "apply", "main"]
+
+_EARLY_SECONDS = 0.05
+"""How much too early something happens: long enough for a kill to fall into it now and then."""
+
+
+def _replace(owner: object, name: str, make: Callable[[Any], Any]) -> None:
+    """Put ``make(original)`` in the place of an attribute."""
+    setattr(owner, name, make(getattr(owner, name)))
+
+
+def _rewrite(names: str, pattern: str, replacement: str) -> None:
+    """Rewrite the statements whose names match; at least one must change."""
+    texts = dict(db.bound.STATEMENTS)  # type: ignore[attr-defined]  # that module's own view is what is replaced
+    changed = {name: re.sub(pattern, replacement, text) for name, text in texts.items() if re.fullmatch(names, name)}
+    assert any(texts[name] != text for name, text in changed.items()), f"nothing to break in {names}"
+    setattr(db.bound, "STATEMENTS", MappingProxyType(texts | changed))  # noqa: B010 - mypy: not exported there
+
+
+def _ack_before_commit() -> None:
+    def make(store: Any) -> Any:
+        async def early(session: Any, units: Sequence[Any], *, wait: bool) -> Sequence[Row]:
+            if wait:  # is in a transaction of its own already
+                return await _stored(store, session, units, wait=True)
+            answered: asyncio.Future[Sequence[Row]] = asyncio.get_running_loop().create_future()
+
+            async def commit_late() -> None:
+                try:
+                    async with session.transaction() as transaction:
+                        answered.set_result(await _stored(store, transaction, units, wait=False))
+                        await asyncio.sleep(_EARLY_SECONDS)
+                except DatabaseError as error:
+                    if not answered.done():
+                        answered.set_exception(error)
+
+            _background(commit_late())
+            return await answered
+
+        return early
+
+    _replace(hub.publish, "_store", make)
+
+
+async def _stored(store: Any, session: Session, units: Sequence[Any], *, wait: bool) -> Sequence[Row]:
+    rows: Sequence[Row] = await store(session, units, wait=wait)
+    return rows
+
+
+_tasks: set[asyncio.Future[None]] = set()
+
+
+def _background(work: Any) -> None:
+    task = asyncio.ensure_future(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+
+
+def _purge_before_ack() -> None:
+    def make(carry: Any) -> Any:
+        async def hasty(self: Any, batch: Batch, setbacks: int, slots: asyncio.Semaphore) -> None:
+            if not self._sink.features.purges:
+                await self._outbox.purge(Batch(batch.term, batch.records), batch.records)
+                await asyncio.sleep(_EARLY_SECONDS)
+            await carry(self, batch, setbacks, slots)
+
+        return hasty
+
+    _replace(Harvester, "_carry", make)
+
+
+def _settle_before_answer() -> None:
+    def make(send: Any) -> Any:
+        async def hasty(self: Any, claimed: Any, deadline: float, started_at: datetime) -> Outcome:
+            delivered = Outcome("delivered", 204)
+            result = Result(
+                claimed.event.id, claimed.subscriber.id, claimed.fence, started_at, delivered, Decision("delivered")
+            )
+            self._settlement.add(result)
+            await asyncio.sleep(_EARLY_SECONDS)
+            outcome: Outcome = await send(self, claimed, deadline, started_at)
+            return outcome
+
+        return hasty
+
+    _replace(Worker, "_send", make)
+
+
+def _no_key_lock() -> None:
+    def make(open_storage: Any) -> Any:
+        @asynccontextmanager
+        async def opened(settings: Settings) -> AsyncIterator[Storage]:
+            async with open_storage(settings) as storage:
+                with suppress(DatabaseError):  # another process may be replacing the function at this moment
+                    await storage.database.execute("seeded_bug.forget_keys")
+                yield storage
+
+        return opened
+
+    _replace(app.wiring, "open_storage", make)
+
+
+def _no_term_check() -> None:
+    _rewrite(
+        r"(outbox|manifest|hold|term)\.\w+|delivery\.fan_out\w*", r"\b(\w+\.)?term = (\$\d+)", r"\2::bigint IS NOT NULL"
+    )
+
+    async def believe(self: Outbox, term: Term) -> Term:
+        return term
+
+    async def keep_for_ever(self: Any, term: Term) -> None:
+        lease_seconds = self._options.lease_seconds
+        while True:
+            await asyncio.sleep(lease_seconds / 3)
+            with suppress(DatabaseError):
+                await self._database.execute("term.renew", self._sink, self._group, term.number, lease_seconds)
+
+    _replace(Outbox, "assert_term", lambda _: believe)
+    _replace(Lease, "_keep", lambda _: keep_for_ever)
+
+
+def _shared_lock_queue() -> None:
+    async def take_lock(self: Any, name: str) -> None:
+        async with self._throwaway() as channel:
+            await channel.declare_queue(name, arguments={"x-max-length": 1})
+
+    _replace(Link, "take_lock", lambda _: take_lock)
+
+
+def _unroutable_as_sent() -> None:
+    def make(publish: Any) -> Any:
+        async def credulous(self: Any, *arguments: Any) -> Refusal | None:
+            refusal: Refusal | None = await publish(self, *arguments)
+            return None if refusal is not None and refusal.reason == "unroutable" else refusal
+
+        return credulous
+
+    _replace(Link, "_publish_on", make)
+
+
+def _cursor() -> None:
+    def make(claim: Any) -> Any:
+        async def onward(self: Any, term: Term, in_flight: Collection[int], limit: int, bytes_max: int) -> list[Record]:
+            records: list[Record] = await claim(self, term, in_flight, limit, bytes_max)
+            if records:
+                self._low = {shard: max(low, records[-1].id + 1) for shard, low in self._low.items()}
+            return records
+
+        return onward
+
+    _replace(Outbox, "claim", make)
+
+
+def _unfenced_settlement() -> None:
+    _rewrite(r"delivery\.settle", r" AND d\.fence = r\.fence", "")
+
+
+BREAKS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
+    {
+        "ack-before-commit": _ack_before_commit,
+        "purge-before-ack": _purge_before_ack,
+        "settle-before-answer": _settle_before_answer,
+        "no-key-lock": _no_key_lock,
+        "no-term-check": _no_term_check,
+        "shared-lock-queue": _shared_lock_queue,
+        "unroutable-as-sent": _unroutable_as_sent,
+        "cursor": _cursor,
+        "unfenced-settlement": _unfenced_settlement,
+    }
+)
+
+
+def apply(name: str, settings: Settings) -> None:
+    """Break this process; raises SettingsRefused for an unknown name and in production."""
+    if settings.profile == "production":
+        raise SettingsRefused("seeded bugs are refused in production")
+    if name not in BREAKS:
+        raise SettingsRefused(f"{name!r} is no seeded bug; there are {', '.join(BREAKS)}")
+    BREAKS[name]()
+
+
+def main() -> None:
+    """``python -m app.breaks NAME COMMAND ...``: the command, with the bug."""
+    _, name, *command = sys.argv
+    try:
+        apply(name, load_settings())
+    except SettingsRefused as error:
+        print(f"hookwire: {error}", file=sys.stderr)  # noqa: T201 - this is the command's voice
+        sys.exit(2)
+    sys.argv = ["hookwire", *command]
+    run_command()
+
+
+if __name__ == "__main__":
+    main()

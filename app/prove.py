@@ -1,0 +1,284 @@
+"""``hookwire prove``: kill, stop and starve two processes of our own for a minute, then count what the clients saw.
+
+::
+
+    own database, AMQP broker, receivers --> two ``hookwire serve`` --> baseline without a fault
+         --> faults, one after the other, under load --> quiet --> kill and start everything once more --> verdict
+
+The verdict is the witness's, from the writers' history and the sinks' arrival logs alone (OR-02). It is ``0`` lost and
+``0`` reordered or the exit code is 1; repeats are counted and bounded (RR-01, I4). All is seeded: what fails prints the
+command that does the same again. The last line's words: ``accepted`` events were answered with 2xx or committed by
+SQL; ``delivered`` of them arrived at every sink; ``lost``, ``duplicated`` and ``reordered`` are summed over the sinks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from app.failpoints import POINTS
+from app.settings import SettingsRefused
+from app.witness.broker import open_broker
+from app.witness.checker import VIOLATIONS, Promise, Report, SinkReport
+from app.witness.child import ChildFailed
+from app.witness.nemesis import Harm, HarmFailed, Nemesis
+from app.witness.plan import make_plan
+from app.witness.stage import NotQuiet, Stage, StageOptions, open_stage
+from db.embedded import EmbeddedOptions, EmbeddedServer
+from db.migrate import migrate
+
+__all__ = ["ProveOptions", "prove"]
+
+_BASELINE_SECONDS = 4.0
+_TAIL_SECONDS = 2.0
+"""Load after the last fault, so that what the last reign forgets is noticed."""
+_QUIET_SECONDS_MAX = 14.0
+"""A delivery that a dead process had claimed is due again after 7 s; a held topic is probed after 2 and 4 s more."""
+_QUIET_SECONDS = 9.0
+"""What quiet, the last restart and the verdict take of a run, about."""
+_LEASE_SECONDS = 1.0
+_PAUSE_SECONDS = 4.5
+"""Longer than the relay's lease and than our broker's patience (3 s), shorter than a delivery's lease (7 s): a worker
+that is stopped for longer than its claim may repeat out of order, which RR-10 excludes from the promise."""
+_DUPLICATES_PER_FAULT_MAX = 200
+"""The deliveries and messages that two processes can have in flight (I4): 64 of one subscription in each, one of each
+key at each sink, and once more for what the other was settling."""
+_ORDER = ("inverted", "duplicate_forbidden", "sequence_disorder", "stale_term")
+_POINTS = tuple(point for point in POINTS if not point.endswith("_manifest"))
+
+
+@dataclass(frozen=True, slots=True)
+class ProveOptions:
+    """``seconds``: about how long the whole run takes. ``seed`` None: a new one. ``breaks``: a seeded bug by name."""
+
+    seconds: float = 45.0
+    seed: int | None = None
+    breaks: str | None = None
+    json: bool = False
+
+
+@dataclass(slots=True)
+class _Run:
+    """What came of a run."""
+
+    seed: int
+    seconds: float = 0.0
+    harms: list[Harm] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    report: Report | None = None
+
+    @property
+    def holds(self) -> bool:
+        return not self.failures and self.report is not None and self.report.holds
+
+
+async def prove(options: ProveOptions) -> int:
+    """Run and print; 0 if the promise held, 1 if not. Raises SettingsRefused, ``EmbeddedError``, ``DatabaseError``."""
+    if options.breaks is not None:
+        from app.breaks import BREAKS
+
+        if options.breaks not in BREAKS:
+            raise SettingsRefused(f"{options.breaks!r} is no seeded bug; there are {', '.join(BREAKS)}")
+    if options.seconds < 25:
+        raise SettingsRefused("a run takes at least 25 seconds")
+    run = _Run(options.seed if options.seed is not None else secrets.randbelow(1_000_000))
+    folder = Path(tempfile.mkdtemp(prefix="hookwire-prove-"))
+    folder.chmod(0o711)  # root's PostgreSQL runs as another account, which has to get through
+    logging.getLogger("asyncpg").setLevel(logging.CRITICAL)  # its pool complains whenever the database is away
+    began = time.monotonic()
+    async with _ended_by_sigterm():
+        try:
+            await _run(options, run, folder)
+        except* ChildFailed as failed:
+            run.failures += map(str, failed.exceptions)
+    run.seconds = time.monotonic() - began
+    _print(options, run, folder)
+    if run.holds:
+        shutil.rmtree(folder)
+    return 0 if run.holds else 1
+
+
+@asynccontextmanager
+async def _ended_by_sigterm() -> AsyncIterator[None]:
+    """SIGTERM ends us like Ctrl-C does: in order, with our children."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
+async def _run(options: ProveOptions, run: _Run, folder: Path) -> None:
+    """One run from start to verdict."""
+    began = time.monotonic()
+    async with AsyncExitStack() as stack:
+        postgres = await stack.enter_async_context(_own_postgres(folder / "data"))
+        broker = await stack.enter_async_context(open_broker(folder))
+        stage_options = StageOptions(
+            postgres.dsn, folder, run.seed, lease_seconds=_LEASE_SECONDS, seeded_bug=options.breaks,
+            settings={"AMQP_URL": broker.url}, promises={"amqp": Promise.RECORD},
+        )  # fmt: skip
+        stage = await stack.enter_async_context(open_stage(stage_options))
+        nemesis = Nemesis(stage, broker, postgres, folder / "data", _PAUSE_SECONDS)
+        left = options.seconds - (time.monotonic() - began)
+        async with stage.load():
+            await _stand_baseline(stage, run)
+            try:
+                await _do_harm(nemesis, run, left - _BASELINE_SECONDS - _TAIL_SECONDS - _QUIET_SECONDS)
+            finally:
+                await nemesis.heal()
+            await asyncio.sleep(_TAIL_SECONDS)
+        await _conclude(stage, run)
+
+
+@asynccontextmanager
+async def _own_postgres(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
+    """A new database that is gone afterwards, wherever its account made us put it."""
+    server = EmbeddedServer(EmbeddedOptions(data_dir, on_progress=lambda _: None))
+    try:
+        await migrate(await server.start())
+        yield server
+    finally:
+        await server.stop()
+        cluster = (data_dir / "postgres").resolve()
+        if data_dir.resolve() not in cluster.parents:
+            shutil.rmtree(cluster, ignore_errors=True)
+
+
+async def _stand_baseline(stage: Stage, run: _Run) -> None:
+    """The same load without a fault must show no repeat and no inversion, else the rest means nothing (OR-06)."""
+    await asyncio.sleep(_BASELINE_SECONDS)
+    report = stage.judge_so_far()
+    _say(f"{_BASELINE_SECONDS:5.1f} s  baseline: {_summary(report)}")
+    if _duplicated(report) or _reordered(report) or not all(sink.delivered for sink in report.sinks):
+        run.failures.append(f"the baseline is not clean: {_summary(report)}")
+
+
+async def _do_harm(nemesis: Nemesis, run: _Run, seconds: float) -> None:
+    """Work through the plan; a fault that the system does not stand is noted, and the next one follows."""
+    plan = make_plan(run.seed, seconds, _POINTS)
+    _say("plan: " + ", ".join(str(fault) for fault in plan))
+    began = time.monotonic()
+    for fault in plan:
+        await asyncio.sleep(max(began + fault.at_seconds - time.monotonic(), 0))
+        at_seconds = time.monotonic() - began
+        if at_seconds > seconds:
+            return
+        try:
+            harm = await nemesis.do(fault, at_seconds)
+        except HarmFailed as failure:
+            run.failures.append(str(failure))
+            _say(f"{at_seconds:5.1f} s  {fault}: {failure}")
+            await nemesis.heal()
+            continue
+        run.harms.append(harm)
+        _say(f"{at_seconds:5.1f} s  {fault}: {harm.note} ({harm.accepted} accepted in {harm.seconds:.1f} s)")
+
+
+async def _conclude(stage: Stage, run: _Run) -> None:
+    """Quiet, everything killed and started once more, quiet again, verdict (OR-10)."""
+    try:
+        seconds = await stage.quiet(_QUIET_SECONDS_MAX)
+        _say(f"quiet after {seconds:.1f} s")
+        for child in stage.children:
+            await child.kill()
+        async with asyncio.TaskGroup() as starting:
+            for child in stage.children:
+                starting.create_task(child.start())
+        await stage.quiet(_QUIET_SECONDS_MAX)
+    except NotQuiet as failure:
+        run.failures.append(str(failure))
+    run.report = await stage.judge()
+    duplicates_max = _DUPLICATES_PER_FAULT_MAX * len(run.harms)
+    if _duplicated(run.report) > duplicates_max:
+        run.failures.append(f"{_duplicated(run.report)} repeats, more than {duplicates_max} can have been in flight")
+
+
+def _duplicated(report: Report) -> int:
+    return report.total("duplicate_adjacent") + report.total("duplicate_non_adjacent")
+
+
+def _reordered(report: Report) -> int:
+    return sum(report.total(kind) for kind in _ORDER)
+
+
+def _summary(report: Report) -> str:
+    delivered = min(sink.delivered for sink in report.sinks)
+    lost, reordered = report.total("lost"), _reordered(report)
+    return (
+        f"accepted={report.accepted} delivered={delivered} lost={lost} duplicated={_duplicated(report)} "
+        f"reordered={reordered}"
+    )
+
+
+def _print(options: ProveOptions, run: _Run, folder: Path) -> None:
+    """The line, the table, and what to do when it did not hold."""
+    if options.json:
+        _tell(json.dumps(_document(run), indent=2))
+    elif run.report is not None:
+        _tell(f"{_summary(run.report)} (seed {run.seed}, faults {len(run.harms)}, {run.seconds:.0f} s)")
+        for line in _table(run.report.sinks):
+            _tell(line)
+    if run.holds:
+        return
+    for failure in run.failures:
+        _say(f"FAILED: {failure}")
+    for line in _evidence(run.report) if run.report is not None else ():
+        _say(f"FAILED: {line}")
+    broken = f" --break {options.breaks}" if options.breaks else ""
+    _say(f"again:  hookwire prove --seconds {options.seconds:g} --seed {run.seed}{broken}")
+    _say(f"logs:   {folder}")
+
+
+def _evidence(report: Report) -> list[str]:
+    """The first finding of each kind and sink that broke the promise."""
+    first: dict[tuple[str, str], str] = {}
+    for finding in report.findings:
+        if finding.kind in (*VIOLATIONS, "unknown_half_present"):
+            text = f"{finding.kind} at {finding.sink}: {finding.mark} {finding.detail}".strip()
+            first.setdefault((finding.kind, finding.sink), text)
+    return list(first.values())
+
+
+_COLUMNS = (
+    "delivered", "dead_lettered", "lost", "phantom", "duplicate_adjacent", "duplicate_non_adjacent", *_ORDER,
+)  # fmt: skip
+
+
+def _table(sinks: Sequence[SinkReport]) -> list[str]:
+    heads = ["sink", "promise", *(name.replace("duplicate_", "dup. ").replace("_", " ") for name in _COLUMNS)]
+    rows = [[sink.sink, str(sink.promise), *(str(getattr(sink, name)) for name in _COLUMNS)] for sink in sinks]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [heads, *rows]]
+
+
+def _document(run: _Run) -> dict[str, object]:
+    return {
+        "holds": run.holds,
+        "seed": run.seed,
+        "seconds": round(run.seconds, 1),
+        "failures": run.failures,
+        "faults": [asdict(harm) for harm in run.harms],
+        "report": asdict(run.report) if run.report is not None else None,
+    }
+
+
+def _tell(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - this is the command's voice
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - and this what it says on the way

@@ -1,0 +1,152 @@
+"""A child: one ``hookwire serve`` of ours that can be killed, paused, drained and started again, always by its pid.
+
+::
+
+               start                    pause (SIGSTOP)
+     down --------------> ready ---------------------------> paused
+      ^   same port          |  <---------------------------   |
+      |                      |        resume (SIGCONT)         |
+      +----------------------+---------------------------------+
+        kill (SIGKILL), drain (SIGTERM), or a fail point was reached
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import app
+from app.settings import PREFIX
+from app.witness.client import Client, NoAnswer
+
+__all__ = ["Child", "ChildFailed", "free_port"]
+
+_READY_SECONDS_MAX = 30.0
+_POLL_SECONDS = 0.05
+# Below the ranges of outgoing connections, so that nobody's client takes the port while the child is down.
+_PORTS = range(20_000, 32_000)
+
+
+class ChildFailed(Exception):
+    """A child ended or stayed silent where it should have run; the text ends with its last log lines."""
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on at this moment."""
+    for port in random.sample(_PORTS, 200):
+        with socket.socket() as candidate:
+            try:
+                candidate.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port between {_PORTS.start} and {_PORTS.stop}")
+
+
+class Child:
+    """``settings`` are HOOKWIRE_* without the prefix; nothing of the caller's own settings reaches the child.
+
+    ``seeded_bug`` starts it as ``python -m app.breaks <name>`` instead, which is the product with that bug.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, settings: Mapping[str, str], seeded_bug: str | None = None, role: str = "serve"
+    ) -> None:
+        self.name = name
+        self.port = free_port()
+        self.log_path = folder / f"{name}.log"
+        self._folder = folder
+        self._settings = settings
+        product = ["-m", "app.breaks", seeded_bug] if seeded_bug else ["-c", "from app.cli import main; main()"]
+        self._command = [sys.executable, *product, role]
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was started last."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Started and not ended (it may be paused)."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self, failpoints: str = "", *, wait: bool = True) -> None:
+        """Start it and, if ``wait``, return when it answers; raises :class:`ChildFailed`."""
+        assert not self.is_running
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        environment |= {PREFIX + name: value for name, value in self._settings.items()}
+        environment |= {PREFIX + "LISTEN": f"127.0.0.1:{self.port}", "PYTHONPATH": str(Path(app.__path__[0]).parent)}
+        if failpoints:
+            environment[PREFIX + "FAILPOINTS"] = failpoints
+        with self.log_path.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, cwd=self._folder, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=log,
+                stderr=log, start_new_session=True,
+            )  # fmt: skip
+        if wait:
+            await self.ready()
+
+    async def ready(self, seconds_max: float = _READY_SECONDS_MAX) -> None:
+        """Wait until it answers; raises :class:`ChildFailed`."""
+        client = Client("127.0.0.1", self.port, 1.0)
+        deadline = time.monotonic() + seconds_max
+        try:
+            while time.monotonic() < deadline:
+                if not self.is_running:
+                    raise ChildFailed(f"{self.name} ended while it started:\n{self.log_tail()}")
+                try:
+                    await client.request("GET", "/healthz")
+                    return
+                except NoAnswer:
+                    await asyncio.sleep(_POLL_SECONDS)
+        finally:
+            client.close()
+        raise ChildFailed(f"{self.name} does not answer after {seconds_max:g} s:\n{self.log_tail()}")
+
+    async def ended(self, seconds_max: float) -> int:
+        """Wait for its end; returns the exit code, negative for a signal. Raises TimeoutError."""
+        assert self._process is not None
+        async with asyncio.timeout(seconds_max):
+            return await self._process.wait()
+
+    async def kill(self) -> None:
+        """SIGKILL, as a crash would; harmless on one that has ended."""
+        if self.is_running:
+            os.kill(self.pid, signal.SIGKILL)
+            await self.ended(10)
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self.is_running:
+            os.kill(self.pid, signal.SIGCONT)
+
+    async def drain(self, seconds_max: float) -> tuple[int, float]:
+        """SIGTERM and wait; returns exit code and seconds. Raises TimeoutError."""
+        began = time.monotonic()
+        os.kill(self.pid, signal.SIGTERM)
+        return await self.ended(seconds_max), time.monotonic() - began
+
+    async def end(self) -> None:
+        """Whatever its state: gone when this returns."""
+        self.resume()
+        await self.kill()
+
+    def log_tail(self, lines_max: int = 15) -> str:
+        """The last lines that it printed."""
+        try:
+            return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines_max:])
+        except FileNotFoundError:
+            return ""

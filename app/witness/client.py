@@ -1,0 +1,72 @@
+"""A keep-alive HTTP/1.1 client of one connection, for the witness's writers only.
+
+It costs a twentieth of a general client, so that the processor is left to what is being tested, and it keeps no
+promise but one: whatever is not a whole answer in time is a :class:`NoAnswer`, and the connection is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Answer", "Client", "NoAnswer"]
+
+
+class NoAnswer(Exception):
+    """Refused, reset, cut or too late: what became of the request is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer; header names are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Client:
+    """Talks to one address; connects when it has to. Not shared between tasks."""
+
+    def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
+        self._host = host
+        self._port = port
+        self._timeout_seconds = timeout_seconds
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def request(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """One exchange within the time-out; raises :class:`NoAnswer`."""
+        fields = {"Host": f"{self._host}:{self._port}", "Content-Length": str(len(body)), **(headers or {})}
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        request = f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                return await self._exchange(request)
+        except (OSError, TimeoutError, EOFError, ValueError) as error:
+            self.close()
+            raise NoAnswer(f"{type(error).__name__}: {error}") from error
+        except asyncio.CancelledError:
+            self.close()
+            raise
+
+    async def _exchange(self, request: bytes) -> Answer:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(self._host, self._port)
+        reader, writer = self._streams
+        writer.write(request)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        status_line, *lines = head[:-4].split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        if headers.get("connection", "").lower() == "close":
+            self.close()
+        return Answer(int(status_line.split(" ", 2)[1]), headers, body)
+
+    def close(self) -> None:
+        """Drop the connection; the next request makes another."""
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+            self._streams = None

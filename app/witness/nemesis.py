@@ -1,0 +1,182 @@
+"""The nemesis: does what the plan says to the processes of a stage, and heals it (HN-02, HN-05)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.witness.broker import Broker
+from app.witness.child import Child
+from app.witness.plan import Fault, Kind
+from app.witness.stage import Stage
+from db.embedded import EmbeddedServer
+from db.embedded_postmaster import recorded_pid
+
+__all__ = ["Harm", "HarmFailed", "Nemesis"]
+
+_LEADER_SECONDS_MAX = 8.0
+_DRAIN_SECONDS_MAX = 10.0
+_REACHED_SECONDS_MAX = 5.0
+_UNBOUND_SECONDS = 1.0
+
+
+class HarmFailed(Exception):
+    """The system did not do what it must under a fault, whatever the sinks have seen; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What was done: ``accepted`` counts the events that were accepted between the blow and the end of healing."""
+
+    fault: Fault
+    at_seconds: float
+    seconds: float
+    accepted: int
+    note: str = ""
+
+
+class Nemesis:
+    """``pause_seconds``: how long a leader is stopped; longer than its lease and than the broker's patience."""
+
+    def __init__(self, stage: Stage, broker: Broker, postgres: EmbeddedServer, data_dir: Path, pause_seconds: float):
+        self._stage = stage
+        self._broker = broker
+        self._postgres = postgres
+        self._cluster = data_dir / "postgres"
+        self._pause_seconds = pause_seconds
+        self._deeds: dict[Kind, Callable[[Fault], Awaitable[str]]] = {
+            Kind.KILL: self._kill,
+            Kind.USURP: self._usurp,
+            Kind.DRAIN: self._drain,
+            Kind.FAILPOINT: self._failpoint,
+            Kind.DATABASE: self._database,
+            Kind.UNBIND: self._unbind,
+            Kind.CUT: self._cut,
+        }
+
+    async def do(self, fault: Fault, at_seconds: float) -> Harm:
+        """Strike, heal, and say what happened meanwhile. Raises :class:`HarmFailed`, ``ChildFailed``."""
+        began, before = time.monotonic(), self._stage.accepted
+        note = await self._deeds[fault.kind](fault)
+        accepted = self._stage.accepted - before
+        if not accepted:
+            raise HarmFailed(f"nothing was accepted from the beginning of '{fault}' to the end of its healing")
+        return Harm(fault, at_seconds, time.monotonic() - began, accepted, note)
+
+    async def heal(self) -> None:
+        """Everything runs and nothing is paused, whatever state a deed was left in."""
+        self._broker.bound = True
+        await self._postgres.start()
+        for child in self._stage.children:
+            child.resume()
+            if not child.is_running:
+                await child.start()
+            await child.ready()
+
+    async def _leader(self) -> Child:
+        deadline = time.monotonic() + _LEADER_SECONDS_MAX
+        while (leader := await self._stage.leader("amqp")) is None:
+            if time.monotonic() > deadline:
+                raise HarmFailed(f"nobody leads the amqp sink after {_LEADER_SECONDS_MAX:g} s")
+            await asyncio.sleep(0.05)
+        return leader
+
+    def _other(self, child: Child) -> Child:
+        return next(one for one in self._stage.children if one is not child)
+
+    async def _kill(self, _: Fault) -> str:
+        leader = await self._leader()
+        await leader.kill()
+        await leader.start()
+        return leader.name
+
+    async def _usurp(self, _: Fault) -> str:
+        leader = await self._leader()
+        successor = self._other(leader)
+        leader.pause()
+        try:
+            await asyncio.sleep(self._pause_seconds)
+            if await self._stage.leader("amqp") is not successor:
+                raise HarmFailed(f"{successor.name} does not lead after {leader.name} was stopped for so long")
+        finally:
+            leader.resume()
+        await asyncio.sleep(1.0)  # the woken one is given time to do wrong
+        await successor.kill()
+        await successor.start()
+        return f"{leader.name} stopped for {self._pause_seconds:g} s, then {successor.name} killed"
+
+    async def _drain(self, _: Fault) -> str:
+        leader = await self._leader()
+        try:
+            code, seconds = await leader.drain(_DRAIN_SECONDS_MAX)
+        except TimeoutError:
+            raise HarmFailed(f"{leader.name} does not end within {_DRAIN_SECONDS_MAX:g} s of SIGTERM") from None
+        if code != 0:
+            raise HarmFailed(f"{leader.name} ended with code {code} after SIGTERM:\n{leader.log_tail()}")
+        await leader.start()
+        return f"{leader.name} ended after {seconds:.1f} s"
+
+    async def _failpoint(self, fault: Fault) -> str:
+        leader = await self._leader()
+        armed = self._other(leader)
+        await armed.kill()
+        await armed.start(fault.detail, wait=False)
+        if not fault.detail.startswith("publish."):  # the leader relays, and is the first to know what is due
+            await asyncio.sleep(1.0)
+            await leader.kill()
+            await leader.start()
+        try:
+            await armed.ended(_REACHED_SECONDS_MAX)
+            note = f"{armed.name} died there"
+        except TimeoutError:
+            note = f"{armed.name} did not get there"
+            await armed.kill()
+        await armed.start()
+        return note
+
+    async def _database(self, fault: Fault) -> str:
+        pid = recorded_pid(self._cluster)
+        assert pid is not None, "the database of the stage runs"
+        began = time.monotonic()
+        os.kill(pid, signal.Signals[fault.detail])
+        # Until it has ended it may still answer, and would be taken for the server that is asked for.
+        await _until(lambda: not _lives(pid), 10.0)
+        await self._postgres.start()
+        answers = time.monotonic() - began
+        before = self._stage.accepted
+        await _until(lambda: self._stage.accepted > before, 5.0)
+        return f"answers after {answers:.1f} s, accepts after {time.monotonic() - began:.1f} s"
+
+    async def _unbind(self, _: Fault) -> str:
+        self._broker.bound = False
+        try:
+            await asyncio.sleep(_UNBOUND_SECONDS)
+        finally:
+            self._broker.bound = True
+        return f"for {_UNBOUND_SECONDS:g} s"
+
+    async def _cut(self, _: Fault) -> str:
+        self._broker.cut()
+        await asyncio.sleep(0.5)
+        return ""
+
+
+async def _until(condition: Callable[[], bool], seconds_max: float) -> None:
+    """Look every ten milliseconds, for so long at most."""
+    deadline = time.monotonic() + seconds_max
+    while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110 - nobody tells of another's end
+        await asyncio.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    """Whether the process still runs; one that has ended and was not waited for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"

@@ -1,0 +1,86 @@
+"""A plan of faults from a seed: what happens to whom, when, and for how long (HN-02, OR-07). Pure.
+
+A run begins with one of each kind, shuffled, because every kind finds bugs that no other finds; what time is left is
+filled by chance. The same seed and length give the same plan.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["Fault", "Kind", "make_plan"]
+
+
+class Kind(StrEnum):
+    """What is done."""
+
+    KILL = "kill"
+    """SIGKILL to the leader, which is started again at once."""
+    USURP = "usurp"
+    """SIGSTOP to the leader until another leads, SIGCONT; then SIGKILL to its successor (F05)."""
+    DRAIN = "drain"
+    """SIGTERM to the leader: exit code 0 within ten seconds (F08)."""
+    FAILPOINT = "fail point"
+    """The leader dies at a step of the walk (F01-F03)."""
+    DATABASE = "database"
+    """SIGKILL to PostgreSQL's first process, or an immediate stop; started again (F11)."""
+    UNBIND = "unbind"
+    """For a while no queue takes what the exchange gets (F26)."""
+    CUT = "cut"
+    """The AMQP broker drops every connection (F24)."""
+
+
+_SECONDS = {
+    Kind.KILL: 2.5,
+    Kind.USURP: 7.5,
+    Kind.DRAIN: 2.5,
+    Kind.FAILPOINT: 4.0,
+    Kind.DATABASE: 3.0,
+    Kind.UNBIND: 2.0,
+    Kind.CUT: 1.5,
+}
+"""How long a fault takes with its healing, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One harm. ``detail`` is the fail point with its passing, or how the database ends."""
+
+    at_seconds: float
+    kind: Kind
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.detail}".strip()
+
+
+def make_plan(seed: int, seconds: float, failpoints: Sequence[str]) -> list[Fault]:
+    """Faults one after the other, that end within ``seconds``; times count from the end of the baseline."""
+    chance = random.Random(f"{seed}/plan")  # noqa: S311 - repeatable, not secret
+    plan: list[Fault] = []
+    at_seconds = 0.0
+    for kind in _kinds(chance):
+        if at_seconds + _SECONDS[kind] > seconds:
+            return plan
+        plan.append(Fault(at_seconds, kind, _detail(kind, chance, failpoints)))
+        at_seconds += _SECONDS[kind]
+    return plan
+
+
+def _kinds(chance: random.Random) -> Iterator[Kind]:
+    deck = [*Kind, Kind.FAILPOINT]
+    chance.shuffle(deck)
+    yield from deck
+    while True:
+        yield chance.choice(list(Kind))
+
+
+def _detail(kind: Kind, chance: random.Random, failpoints: Sequence[str]) -> str:
+    if kind is Kind.FAILPOINT:
+        return f"{chance.choice(failpoints)}:kill@{chance.randint(1, 8)}"
+    if kind is Kind.DATABASE:
+        return chance.choice(["SIGKILL", "SIGQUIT"])
+    return ""

@@ -1,0 +1,72 @@
+"""A webhook receiver that keeps an arrival log: what a careful subscriber would have seen (OR-02).
+
+It writes the arrival down, flushed, before it answers; so an event that was answered with 2xx is in the log. Now and
+then it may refuse an attempt with 503 instead, without noting it, so that retries are part of every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from app.witness.arrivals import ArrivalWriter
+from app.witness.listening import listening
+from app.witness.log import LineLog
+from app.witness.mark import Mark
+
+__all__ = ["Receiver", "open_receiver"]
+
+_ACCEPTED = b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"
+_REFUSED = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
+
+
+class Receiver:
+    """One callback; ``refuses`` is asked before each attempt is taken."""
+
+    def __init__(self, sink: str, log: LineLog, refuses: Callable[[], bool]) -> None:
+        self.sink = sink
+        self.port = 0
+        self.arrived = 0
+        self._writer = ArrivalWriter(log, sink)
+        self._refuses = refuses
+
+    @property
+    def callback(self) -> str:
+        """The URL to subscribe."""
+        return f"http://127.0.0.1:{self.port}/{self.sink}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, to its end."""
+        while True:
+            headers = _headers(await reader.readuntil(b"\r\n\r\n"))
+            body = await reader.readexactly(int(headers.get("content-length", "0")))
+            writer.write(_REFUSED if self._refuses() else self._take(headers, body))
+
+    def _take(self, headers: dict[str, str], body: bytes) -> bytes:
+        sequence = headers.get("hookwire-sequence")
+        self._writer.record(
+            Mark.from_payload(body),
+            event_id=headers.get("webhook-id"),
+            sequence=int(sequence) if sequence is not None else None,
+        )
+        self.arrived += 1
+        return _ACCEPTED
+
+
+def _headers(head: bytes) -> dict[str, str]:
+    lines = head[:-4].decode("latin-1").split("\r\n")[1:]
+    return {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+@asynccontextmanager
+async def open_receiver(
+    sink: str, folder: Path, chance: random.Random, refused_share: float = 0.0
+) -> AsyncIterator[Receiver]:
+    """Listen on a free loopback port while the block runs; the log is ``folder/arrivals-<sink>.jsonl``."""
+    with LineLog(folder / f"arrivals-{sink}.jsonl") as log:
+        receiver = Receiver(sink, log, lambda: chance.random() < refused_share)
+        async with listening(receiver.serve) as receiver.port:
+            yield receiver

@@ -1,0 +1,241 @@
+"""A stage: processes of ours under load, with receivers that remember, and the judgement at the end.
+
+::
+
+    writers (HTTP) ----> child 1 ---+                     +--> receiver "ordered"
+        |                child 2 ---+---> PostgreSQL -----+--> receiver "plain"
+    transactors (SQL) --------------'         |           +--> further sinks, each with a reader of its own
+        |                                     '--> archive, dead letters
+        v                                                 v
+    history.jsonl -------------------> check() <------ arrivals-*.jsonl
+
+The order of a run: open the stage, begin the load, do harm, end the load, wait until all is quiet, judge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.witness.arrivals import Arrival, DeadLetter, read_arrivals
+from app.witness.checker import Promise, Report, check
+from app.witness.child import Child
+from app.witness.client import Client
+from app.witness.history import Attempt, HistoryWriter, read_history
+from app.witness.log import LineLog
+from app.witness.mark import Mark
+from app.witness.receiver import Receiver, open_receiver
+from app.witness.transactor import Transactor
+from app.witness.writer import Writer, WriterOptions
+from db.errors import DatabaseError
+from db.pool import Database, PoolOptions, Row, open_database
+
+__all__ = ["NotQuiet", "Stage", "StageOptions", "open_stage"]
+
+TOPIC = "witness.events"
+_POLL_SECONDS = 0.1
+_DATABASE_SECONDS = 5.0
+
+
+class NotQuiet(Exception):
+    """The system still has work after the time that it should have needed; the text says which (I13)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    """What is on stage.
+
+    ``processes`` run every role; ``keys`` writers publish over HTTP, one of ``keyless`` without a key;
+    ``transactors`` publish over SQL. ``settings`` are further HOOKWIRE_* of the children. ``lease_seconds`` is the
+    relays'; deliveries are leased for ``delivery_timeout_seconds`` and five seconds more. ``promises`` names further
+    sinks whose readers write ``arrivals-<sink>.jsonl`` into ``folder``.
+    """
+
+    database_url: str
+    folder: Path
+    seed: int = 0
+    processes: int = 2
+    keys: int = 8
+    keyless: int = 1
+    transactors: int = 2
+    pause_seconds: float = 0.05
+    lease_seconds: float = 1.0
+    delivery_timeout_seconds: float = 2.0
+    refused_share: float = 0.01
+    seeded_bug: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    promises: Mapping[str, Promise] = field(default_factory=dict)
+
+
+class Stage:
+    """Made by :func:`open_stage`. ``accepted`` counts the events that writers were told are accepted."""
+
+    def __init__(
+        self, options: StageOptions, database: Database, children: Sequence[Child], receivers: Sequence[Receiver],
+        history: LineLog,
+    ) -> None:  # fmt: skip
+        self.options = options
+        self.database = database
+        self.children = children
+        self.receivers = {receiver.sink: receiver for receiver in receivers}
+        self.accepted = 0
+        self._history = HistoryWriter(history)
+
+    # --- load
+
+    @asynccontextmanager
+    async def load(self) -> AsyncIterator[None]:
+        """Publish while the block runs; on leaving, every event that was begun gets a clear answer first.
+
+        Each load is a run of its own: its keys count from 1 again.
+        """
+        run = secrets.token_hex(4)
+        publishers: list[Writer | Transactor] = [*self._writers(run), *self._transactors(run)]
+        async with asyncio.TaskGroup() as tasks:
+            for publisher in publishers:
+                tasks.create_task(publisher.run())
+            try:
+                yield
+            finally:
+                for publisher in publishers:
+                    publisher.stop()
+
+    def _writers(self, run: str) -> Iterator[Writer]:
+        options = self.options
+        ports = [child.port for child in self.children]
+        keys: list[str | None] = [f"key {number}" for number in range(options.keys)] + [None] * options.keyless
+        for number, key in enumerate(keys):
+            yield Writer(
+                self._history,
+                WriterOptions(run, TOPIC, key, ports, number, options.pause_seconds),
+                self._on_ok,
+            )
+
+    def _transactors(self, run: str) -> Iterator[Transactor]:
+        for number in range(self.options.transactors):
+            chance = random.Random(f"{self.options.seed}/transactor/{number}")  # noqa: S311 - a seeded plan
+            yield Transactor(self.database, self._history, run, TOPIC, f"sql {number}", chance, self._on_ok)
+
+    def _on_ok(self) -> None:
+        self.accepted += 1
+
+    # --- looking
+
+    async def subscribe(self, receiver: Receiver, *, ordered: bool) -> None:
+        """Subscribe a receiver to everything that is published here."""
+        body = json.dumps({"topic": TOPIC, "callback": receiver.callback, "ordered": ordered}).encode()
+        client = Client("127.0.0.1", self.children[0].port, 10)
+        answer = await client.request("POST", "/subscriptions", body, {"Content-Type": "application/json"})
+        client.close()
+        assert answer.status == 201, answer.body
+
+    async def leader(self, sink: str = "webhooks") -> Child | None:
+        """The child that leads a sink now, by the database's word."""
+        owner = await self.database.fetchval("witness.leader", sink)
+        pid = int(owner.rpartition("-")[2]) if owner else 0
+        return next((child for child in self.children if child.is_running and child.pid == pid), None)
+
+    async def quiet(self, seconds_max: float) -> float:
+        """Wait until nothing is on its way; returns how long it took. Raises :class:`NotQuiet`."""
+        began = time.monotonic()
+        pending: object = "the database does not answer"
+        while time.monotonic() - began < seconds_max:
+            try:
+                row = await self._pending()
+            except (DatabaseError, TimeoutError):
+                await asyncio.sleep(_POLL_SECONDS)
+                continue
+            if not any(row.values()):
+                return time.monotonic() - began
+            pending = {name: count for name, count in row.items() if count}
+            await asyncio.sleep(_POLL_SECONDS)
+        raise NotQuiet(f"still on its way after {seconds_max:g} s: {pending}")
+
+    async def _pending(self) -> Row:
+        async with asyncio.timeout(_DATABASE_SECONDS):
+            row = await self.database.fetchrow("witness.pending")
+        assert row is not None
+        return row
+
+    # --- judging
+
+    async def judge(self) -> Report:
+        """The witness's verdict over all sinks and the archive."""
+        promises = {**self._receivers(), "archive": Promise.RECORD, **self.options.promises}
+        arrivals = [*await self._archive(), *self._arrivals()]
+        return check(self._attempts(), arrivals, await self._dead_letters(), promises)
+
+    def judge_so_far(self) -> Report:
+        """A verdict on what has arrived up to now; ``lost`` means nothing yet."""
+        arrivals = list(self._arrivals())
+        return check(self._attempts(), arrivals, (), {**self._receivers(), **self.options.promises})
+
+    def _receivers(self) -> dict[str, Promise]:
+        return {sink: Promise.RECORD if sink == "ordered" else Promise.UNORDERED for sink in self.receivers}
+
+    def _attempts(self) -> Iterable[Attempt]:
+        return read_history(self.options.folder / "history.jsonl")
+
+    def _arrivals(self) -> Iterator[Arrival]:
+        for sink in (*self.receivers, *self.options.promises):
+            yield from read_arrivals(self.options.folder / f"arrivals-{sink}.jsonl")
+
+    async def _archive(self) -> list[Arrival]:
+        rows = await self.database.fetch("witness.archive", TOPIC)
+        return [
+            Arrival("archive", index, Mark.from_payload(row["payload"]), None, row["id"] if row["ordered"] else None)
+            for index, row in enumerate(rows)
+        ]
+
+    async def _dead_letters(self) -> list[DeadLetter]:
+        sinks = {receiver.callback: receiver.sink for receiver in self.receivers.values()}
+        rows = await self.database.fetch("witness.dead_letters", TOPIC)
+        return [DeadLetter(sinks[row["callback"]], Mark.from_payload(row["payload"])) for row in rows]
+
+
+@asynccontextmanager
+async def open_stage(options: StageOptions) -> AsyncIterator[Stage]:
+    """Start everything and subscribe the receivers; on leaving, no process and no connection is left."""
+    async with AsyncExitStack() as stack:
+        history = stack.enter_context(LineLog(options.folder / "history.jsonl"))
+        chance = random.Random(f"{options.seed}/receivers")  # noqa: S311 - a seeded plan
+        receivers = [
+            await stack.enter_async_context(open_receiver(sink, options.folder, chance, options.refused_share))
+            for sink in ("ordered", "plain")
+        ]
+        pool = PoolOptions(options.database_url, application_name="witness", connections_max=10, statement_seconds=10)
+        database = await open_database(pool)
+        stack.push_async_callback(database.aclose)
+        children = [
+            Child(f"child-{number}", options.folder, _settings(options), options.seeded_bug)
+            for number in range(1, options.processes + 1)
+        ]
+        for child in children:
+            stack.push_async_callback(child.end)
+        async with asyncio.TaskGroup() as starting:
+            for child in children:
+                starting.create_task(child.start())
+        stage = Stage(options, database, children, receivers, history)
+        for receiver in receivers:
+            await stage.subscribe(receiver, ordered=receiver.sink == "ordered")
+        yield stage
+
+
+def _settings(options: StageOptions) -> dict[str, str]:
+    return {
+        "DATABASE_URL": options.database_url,
+        "DATABASE_CONNECTIONS_MAX": "8",
+        "DATA_DIR": str(options.folder / "data"),
+        "LEASE_SECONDS": str(options.lease_seconds),
+        "DELIVERY_TIMEOUT_SECONDS": str(options.delivery_timeout_seconds),
+        "RETRY_SCHEDULE_SECONDS": ",".join(["1"] * 40),
+        "LOG_FORMAT": "json",
+        **options.settings,
+    }

@@ -1,0 +1,28 @@
+-- What the witness asks of a database that it watches: publishing as a foreign service does, and whether all is quiet.
+
+-- name: publish
+SELECT hookwire.publish($1, $2::bytea, key => $3, content_type => 'application/json');
+
+-- name: pending
+-- What is still on its way; all zero is quiescence (I13).
+SELECT (SELECT count(*) FROM hookwire.outbox) AS outbox,
+       (SELECT count(*) FROM hookwire.held) AS held,
+       (SELECT count(*) FROM hookwire.holds) AS holds,
+       (SELECT count(*) FROM hookwire.relay_batches) AS manifests,
+       (SELECT count(*) FROM hookwire.deliveries) AS deliveries,
+       (SELECT count(*) FROM hookwire.fanout_cursors) AS fanouts;
+
+-- name: archive
+-- Every stored event of a topic in id order, as the arrival log of one more sink.
+SELECT id, payload, ordered FROM hookwire.events WHERE tenant = 'default' AND topic = $1 ORDER BY id;
+
+-- name: dead_letters
+SELECT s.callback, e.id, e.payload
+FROM hookwire.dead_letters l
+JOIN hookwire.events e ON e.id = l.event_id
+JOIN hookwire.subscriptions s ON s.id = l.subscription_id
+WHERE e.topic = $1 ORDER BY e.id, s.id;
+
+-- name: leader
+-- The process that leads a sink, as "<host>-<pid>", or nothing.
+SELECT owner FROM hookwire.relay_terms WHERE sink = $1 AND lease_until > clock_timestamp();
