@@ -54,7 +54,11 @@ class Memory:
 
 def buried(message: AbstractIncomingMessage, attempts: int, reason: str) -> Message:
     """A copy for the queue of dead messages that tells why it is there."""
-    told = {"hookwire-attempts": attempts, "hookwire-failure": reason, "hookwire-routing-key": message.routing_key}
+    told: dict[str, str | int | None] = {
+        "hookwire-attempts": attempts,
+        "hookwire-failure": reason,
+        "hookwire-routing-key": message.routing_key,
+    }
     return Message(
         message.body,
         headers={**message.headers, **told},
