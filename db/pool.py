@@ -30,6 +30,9 @@ class PoolOptions:
     ``statement_seconds`` bounds a statement in the server and, with a second added, in the client;
     ``lock_seconds`` any wait for a lock; ``idle_in_transaction_seconds`` a forgotten transaction;
     ``connect_seconds`` a new connection; ``acquire_seconds`` the wait for a free one.
+
+    ``plan_seconds`` is how long a prepared statement, and with it its plan, is kept. A plan made while the tables were
+    empty reads whole tables, and the first burst after a quiet day must not run on it for long (RP-03).
     """
 
     url: str
@@ -41,6 +44,7 @@ class PoolOptions:
     statement_seconds: float = 30.0
     lock_seconds: float = 5.0
     idle_in_transaction_seconds: float = 30.0
+    plan_seconds: int = 10
 
     def server_settings(self) -> dict[str, str]:
         """The session settings that every connection starts with, in PostgreSQL's units (milliseconds)."""
@@ -159,6 +163,7 @@ async def open_database(options: PoolOptions) -> Database:
             command_timeout=options.statement_seconds + 1,
             server_settings=options.server_settings(),
             max_inactive_connection_lifetime=300,
+            max_cached_statement_lifetime=options.plan_seconds,
             reset=_keep,
         )
     return Database(pool, options)

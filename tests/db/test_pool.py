@@ -27,6 +27,7 @@ _OWN = {
     "test.insert": "INSERT INTO notes VALUES ($1, 'a')",
     "test.count": "SELECT count(*) FROM notes",
     "test.lock": "SELECT pg_advisory_xact_lock($1)",
+    "test.prepared_at": "SELECT prepare_time FROM pg_prepared_statements WHERE statement = $1",
     "test.xact": "SELECT pg_current_xact_id()::text::bigint",
 }
 _TERMINATE = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'pool-test'"
@@ -122,6 +123,16 @@ async def test_no_server_is_unavailable(free_port: int) -> None:
     with pytest.raises(Unavailable):
         async with opened(f"postgresql://nobody@127.0.0.1:{free_port}/nothing"):
             pass
+
+
+async def test_a_plan_is_not_kept_for_long(database_url: str) -> None:
+    """RP-03: of 10^5 rows, one made when there were none claims in 900 ms instead of 3 ms."""
+    async with opened(database_url, connections_max=1, plan_seconds=1) as database, asyncio.timeout(10):
+        await database.fetchval("test.one")
+        first = await database.fetchval("test.prepared_at", _OWN["test.one"])
+        while await database.fetchval("test.prepared_at", _OWN["test.one"]) == first:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+            await database.fetchval("test.one")
 
 
 # --- what a failure means ---------------------------------------------------------------------------------------
