@@ -70,7 +70,9 @@ def _run() -> None:
         _fail(str(error), 1)
     except (SettingsRefused, ListenError) as error:
         _fail(str(error), 2)
-    except (EmbeddedError, DatabaseError, SecretBoxError) as error:
+    except SecretBoxError as error:
+        _fail(f"{error} (HOOKWIRE_SECRET_KEYS, or else secret.keys in HOOKWIRE_DATA_DIR)", 2)
+    except (EmbeddedError, DatabaseError) as error:
         _fail(str(error), 3)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from app.checks import check_database_server, startup_checks
+from app.checks import early_checks, startup_checks
 from app.process import Process
 from app.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
@@ -18,7 +18,7 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
     unknown = set(roles or ()) - set(ROLES)
     if unknown:
         raise SettingsRefused(f"--role is one of {', '.join(ROLES)}, not {', '.join(sorted(unknown))}")
-    await check_database_server(settings)
+    await early_checks(settings)
     async with open_hub(settings, roles or ROLES) as hub:
         await startup_checks(settings, hub.storage.database.options, settings.listen_address[1])
         _greet(hub, roles or ROLES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 
 PREFIX = "HOOKWIRE_"
 _FOREIGN = ("HOOKWIRE_TEST_", "HOOKWIRE_CONFIG")
+_PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
 class SettingsRefused(Exception):
@@ -50,9 +52,13 @@ class Settings(BaseSettings):
     kafka_mode: Literal["transactional", "idempotent"] = Field(
         "transactional", description="transactional is fenced and free of duplicates; idempotent is faster (RR-02)."
     )
-    kafka_topic_prefix: str = Field("", description="Put before every topic's name in Kafka.")
+    kafka_topic_prefix: str = Field(
+        "", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Put before every topic's name in Kafka."
+    )
     amqp_url: SecretStr | None = Field(None, description="amqp://user:secret@host:5672/vhost; none: no AMQP sink.")
-    amqp_exchange: str = Field("hookwire", description="Durable topic exchange that events are published to.")
+    amqp_exchange: str = Field(
+        "hookwire", min_length=1, max_length=127, description="Durable topic exchange that events are published to."
+    )
     topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
     sql_notify: bool | None = Field(
         None, description="hookwire.publish wakes the relay by NOTIFY; default on in development, off in production."
@@ -73,7 +79,7 @@ class Settings(BaseSettings):
     delivery_slots: int = Field(256, ge=1, le=4096, description="Attempts in flight in this process.")
     delivery_slots_per_subscription: int = Field(64, ge=1, le=1024, description="Of those, for one subscription.")
     delivery_slots_per_host: int = Field(64, ge=1, le=1024, description="Of those, for one host.")
-    retry_schedule_seconds: Annotated[tuple[int, ...], NoDecode] = Field(
+    retry_schedule_seconds: Annotated[tuple[Annotated[int, Field(ge=0, le=604_800)], ...], NoDecode] = Field(
         (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400),
         description="Pauses between attempts, comma separated; the last failure makes a dead letter.",
     )
@@ -105,6 +111,14 @@ class Settings(BaseSettings):
     @classmethod
     def _split_commas(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_public_url(cls, value: str) -> str:
+        # It is written into Link headers and problem documents as it stands.
+        if value and not (value.isascii() and _PUBLIC_URL.fullmatch(value)):
+            raise ValueError("must be an http or https URL without query, such as https://hub.example")
+        return value
 
     @model_validator(mode="after")
     def _check_together(self) -> Settings:
@@ -143,8 +157,13 @@ def load_settings(environment: Mapping[str, str] | None = None, file: Path | Non
     try:
         return Settings(**values)
     except ValidationError as error:
-        lines = [f"{PREFIX}{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
-        raise SettingsRefused("\n".join(lines)) from None
+        raise SettingsRefused("\n".join(_mistake(e["loc"], e["msg"]) for e in error.errors())) from None
+
+
+def _mistake(location: tuple[int | str, ...], message: str) -> str:
+    """One line; the value is not repeated, because it may be a secret."""
+    words = message.removeprefix("Value error, ")
+    return f"{PREFIX}{str(location[0]).upper()}: {words}" if location else words
 
 
 def _refuse_unknown(names: list[str], prefix: str) -> None:

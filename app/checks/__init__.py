@@ -2,16 +2,16 @@
 
 ::
 
-    settings --+                        +--> startup_checks: refuse --> the service does not start
+    settings --+                        +--> early, startup: refuse --> the service does not start
     database --+--> Check(level, cure) -+                    warn ----> it starts and says so
     guard -----+                        +--> hookwire doctor: all of them as a table, and the brokers
     process ---+
 
 ``refuse`` is for what breaks the promise. Where only production is hurt, the development profile warns instead: the
-level comes from ``Check.in_production``. The SC numbers are those of the requirements.
+level comes from ``stricter_in_production``. The SC numbers are those of the requirements.
 """
 
 from app.checks.check import Check, ChecksRefused, Level
-from app.checks.startup import check_database_server, startup_checks
+from app.checks.startup import early_checks, startup_checks
 
-__all__ = ["Check", "ChecksRefused", "Level", "check_database_server", "startup_checks"]
+__all__ = ["Check", "ChecksRefused", "Level", "early_checks", "startup_checks"]

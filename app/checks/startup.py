@@ -14,17 +14,18 @@ from app.checks.settings import settings_checks
 from app.settings import Settings
 from db.pool import PoolOptions
 
-__all__ = ["check_database_server", "startup_checks"]
+__all__ = ["early_checks", "startup_checks"]
 
 _log = structlog.get_logger(__name__)
 _SCHEMA = ("SC-08", "SC-10", "RR-05")
 
 
-async def check_database_server(settings: Settings) -> None:
-    """Judge a configured server before anything is written to it, so that a replica is called a replica.
+async def early_checks(settings: Settings) -> None:
+    """Judge the settings, and a configured server before anything is written to it: a replica is called a replica.
 
     Raises ``ChecksRefused``; a server that cannot be reached is left to whoever opens it.
     """
+    _refuse(settings_checks(settings, os.environ))
     if settings.database_url is None:
         return
     found = await database_checks(settings, PoolOptions(settings.database_url.get_secret_value()))
