@@ -41,7 +41,7 @@ RETURNING id;
 
 -- name: claim_lock
 -- Claims of all processes are made one after the other: "one in flight per host" is about rows of other claims.
-SELECT pg_advisory_xact_lock(1215262571, -2);
+SELECT pg_advisory_xact_lock(1215262571, -3);
 
 -- name: claim
 -- Up to $1 due requests, held for $2 seconds: of each callback host and mode only the oldest, and none while another

@@ -130,7 +130,7 @@ async def test_a_plan_is_not_kept_for_long(database_url: str) -> None:
     async with opened(database_url, connections_max=1, plan_seconds=1) as database, asyncio.timeout(10):
         await database.fetchval("test.one")
         first = await database.fetchval("test.prepared_at", _OWN["test.one"])
-        while await database.fetchval("test.prepared_at", _OWN["test.one"]) == first:  # noqa: ASYNC110
+        while await database.fetchval("test.prepared_at", _OWN["test.one"]) == first:
             await asyncio.sleep(0.1)
             await database.fetchval("test.one")
 
