@@ -59,5 +59,6 @@ def configure_logging(log_format: Literal["auto", "console", "json"], level: str
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for noisy in ("aiokafka", "aiormq", "aio_pika", "httpx", "uvicorn", "asyncio"):
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # its errors come to us as exceptions, and we report those
+    for noisy in ("aiokafka", "aio_pika", "httpx", "uvicorn", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))

@@ -22,7 +22,12 @@ from typing_extensions import Annotated, override  # noqa: UP035 - one home for 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 
 PREFIX = "HOOKWIRE_"
-_FOREIGN = ("HOOKWIRE_TEST_", "HOOKWIRE_CONFIG")
+_FOREIGN = (
+    "HOOKWIRE_CONFIG",
+    # What the commands and the git hook read, and what `hookwire consume` gives to the programs it runs.
+    "HOOKWIRE_URL", "HOOKWIRE_TOKEN", "HOOKWIRE_REPOSITORY", "HOOKWIRE_EVENT_ID", "HOOKWIRE_TOPIC",
+    "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
+)  # fmt: skip
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
@@ -152,7 +157,7 @@ class Settings(BaseSettings):
 def load_settings(environment: Mapping[str, str] | None = None, file: Path | None = None) -> Settings:
     """Read the file and the environment; raises :class:`SettingsRefused` with one clear line per mistake."""
     environment = os.environ if environment is None else environment
-    _refuse_unknown([name for name in environment if name.startswith(PREFIX) and not name.startswith(_FOREIGN)], PREFIX)
+    _refuse_unknown([name for name in environment if name.startswith(PREFIX) and not _is_foreign(name)], PREFIX)
     values = _from_file(file or (Path(environment["HOOKWIRE_CONFIG"]) if "HOOKWIRE_CONFIG" in environment else None))
     try:
         return Settings(**values)
@@ -164,6 +169,10 @@ def _mistake(location: tuple[int | str, ...], message: str) -> str:
     """One line; the value is not repeated, because it may be a secret."""
     words = message.removeprefix("Value error, ")
     return f"{PREFIX}{str(location[0]).upper()}: {words}" if location else words
+
+
+def _is_foreign(name: str) -> bool:
+    return name in _FOREIGN or name.startswith(("HOOKWIRE_TEST_", "HOOKWIRE_HEADER_"))
 
 
 def _refuse_unknown(names: list[str], prefix: str) -> None:

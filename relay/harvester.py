@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -233,14 +234,50 @@ class Harvester:
 
     async def _carry(self, batch: Batch, setbacks: int, slots: asyncio.Semaphore) -> None:
         """Send one batch and record what became of it; unsent if there was a setback since before its claim."""
-        receipt = await self._sink.send(batch) if setbacks == self._setbacks else Receipt(())
-        self._note(batch, receipt)
-        await self._purge(_Acknowledged(batch, receipt.acknowledged))
+        receipt = await self._send(batch) if setbacks == self._setbacks else await self._left_unsent(batch)
         if receipt.refused:
             await self._holds.place(batch.term, receipt.refused)
         for record in batch.records:
             self._in_flight.pop(record.id, None)
         slots.release()
+
+    async def _send(self, batch: Batch, *, held: bool = False) -> Receipt:
+        """Send a batch, round by round; ends with the first round that was not acknowledged whole."""
+        acknowledged: list[Record] = []
+        for part in self._rounds(batch):
+            receipt = await self._sink.send(part)
+            self._note(part, receipt)
+            await self._purge(_Acknowledged(part, receipt.acknowledged, held=held))
+            acknowledged += receipt.acknowledged
+            if len(receipt.acknowledged) < len(part.records):
+                return Receipt(acknowledged, receipt.refused)
+        return Receipt(acknowledged)
+
+    async def _left_unsent(self, batch: Batch) -> Receipt:
+        self._note(batch, Receipt(()))
+        await self._purge(_Acknowledged(batch, ()))
+        return Receipt(())
+
+    def _rounds(self, batch: Batch) -> Iterable[Batch]:
+        """The batch, or for a sink that promises "record" its first record of each key, then its second, and so on.
+
+        Each round is purged before the next is sent. So at most one record of a key is ever acknowledged and not yet
+        purged, and what a crash repeats is that one: its copies are neighbours (RR-01).
+        """
+        features = self._sink.features
+        if features.window == "batch" or features.purges:
+            return (batch,)
+        rounds: list[list[Record]] = []
+        seen: Counter[tuple[str, str, str]] = Counter()
+        for record in batch.records:
+            number = 0
+            if record.key is not None:
+                lane = (record.tenant, record.topic, record.key)
+                number, seen[lane] = seen[lane], seen[lane] + 1
+            if number >= len(rounds):
+                rounds.append([])
+            rounds[number].append(record)
+        return (Batch(batch.term, records) for records in rounds)
 
     def _note(self, batch: Batch, receipt: Receipt) -> None:
         """What follows from a receipt at once, before anything else can run."""
@@ -296,9 +333,7 @@ class Harvester:
                     _log.info("hold_lifted", sink=self._sink.name, topic=hold.topic, key=hold.key)
                 return
             batch = await self._numbered(term, records)
-            receipt = await self._sink.send(batch)
-            self._note(batch, receipt)
-            await self._purge(_Acknowledged(batch, receipt.acknowledged, held=True))
+            receipt = await self._send(batch, held=True)
             for refusal in receipt.refused:
                 if hold.key == "" and refusal.scope == "record":
                     await self._holds.single_out(term, refusal)

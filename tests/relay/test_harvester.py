@@ -6,7 +6,7 @@ Times out by condition, never sleeps for a while. Both kinds of sink are tried, 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -18,7 +18,7 @@ from relay.harvester import Harvester, MarkerAhead
 from relay.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.outbox import SHARDS, Outbox
-from relay.sink import Features
+from relay.sink import Batch, Features, Receipt
 from tests.relay.stage import (
     INCARNATION,
     FaultyDatabase,
@@ -481,3 +481,29 @@ async def test_a_deposed_leader_places_no_hold(stage: Stage) -> None:
     with pytest.raises(Deposed):
         await holds.place(term, [refusal])
     assert (await stage.holds(), await stage.owed()) == ([], [record.id])
+
+
+class _WatchingSink(MemorySink):
+    """Notes, at each send, which of a key's records are acknowledged but not yet purged or are in the batch."""
+
+    def __init__(self, broker: MemoryBroker, stage: Stage) -> None:
+        super().__init__(broker, Features(window="record", batch_records_max=50))
+        self._stage = stage
+        self.most_of_a_key = 0
+
+    async def send(self, batch: Batch) -> Receipt:
+        owed = set(await self._stage.owed())
+        at_risk = [kept.record.key for kept in self._broker.log if kept.record.id in owed]
+        at_risk += [record.key for record in batch.records if record.key is not None]
+        self.most_of_a_key = max([self.most_of_a_key, *Counter(at_risk).values()])
+        return await super().send(batch)
+
+
+async def test_rr01_a_record_window_never_has_two_records_of_a_key_that_a_crash_could_repeat(stage: Stage) -> None:
+    ids = await stage.publish(*"aabbaabb", None, None)
+    broker = MemoryBroker()
+    sink = _WatchingSink(broker, stage)
+    async with running(harvester_of(stage, sink)):
+        await all_carried(stage)
+    keyed = {key: [i for i, k in zip(ids, "aabbaabb", strict=False) if k == key] for key in "ab"}
+    assert (sink.most_of_a_key, broker.ids("a"), broker.ids("b")) == (1, keyed["a"], keyed["b"])
