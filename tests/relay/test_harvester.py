@@ -493,7 +493,8 @@ class _WatchingSink(MemorySink):
 
     async def send(self, batch: Batch) -> Receipt:
         connection = await asyncpg.connect(self._stage.url)
-        owed = {row["id"] for row in await connection.fetch("SELECT id FROM hookwire.outbox WHERE sink = $1", self.name)}
+        rows = await connection.fetch("SELECT id FROM hookwire.outbox WHERE sink = $1", self.name)
+        owed = {row["id"] for row in rows}
         await connection.close()
         at_risk = [kept.record.key for kept in self._broker.log if kept.record.id in owed]
         at_risk += [record.key for record in batch.records if record.key is not None]
