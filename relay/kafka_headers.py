@@ -7,7 +7,8 @@
 * ``hookwire-term``: the reign under which it was sent;
 * ``hookwire-accepted-at``: ISO 8601, in UTC.
 
-A publisher's header that begins with ``hookwire-`` is left out: consumers trust ours.
+A publisher's header that begins with ``hookwire-`` is left out, because consumers trust ours; all but ``hookwire-hops``,
+which a consumer that publishes again has to pass on, or events go in circles (EG-17).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ __all__ = ["Headers", "KafkaHeader"]
 KafkaHeader = tuple[str, bytes]
 
 _NAMES_MAX = 1_024
+_HOPS = "hookwire-hops"
 
 
 class Headers:
@@ -48,7 +50,7 @@ class Headers:
         headers = [] if record.content_type is None else [("content-type", record.content_type.encode())]
         for name, value in record.headers.items():
             kafka_name = self._names.get(name) or self._name(name)
-            if not kafka_name.startswith("hookwire-"):
+            if kafka_name == _HOPS or not kafka_name.startswith("hookwire-"):
                 headers.append((kafka_name, value.encode()))
         return headers
 
