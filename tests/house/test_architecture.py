@@ -1,0 +1,116 @@
+"""Who may import whom, and who may open a socket (DESIGN section 2, EG-13). The rules must catch what they forbid."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "db", "event", "pipeline")
+
+# One planted import for each arrow that must not exist: (file, import).
+WRONG = [
+    ("hub/topics.py", "app.settings"),
+    ("relay/outbox.py", "hub.topics"),
+    ("relay/outbox.py", "webhooks.guard"),
+    ("webhooks/guard.py", "relay.outbox"),
+    ("jobs/__init__.py", "reqrep"),
+    ("reqrep/__init__.py", "jobs"),
+    ("db/pool.py", "event"),
+    ("event/event.py", "db.pool"),
+    ("pipeline/__init__.py", "event"),
+    ("sdk/src/hookwire/__init__.py", "event"),
+    ("hub/topics.py", "hookwire"),
+    ("hub/topics.py", "pipeline"),
+    ("app/settings.py", "hookwire"),
+    ("app/settings.py", "asyncpg"),
+    ("webhooks/guard.py", "aiokafka"),
+    ("hub/topics.py", "aio_pika"),
+    ("app/settings.py", "httptools"),
+    ("webhooks/guard.py", "httpx"),
+    ("relay/outbox.py", "fastapi"),
+]
+
+# EG-13: whatever can open an outgoing connection, and the one module of a room that does, with its reason.
+DIALLERS = {
+    "create_connection",
+    "create_unix_connection",
+    "create_datagram_endpoint",
+    "open_connection",
+    "open_unix_connection",
+    "socketpair",
+    "AsyncClient",
+    "ClientSession",
+    "urlopen",
+    "HTTPConnection",
+    "HTTPSConnection",
+}
+ALLOWED_DIALLERS = {
+    "webhooks/connector.py": "the guarded client: dials what the guard has judged (EG-19)",
+    "app/commands/hub_client.py": "commands speak to the hub that the user names on the command line",
+    "app/checks/brokers.py": "the doctor looks whether the operator's own brokers answer",
+    "app/witness/client.py": "the prover publishes to the processes that it started itself",
+}
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    """import-linter's verdict on the rooms in a folder, without its cache."""
+    return subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--config", str(folder / "pyproject.toml")],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'sdk' / 'src'}", "COLUMNS": "500"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
+
+
+@pytest.fixture
+def copy_of_the_house(tmp_path: Path) -> Path:
+    for room in (*ROOMS, "sdk/src"):
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__", "*.sql"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_arrows_hold() -> None:
+    verdict = lint_imports(ROOT)
+    assert verdict.returncode == 0, verdict.stdout
+
+
+def test_every_wrong_import_is_caught(copy_of_the_house: Path) -> None:
+    for file, name in WRONG:
+        with (copy_of_the_house / file).open("a", encoding="utf-8") as text:
+            text.write(f"\nimport {name}\n")
+    verdict = lint_imports(copy_of_the_house).stdout
+    caught = set(re.findall(r"^-\s+(\S+) -> (\S+) \(l\.\d+\)", verdict, re.MULTILINE))
+    planted = {(module_of(file), name) for file, name in WRONG}
+    assert planted - caught == set()
+    assert re.search(r"0 kept, \d+ broken", verdict), "a contract that nothing planted has broken is not tested"
+
+
+def module_of(file: str) -> str:
+    return file.removeprefix("sdk/src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def test_nothing_but_the_named_modules_can_dial_out() -> None:
+    """EG-13."""
+    found = {file for file, _ in calls_of(DIALLERS)}
+    assert found == set(ALLOWED_DIALLERS)
+
+
+def calls_of(names: set[str]) -> Iterator[tuple[str, str]]:
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call):
+                    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                    if name in names:
+                        yield path.relative_to(ROOT).as_posix(), name

@@ -1,0 +1,260 @@
+"""The style is itself a test: banned calls, left-overs, SQL in the wrong place, sizes (STY-03, STY-N01..N08).
+
+Each rule is a function from a file to its findings. What a rule lets pass by name stands in its list, with the reason.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from db.statements import STATEMENTS
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "db", "event", "pipeline", "sdk")
+HELPERS = ("scripts", "benchmarks", "examples", "tests")
+
+FILE_LINES_MAX = 450
+TEST_FILE_LINES_MAX = 650
+FUNCTION_LINES_MAX = 70
+
+LONG_FILES = {
+    "app/protocol.py": "one state machine on uvicorn's protocol class; its parts share the parser's callbacks",
+}
+LOOSE_TASKS = {
+    "app/breaks.py": "the command's one piece of work, awaited beside the end of its output",
+    "app/consume_session.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
+    "app/listen.py": "two waits of which the first ends both; cancelled in the same function",
+    "app/process.py": "the wait for a second signal, cancelled in the same function",
+    "app/witness/broker.py": "a heartbeat beside one call, cancelled in the same function",
+    "relay/amqp_link.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
+    "relay/harvester.py": "two waits of which the first ends both; cancelled in the same function",
+}
+ENVIRONMENT_READERS = {
+    "app/settings.py": "settings are read here and handed on",
+    "app/checks/startup.py": "looks for settings that this version does not know",
+    "app/commands/doctor.py": "looks for settings that this version does not know",
+    "app/script.py": "gives a user's script the environment, without our settings",
+    "app/witness/child.py": "starts a process with an environment without our settings",
+}
+SQL_FOR_PEOPLE = {
+    "app/checks/database.py": "a finding names the statement with which the operator cures it",
+}
+
+
+# --- files ------------------------------------------------------------------------------------------------------
+
+
+def source_files(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def text_files() -> Iterator[Path]:
+    """Everything that a person wrote, wherever it lies."""
+    skipped = {".git", ".venv", ".hookwire", ".servers", ".hypothesis", "__pycache__", "dist", "build"}
+    folders = [ROOT]
+    while folders:
+        for path in sorted(folders.pop().iterdir()):
+            if path.is_dir():
+                if path.name not in skipped and not path.name.endswith("_cache"):
+                    folders.append(path)
+            elif path.suffix not in {".png", ".svg", ".ico", ".pyc"}:
+                yield path
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+# --- rules on the tree: each yields (line, what) ----------------------------------------------------------------
+
+Finding = tuple[int, str]
+
+
+def dotted(node: ast.expr) -> str:
+    return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+
+
+def calls(path: Path) -> Iterator[tuple[ast.Call, str]]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call):
+            yield node, dotted(node.func)
+
+
+def blocking_sleeps(path: Path) -> Iterator[Finding]:
+    for node, name in calls(path):
+        if name == "time.sleep":
+            yield node.lineno, "time.sleep blocks the loop"
+
+
+def loose_tasks(path: Path) -> Iterator[Finding]:
+    """A task belongs to a TaskGroup; a future that one function waits for and cancels is named in LOOSE_TASKS."""
+    groups = {dotted(group) for group in task_groups(tree_of(path))}
+    for node, name in calls(path):
+        owner, _, called = name.rpartition(".")
+        is_loose = called == "ensure_future" or (called == "create_task" and owner not in groups)
+        if is_loose and named(path) not in LOOSE_TASKS:
+            yield node.lineno, f"{name}: no TaskGroup owns this task"
+
+
+def task_groups(tree: ast.Module) -> Iterator[ast.expr]:
+    """The names that are a TaskGroup: made by `async with`, or declared as one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncWith):
+            for item in node.items:
+                if item.optional_vars and ast.unparse(item.context_expr) == "asyncio.TaskGroup()":
+                    yield item.optional_vars
+        elif isinstance(node, ast.arg) and node.annotation and "TaskGroup" in ast.unparse(node.annotation):
+            yield ast.Name(node.arg)
+
+
+def sql_texts(path: Path) -> Iterator[Finding]:
+    """SQL lives in db/sql (STY-03); a docstring may quote it."""
+    prose = {id(doc) for node in ast.walk(tree_of(path)) if (doc := docstring_of(node)) is not None}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            found = re.search(
+                r"\b(SELECT\s.+|INSERT\s+INTO\s|UPDATE\s+\w+\.?\w*\s+SET\s|DELETE\s+FROM\s|(CREATE|ALTER|DROP)\s+TABLE\s)",
+                node.value,
+                re.DOTALL,
+            )
+            if found and named(path) not in SQL_FOR_PEOPLE:
+                yield node.lineno, f"SQL in Python: {found[0][:40]!r}"
+
+
+def docstring_of(node: ast.AST) -> ast.Constant | None:
+    body = getattr(node, "body", None)
+    first = body[0] if isinstance(body, list) and body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        return first.value
+    return None
+
+
+def environment_reads(path: Path) -> Iterator[Finding]:
+    for node in ast.walk(tree_of(path)):
+        reads = isinstance(node, ast.Attribute) and dotted(node) in ("os.environ", "os.getenv")
+        if reads and named(path) not in ENVIRONMENT_READERS:
+            yield node.lineno, "the environment is read in app/settings.py"
+
+
+def long_functions(path: Path) -> Iterator[Finding]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES_MAX:
+                yield node.lineno, f"{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize(
+    "rule", [blocking_sleeps, loose_tasks, sql_texts, environment_reads, long_functions], ids=lambda rule: rule.__name__
+)
+def test_the_rooms_keep_the_rule(rule: Callable[[Path], Iterator[Finding]]) -> None:
+    assert [f"{named(p)}:{line}: {what}" for p in source_files(*ROOMS) for line, what in rule(p)] == []
+
+
+def test_functions_elsewhere_fit_a_screen_too() -> None:
+    assert [f"{named(p)}:{line}: {what}" for p in source_files(*HELPERS) for line, what in long_functions(p)] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        (blocking_sleeps, "import time\nasync def f():\n    time.sleep(1)\n"),
+        (loose_tasks, "import asyncio\nasync def f():\n    asyncio.create_task(g())\n"),
+        (loose_tasks, "async def f(loop):\n    loop.create_task(g())\n"),
+        (sql_texts, "X = 'SELECT id FROM hookwire.events'\n"),
+        (sql_texts, "def f(n):\n    return f'DELETE FROM {n}'\n"),
+        (environment_reads, "import os\nX = os.environ['HOME']\n"),
+        (long_functions, "def f():\n" + "    g()\n" * 70),
+    ],
+)
+def test_a_rule_finds_what_it_forbids(
+    rule: Callable[[Path], Iterator[Finding]], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    (tmp_path / "planted.py").write_text(code, encoding="utf-8")
+    assert list(rule(tmp_path / "planted.py")) != []
+
+
+# --- rules on the text ------------------------------------------------------------------------------------------
+
+
+def test_files_hold_one_noun_and_stay_short() -> None:
+    limits = {
+        **dict.fromkeys((*ROOMS, "scripts", "benchmarks", "examples"), FILE_LINES_MAX),
+        "tests": TEST_FILE_LINES_MAX,
+    }
+    long = {
+        named(path): len(lines_of(path))
+        for folder, limit in limits.items()
+        for path in source_files(folder)
+        if len(lines_of(path)) > limit
+    }
+    assert set(long) == set(LONG_FILES), long
+
+
+def test_no_module_is_a_bucket() -> None:
+    """STY-07, and STY-05: none shadows a module of the standard library."""
+    buckets = {"common", "util", "utils", "helpers", "misc", "models", "queue", "types", "platform", "select"}
+    assert [named(path) for path in source_files(*ROOMS, "scripts") if path.stem in buckets] == []
+
+
+_LEFT_OVER = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "HA" + "CK", "XX" + "X")) + r")\b")
+_REGISTRIES = (
+    "py" + "pi.org",
+    "pythonhosted" + ".org",
+    "npmjs" + ".org",
+    "maven" + ".org/maven2",
+    "repo.maven" + ".apache",
+)
+_MACHINE_PATH = re.compile(r"(?<![\w.$}~-])/(" + "|".join(("wo" + "rk", "ro" + "ot", "ho" + "me")) + r")/[\w.]")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [_LEFT_OVER, re.compile("|".join(map(re.escape, _REGISTRIES))), _MACHINE_PATH],
+    ids=["left-overs", "registry hosts", "machine paths"],
+)
+def test_no_file_holds(pattern: re.Pattern[str]) -> None:
+    found = [
+        f"{named(path)}:{number}: {match[0]}"
+        for path in text_files()
+        for number, line in enumerate(lines_of(path), 1)
+        if (match := pattern.search(line))
+    ]
+    assert found == []
+
+
+def test_no_lock_file_is_kept() -> None:
+    """docs/adr/0002-pinned-requirement-files.md"""
+    assert [named(path) for path in text_files() if path.name.endswith(".lock")] == []
+
+
+def test_tests_are_no_packages_and_only_fault_tests_are_slow() -> None:
+    """`make faults` runs tests/faults; a slow test anywhere else would never run."""
+    slow = [
+        named(path)
+        for path in source_files("tests")
+        if "mark." + "slow" in path.read_text(encoding="utf-8") and "faults" not in path.parts
+    ]
+    assert ([named(path) for path in source_files("tests") if path.name == "__init__.py"], slow) == ([], [])
+
+
+def test_every_statement_is_called_by_somebody() -> None:
+    """No dead SQL: each name stands in the Python of some room."""
+    python = "\n".join(path.read_text(encoding="utf-8") for path in source_files(*ROOMS))
+    assert [name for name in STATEMENTS if f'"{name}"' not in python] == []

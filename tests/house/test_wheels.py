@@ -1,0 +1,161 @@
+"""Both wheels hold what they should, and the service works from its wheel alone (DESIGN decision 16)."""
+
+import json
+import os
+import shutil
+import signal
+import site
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "db", "event", "pipeline")
+
+
+def build(project: Path, folder: Path) -> Path:
+    """The wheel of a project, built with the tools of this environment."""
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(project)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def server_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT, tmp_path_factory.mktemp("server"))
+
+
+@pytest.fixture(scope="module")
+def sdk_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT / "sdk", tmp_path_factory.mktemp("sdk"))
+
+
+def contents(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def files_of(*folders: Path) -> set[str]:
+    return {
+        path.relative_to(folder.parent).as_posix()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_the_servers_wheel_holds_every_file_of_every_room_and_nothing_else(server_wheel: Path) -> None:
+    """SQL, migrations, pages and the contract too: a file that is missing works in a checkout and fails for users."""
+    assert contents(server_wheel) == files_of(*(ROOT / room for room in ROOMS), ROOT / "openapi")
+
+
+def test_the_sdks_wheel_holds_its_package_and_nothing_else(sdk_wheel: Path) -> None:
+    assert contents(sdk_wheel) == files_of(ROOT / "sdk" / "src" / "hookwire")
+
+
+def test_the_sdk_needs_nothing_of_the_service(sdk_wheel: Path) -> None:
+    with zipfile.ZipFile(sdk_wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        metadata = archive.read(name).decode()
+    assert [line for line in metadata.splitlines() if line.startswith("Requires-Dist: hookwire")] == []
+
+
+# --- installed --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A short path that the account of the embedded server may pass through (EC-P04, EC-P07)."""
+    folder = Path(tempfile.mkdtemp(prefix="hw-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def programs(folder: Path, server_wheel: Path, sdk_wheel: Path) -> Path:
+    """The folder of programs of a new environment: our wheels, and the packages that we depend on from this one."""
+    venv.create(folder / "env", with_pip=False)
+    home = folder / "env" / "bin"
+    install = [sys.executable, "-m", "pip", "--python", str(home / "python"), "install", "--quiet", "--no-index"]
+    subprocess.run([*install, "--no-deps", str(server_wheel), str(sdk_wheel)], check=True, timeout=100)
+    (packages,) = (folder / "env" / "lib").glob("python*/site-packages")
+    (packages / "dependencies.pth").write_text(site.getsitepackages()[0] + "\n", encoding="utf-8")
+    return home
+
+
+def environment(**settings: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOOKWIRE_", "PYTHON"))}
+    return kept | settings
+
+
+def run(folder: Path, *command: str | Path) -> str:
+    finished = subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, check=True, timeout=60
+    )
+    return finished.stdout
+
+
+def test_the_environment_is_not_the_checkout(folder: Path, programs: Path) -> None:
+    """Otherwise the tests below would prove nothing."""
+    where = run(
+        folder, programs / "python", "-c", "import app, db, hookwire; print(app.__file__, db.__file__, hookwire)"
+    )
+    assert str(ROOT) not in where
+
+
+def test_the_installed_command_explains_itself(folder: Path, programs: Path) -> None:
+    assert "Usage: hookwire" in run(folder, programs / "hookwire", "--help")
+
+
+def test_the_installed_service_takes_an_event(folder: Path, programs: Path, free_port: int) -> None:
+    url = f"http://127.0.0.1:{free_port}"
+    settings = environment(HOOKWIRE_DATA_DIR=str(folder / "data"), HOOKWIRE_LISTEN=f"127.0.0.1:{free_port}")
+    with (folder / "serve.log").open("wb") as log:
+        service = subprocess.Popen([programs / "hookwire", "serve"], cwd=folder, env=settings, stdout=log, stderr=log)
+    try:
+        answer = post_when_up(f"{url}/topics/orders/events", b"hello", service)
+        event = get(f"{url}/events/{answer['id']}")
+        pages = [get_bytes(f"{url}{path}") for path in ("/", "/docs", "/openapi.json", "/problems/invalid-topic")]
+    finally:
+        service.send_signal(signal.SIGTERM)
+        exit_code = service.wait(timeout=30)
+    log_text = (folder / "serve.log").read_text(encoding="utf-8")
+    assert (answer["topic"], event["id"], all(pages), exit_code) == ("orders", answer["id"], True, 0), log_text
+    assert "Traceback" not in log_text
+
+
+def post_when_up(url: str, body: bytes, service: subprocess.Popen[bytes]) -> dict[str, Any]:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with urlopen(Request(url, data=body, method="POST"), timeout=10) as answer:
+                assert answer.status == 202
+                decoded: dict[str, Any] = json.load(answer)
+                return decoded
+        except (URLError, ConnectionError):
+            assert service.poll() is None, "the service has ended"
+            assert time.monotonic() < deadline, "the service did not come up"
+            time.sleep(0.1)
+
+
+def get_bytes(url: str) -> bytes:
+    with urlopen(url, timeout=10) as answer:
+        content: bytes = answer.read()
+        return content
+
+
+def get(url: str) -> Any:
+    return json.loads(get_bytes(url))
