@@ -5,11 +5,13 @@ The checked-in copy is ``openapi/openapi.json``, written by ``scripts/openapi.py
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from app.api.hub_contract import HUB_PATHS
 from app.api.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
@@ -57,10 +59,27 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
     document["components"]["schemas"] = {
         name: schemas[name] for name in sorted(schemas) if name not in _FRAMEWORK_SCHEMAS
     }
+    _restore_examples(document["components"]["schemas"])
     for path in document["paths"].values():
         for operation in path.values():
             _drop_framework_refusal(operation["responses"])
     return document
+
+
+def _restore_examples(schemas: dict[str, Any]) -> None:
+    """The framework drops every null of an example, and with it required members."""
+    for model in _models(BaseModel):
+        extra = model.model_config.get("json_schema_extra")
+        if model.__name__ in schemas and isinstance(extra, dict) and "examples" in extra:
+            schemas[model.__name__]["examples"] = extra["examples"]
+
+
+def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """The models of our routes."""
+    for model in base.__subclasses__():
+        if model.__module__.startswith("app.api."):
+            yield model
+        yield from _models(model)
 
 
 def _drop_framework_refusal(responses: dict[str, Any]) -> None:

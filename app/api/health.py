@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from app.api.context import Context, context_of
@@ -18,13 +19,47 @@ router = APIRouter(tags=["operations"])
 In = Annotated[Context, Depends(context_of)]
 
 
+class Alive(BaseModel):
+    """The process answers."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ok"}]})
+
+    status: Literal["ok"]
+
+
+class SinkHealth(BaseModel):
+    """A sink that this process relays."""
+
+    state: str = Field(description="leading, standby, backing off, ...")
+    error: str | None = Field(None, description="Why it backs off.")
+
+
+class Ready(BaseModel):
+    """What the hub depends on."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"status": "ok", "database": "ok", "sinks": {"webhooks": {"state": "leading"}}}]
+        }
+    )
+
+    status: Literal["ok", "degraded", "unavailable"]
+    database: Literal["ok", "unreachable"]
+    sinks: dict[str, SinkHealth]
+
+
 @router.get("/healthz", summary="Is the process alive")
-async def healthz() -> dict[str, str]:
+async def healthz() -> Alive:
     """Says nothing about what it depends on: a database that is down is no reason to kill the hub."""
-    return {"status": "ok"}
+    return Alive(status="ok")
 
 
-@router.get("/readyz", summary="Can it serve", responses={503: {"description": "The database cannot be reached."}})
+@router.get(
+    "/readyz",
+    summary="Can it serve",
+    response_model=Ready,
+    responses={503: {"model": Ready, "description": "The database cannot be reached."}},
+)
 async def readyz(context: In) -> JSONResponse:
     """Ready means that publishing works. A broker that is down leaves it ready, and is named."""
     sinks: dict[str, Any] = {}
@@ -39,7 +74,12 @@ async def readyz(context: In) -> JSONResponse:
     return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks})
 
 
-@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Counters and gauges."}},
+)
 async def metrics(context: In) -> Response:
     """The exposition format."""
     return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)
