@@ -121,9 +121,11 @@ def _settle_before_answer() -> None:
     def make(send: Any) -> Any:
         async def hasty(self: Any, claimed: Any, deadline: float, started_at: datetime) -> Outcome:
             delivered = Outcome("delivered", 204)
+            subscriber = claimed.subscriber
             result = Result(
-                claimed.event.id, claimed.subscriber.id, claimed.fence, started_at, delivered, Decision("delivered")
-            )
+                claimed.event.id, subscriber.id, claimed.fence, subscriber.version, started_at, delivered,
+                Decision("delivered"),
+            )  # fmt: skip
             self._settlement.add(result)
             await asyncio.sleep(_EARLY_SECONDS)
             outcome: Outcome = await send(self, claimed, deadline, started_at)

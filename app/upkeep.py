@@ -1,8 +1,10 @@
-"""Upkeep: partitions made far ahead (RR-05), idempotency keys forgotten in time. Any number of processes may run it."""
+"""Upkeep: partitions made far ahead (RR-05), idempotency keys forgotten in time, deliveries of ended subscriptions
+cancelled. Any number of processes may run it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -12,11 +14,11 @@ from db.pool import Database
 __all__ = ["Upkeep"]
 
 _log = structlog.get_logger(__name__)
-_PURGE_BATCH = 5_000
+_BATCH = 5_000
 
 
 class Upkeep:
-    """Runs every ``interval_seconds``; both statements may run anywhere at once."""
+    """Runs every ``interval_seconds``; its statements may run anywhere at once."""
 
     name = "upkeep"
 
@@ -48,7 +50,14 @@ class Upkeep:
         made = int(await self._database.fetchval("event.ensure_partitions"))
         if made:
             _log.info("partitions_made", partitions=made)
-        purged = _PURGE_BATCH
-        while purged == _PURGE_BATCH:
-            purged = await self._database.execute("event.purge_idempotency_keys", self._idempotency_seconds)
+        await self._in_batches(
+            lambda: self._database.execute("event.purge_idempotency_keys", self._idempotency_seconds)
+        )
+        ended = [row["id"] for row in await self._database.fetch("delivery.ended_subscriptions")]
+        if ended:
+            await self._in_batches(lambda: self._database.fetchval("delivery.cancel_ended", ended, _BATCH))
         return made
+
+    async def _in_batches(self, batch: Callable[[], Awaitable[int]]) -> None:
+        while not self._stopping.is_set() and await batch() == _BATCH:
+            continue

@@ -22,10 +22,15 @@ class Contents:
         self._bytes = 0
         self._events: OrderedDict[int, Event] = OrderedDict()
 
-    async def get(self, ids: Iterable[int]) -> dict[int, Event]:
-        """Events by number; one that is missing here no longer exists (its retention has ended)."""
+    async def get(self, ids: Iterable[int], bytes_max: int) -> tuple[dict[int, Event], set[int]]:
+        """Events by number, and the numbers of those that no longer exist (their retention has ended).
+
+        What is in neither was not read: the lowest numbers are read, up to the one that crosses ``bytes_max`` of
+        payload; what is remembered counts for nothing.
+        """
         wanted = set(ids)
         found = {}
+        lost = set()
         for id_ in wanted:
             event = self._events.get(id_)
             if event is not None:
@@ -33,7 +38,11 @@ class Contents:
                 found[id_] = event
         missing = wanted - found.keys()
         if missing:
-            for row in await self._database.fetch("delivery.events", list(missing)):
+            rows = await self._database.fetch("delivery.events", list(missing), bytes_max)
+            lost = missing - {row["id"] for row in rows}
+            for row in rows:
+                if row["payload"] is None:
+                    continue
                 event = Event(
                     id=row["id"],
                     incarnation=self._incarnation,
@@ -47,9 +56,11 @@ class Contents:
                 )
                 found[event.id] = event
                 self._remember(event)
-        return found
+        return found, lost
 
     def _remember(self, event: Event) -> None:
+        if event.id in self._events:
+            return
         self._events[event.id] = event
         # 512: roughly what an event costs in memory beside its payload.
         self._bytes += len(event.payload) + 512

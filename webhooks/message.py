@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from event.attribute import encode_header_value
 from event.event import Event
+from webhooks.header import OWNED_HEADERS
 from webhooks.signature import hub_signature, webhook_headers
 from webhooks.subscriber import Subscriber
 
 __all__ = ["delivery_headers", "link_header"]
+
+_OUR_NAMES = OWNED_HEADERS | {"content-type", "link", "user-agent"}
+_OUR_PREFIXES = ("hookwire-", "webhook-", "x-hub-")
 
 
 def link_header(hub_url: str, topic_url: str) -> str:
@@ -26,17 +30,18 @@ def delivery_headers(
     """Every header but those the client owns (Host, Content-Length, Connection, Accept-Encoding)."""
     headers = list(webhook_headers(subscriber.keys, event.event_id, timestamp_seconds, event.payload).items())
     if event.content_type is not None:
-        headers.append(("content-type", event.content_type))
+        headers.append(("content-type", _as_sent(event.content_type)))
     headers.append(("hookwire-topic", event.topic))
     if event.key is not None:
         headers.append(("hookwire-key", encode_header_value(event.key)))
     if event.sequence is not None:
         headers.append(("hookwire-sequence", str(event.sequence)))
-    hops = event.headers.get("hookwire-hops", "0")
-    headers.append(("hookwire-hops", str(int(hops) + 1)))
+    headers.append(("hookwire-hops", str(_hops(event) + 1)))
     for name, value in event.headers.items():
-        if name != "hookwire-hops":
-            headers.append((name, encode_header_value(value) if name.startswith("ce-") else value))
+        if name.startswith("ce-"):
+            headers.append((name, encode_header_value(value)))
+        elif not _is_ours(name):
+            headers.append((name, _as_sent(value)))
     if subscriber.protocol == "websub" and subscriber.topic_url is not None:
         headers.append(("link", link_header(f"{public_url}/hub", subscriber.topic_url)))
         if subscriber.hub_secret is not None:
@@ -45,3 +50,18 @@ def delivery_headers(
     else:
         headers.append(("link", f'<{public_url}/topics/{event.topic}>; rel="self"'))
     return headers
+
+
+def _is_ours(name: str) -> bool:
+    """Names that a publisher, who may write any header by SQL, can't set: framing, signatures, our own (WH-05)."""
+    return name in _OUR_NAMES or name.startswith(_OUR_PREFIXES)
+
+
+def _as_sent(value: str) -> str:
+    """The UTF-8 bytes of a text as header characters: the very bytes that were published."""
+    return value if value.isascii() else value.encode().decode("latin-1")
+
+
+def _hops(event: Event) -> int:
+    text = event.headers.get("hookwire-hops", "0")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 3 else 0

@@ -2,7 +2,7 @@
 
 ::
 
-                     2xx                                  schedule used up, 410, 413, aborted
+                     2xx                                  schedule used up, 410, 413, abort-message
     delivered <------------- attempt (counted) ---------------------------------> dead letter
                                ^      |
                                |      | anything else
@@ -51,27 +51,36 @@ def decide(outcome: Outcome, attempts: int, schedule: Sequence[int], chance: flo
     if final is not None:
         return final
     pause = _subscription_pause(outcome)
+    state, reason = _asked_end(outcome)
     # 413: the same body will not shrink (DL-6).
     if attempts > len(schedule) or outcome.status == 413:
-        return Decision("dead", dead_kind="exhausted", pause_seconds=pause)
-    planned = schedule[attempts - 1]
+        kind = "internal" if outcome.kind == "internal" else "exhausted"  # theirs or ours (WH-13)
+        return Decision("dead", 0.0, kind, pause, state, reason)
+    return Decision("retry", _wait_seconds(outcome, schedule[attempts - 1], chance), None, pause, state, reason)
+
+
+def _wait_seconds(outcome: Outcome, planned: float, chance: float) -> float:
     wait = outcome.retry_after_seconds
     if wait is not None and wait >= planned:
-        return Decision("retry", wait * (1 + JITTER * chance), pause_seconds=pause)
-    jittered = planned * (1 + JITTER * (2 * chance - 1))
-    return Decision("retry", max(jittered, wait or 0.0), pause_seconds=pause)
+        return wait * (1 + JITTER * chance)
+    return max(planned * (1 + JITTER * (2 * chance - 1)), wait or 0.0)
 
 
 def _final(outcome: Outcome) -> Decision | None:
     """What ends a delivery whatever its schedule says."""
-    state, reason = ("disabled", "asked_by_receiver") if outcome.asked == "disable" else (None, None)
     if outcome.kind == "delivered":
+        state, reason = _asked_end(outcome)
         return Decision("delivered", end_state=state, end_reason=reason)
     if outcome.kind == "gone":
         return Decision("dead", dead_kind="gone", end_state="gone", end_reason="answered 410")
-    if outcome.asked is not None:
-        return Decision("dead", dead_kind="aborted", end_state=state, end_reason=reason)
+    if outcome.asked == "abort-message":
+        return Decision("dead", dead_kind="aborted", pause_seconds=_subscription_pause(outcome))
     return None
+
+
+def _asked_end(outcome: Outcome) -> tuple[str | None, str | None]:
+    """The receiver may disable its subscription with any answer; the delivery goes as the status says (WH-R10)."""
+    return ("disabled", "asked_by_receiver") if outcome.asked == "disable" else (None, None)
 
 
 def _subscription_pause(outcome: Outcome) -> float | None:

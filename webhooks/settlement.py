@@ -14,7 +14,7 @@ from datetime import datetime
 
 import structlog
 
-from db.errors import DatabaseError
+from db.errors import DatabaseError, Refused
 from db.pool import Database
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
@@ -23,15 +23,20 @@ __all__ = ["Result", "Settlement"]
 
 _log = structlog.get_logger(__name__)
 _BATCH_MAX = 1_000
+_CANCEL_MAX = 5_000
+_PAUSE_SECONDS_FIRST = 0.1
+_PAUSE_SECONDS_MAX = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One finished attempt: whose, by which claim, when it started, what came of it."""
+    """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
+    it."""
 
     event_id: int
     subscription_id: int
     fence: int
+    version: int
     started_at: datetime
     outcome: Outcome
     decision: Decision
@@ -47,11 +52,12 @@ class Settlement:
         self._results: list[Result] = []
         self._arrived = asyncio.Event()
         self._stopping = False
+        self._is_stuck = False
 
     @property
-    def waiting(self) -> int:
-        """Results not yet on record."""
-        return len(self._results)
+    def is_stuck(self) -> bool:
+        """The last write has failed, and results wait."""
+        return self._is_stuck
 
     def add(self, result: Result) -> None:
         """Hand over a finished attempt."""
@@ -74,18 +80,33 @@ class Settlement:
                 await self._write_until_done(batch)
 
     async def _write_until_done(self, batch: Sequence[Result]) -> None:
-        pause = 0.1
+        pause = _PAUSE_SECONDS_FIRST
         while True:
             try:
                 await self._write(batch)
+            except Refused as error:
+                await self._write_refused(batch, error)
+                return
             except DatabaseError as error:
                 # Repeating is safe: what was settled has lost its fence, and is not found again.
+                self._is_stuck = True
                 _log.warning("settlement_waits", results=len(batch), error=str(error))
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, 5.0)
+                pause = min(pause * 2, _PAUSE_SECONDS_MAX)
             else:
+                self._is_stuck = False
                 self._on_settled(batch)
                 return
+
+    async def _write_refused(self, batch: Sequence[Result], error: Refused) -> None:
+        """Find the result that the database won't have by halving; it alone is lost and comes due again (WH-12)."""
+        if len(batch) == 1:
+            _log.error("settlement_refused", event_id=batch[0].event_id, error=str(error))
+            self._on_settled(batch)
+            return
+        middle = len(batch) // 2
+        await self._write_until_done(batch[:middle])
+        await self._write_until_done(batch[middle:])
 
     async def _write(self, batch: Sequence[Result]) -> None:
         outcomes = [result.outcome for result in batch]
@@ -114,15 +135,16 @@ class Settlement:
             await self._follow_up(result)
 
     async def _follow_up(self, result: Result) -> None:
+        """What an answer means for the subscription; each step may be repeated."""
         decision = result.decision
         if decision.pause_seconds is not None:
             await self._database.execute("subscription.pause", result.subscription_id, decision.pause_seconds)
-        if decision.end_state is not None:
-            protocol = await self._database.fetchval(
-                "subscription.end", result.subscription_id, decision.end_state, decision.end_reason
-            )
+        if decision.end_state is None:
+            return
+        ended = await self._database.fetchval(
+            "subscription.end", result.subscription_id, decision.end_state, decision.end_reason, result.version
+        )
+        if ended is not None:
             _log.info("subscription_ended", subscription=result.subscription_id, reason=decision.end_reason)
-            if protocol == "websub":  # its queue is dropped, not buried (DL-2)
-                await self._database.execute("delivery.drop", result.subscription_id)
-            elif decision.end_state == "gone":
-                await self._database.execute("delivery.cancel", result.subscription_id, "gone", decision.end_reason)
+        if decision.end_state == "gone":  # what one round leaves is found by the upkeep
+            await self._database.fetchval("delivery.cancel_ended", [result.subscription_id], _CANCEL_MAX)

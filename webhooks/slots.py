@@ -29,6 +29,7 @@ class Slots:
 
     def __init__(self, options: SlotOptions) -> None:
         self.options = options
+        self._unproven_max = max(options.total // 2, 1)
         self._used = 0
         self._unproven_used = 0
         self._by_subscription: Counter[int] = Counter()
@@ -45,6 +46,11 @@ class Slots:
         """Slots left in all."""
         return self.options.total - self._used
 
+    @property
+    def unproven_free(self) -> int:
+        """Slots that unproven subscriptions may still take, all together."""
+        return self._unproven_max - self._unproven_used
+
     def is_proven(self, subscription: int) -> bool:
         """Whether its last attempt succeeded."""
         return subscription in self._proven
@@ -57,7 +63,7 @@ class Slots:
             self._used >= options.total
             or self._by_subscription[subscription] >= options.per_subscription
             or self._by_host[host] >= options.per_host
-            or (not proven and self._unproven_used >= max(options.total // 2, 1))
+            or (not proven and self._unproven_used >= self._unproven_max)
         ):
             return False
         self._used += 1

@@ -10,15 +10,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+
+import structlog
 
 from db.pool import Database, Row
-from db.secret_box import SecretBox
+from db.secret_box import SecretBox, SecretBoxError
 from webhooks.guard import GuardPolicy
-from webhooks.signature import SigningKey, hub_key, parse_key
+from webhooks.signature import LIVE_KEYS_MAX, SigningKey, hub_key, parse_key
 from webhooks.url import Target, UrlRefused, parse_target
 
 __all__ = ["Subscriber", "Subscribers", "secret_context"]
 
+_log = structlog.get_logger(__name__)
 _CACHED_SECONDS = 30.0
 """An expired key may sign for so long at most (WH-S18)."""
 
@@ -32,8 +36,9 @@ def secret_context(subscription_id: int, number: int) -> bytes:
 class Subscriber:
     """A subscription, ready to be sent to.
 
-    ``target`` is None when the callback no longer passes the URL policy; then ``refusal`` says why. ``hub_secret`` is
-    WebSub's, None without one. ``schedule`` None: the configured one.
+    ``target`` is None when nothing may be sent; then ``refusal`` says why, and ``refusal_kind`` whether the URL policy
+    refuses the callback ("blocked") or the fault is ours ("internal"). ``hub_secret`` is WebSub's, None without one.
+    ``schedule`` None: the configured one.
     """
 
     id: int
@@ -42,6 +47,7 @@ class Subscriber:
     protocol: str
     target: Target | None
     refusal: str
+    refusal_kind: str
     keys: Sequence[SigningKey]
     hub_secret: bytes | None
     signature_method: str
@@ -80,16 +86,25 @@ class Subscribers:
                 self._cached[row["id"]] = self._open(row, now)
         return {id_: self._cached[id_] for id_ in versions if id_ in self._cached}
 
+    def _open_secrets(self, row: Row) -> list[bytes]:
+        """Newest first, no more than may sign one message (WH-S17)."""
+        sealed_ones = zip(row["secret_numbers"], row["secret_key_ids"], row["secrets"], strict=True)
+        return [
+            self._secrets.open(key_id, sealed, secret_context(row["id"], number))
+            for number, key_id, sealed in islice(sealed_ones, LIVE_KEYS_MAX)
+        ]
+
     def _open(self, row: Row, now: float) -> Subscriber:
-        target, refusal = None, ""
+        target, refusal, refusal_kind = None, "", "blocked"
+        secrets: list[bytes] = []
         try:
+            secrets = self._open_secrets(row)
             target = parse_target(row["callback"], self._policy)
         except UrlRefused as error:
             refusal = str(error)
-        secrets = [
-            self._secrets.open(key_id, sealed, secret_context(row["id"], number))
-            for number, key_id, sealed in zip(row["secret_numbers"], row["secret_key_ids"], row["secrets"], strict=True)
-        ]
+        except SecretBoxError as error:  # nothing leaves unsigned; the other subscriptions go on
+            _log.error("secret_not_opened", subscription=row["public_id"], error=str(error))
+            refusal, refusal_kind = "the signing secret cannot be opened", "internal"
         websub = row["protocol"] == "websub"
         return Subscriber(
             id=row["id"],
@@ -98,6 +113,7 @@ class Subscribers:
             protocol=row["protocol"],
             target=target,
             refusal=refusal,
+            refusal_kind=refusal_kind,
             keys=[hub_key(s.decode()) if websub else parse_key(s.decode()) for s in secrets],
             hub_secret=secrets[0] if websub and secrets else None,
             signature_method=row["signature_method"],

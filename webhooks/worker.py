@@ -2,14 +2,15 @@
 
 ::
 
-    fan-out, retry due, poll --> ready --> claim (lease, fence) --> buffer --> attempt --> settlement
+    fan-out, retry due, poll --> ready --> claim (lease, fence) --> wait for a slot --> attempt --> settlement
                                    ^                                  |
-                                   +------ more of it is due ---------+
+                                   +-- given back, or more is due ----+
 
-A claim takes a batch for several subscriptions at once, each no more than it has shown it can take: a
-subscription that answers fast is read ahead, any other gets exactly as many deliveries as it has slots. Buffered
-deliveries whose lease has become too short for a whole attempt are given back, not sent: the lease is checked
-before the first byte leaves (RR-10).
+A claim takes a batch for several subscriptions at once, each no more than it has shown it can take: a subscription
+that answers fast is read ahead; those that have not lately succeeded, all together, get no more than there are
+slots for them, so that a thousand dead callbacks can't fill the queue before the living. What waits and can't be
+sent any more is given back uncounted: when its lease has become too short for a whole attempt (the lease is checked
+before the first byte leaves, RR-10), when its subscription has failed, or rests after a 429, or has ended.
 """
 
 from __future__ import annotations
@@ -18,39 +19,42 @@ import asyncio
 import heapq
 import random
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 
 import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database, Row
-from event.event import Event
+from webhooks.claim import Claim, Claims
 from webhooks.contents import Contents
 from webhooks.failure import OutboundError
 from webhooks.message import delivery_headers
 from webhooks.metrics import DeliveryMetrics
 from webhooks.outbound import Outbound, Request
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
-from webhooks.retry import decide
+from webhooks.retry import Decision, decide
 from webhooks.settlement import Result, Settlement
 from webhooks.slots import SlotOptions, Slots
-from webhooks.subscriber import Subscriber, Subscribers
+from webhooks.subscriber import Subscribers
 
 __all__ = ["Worker", "WorkerOptions"]
 
 _log = structlog.get_logger(__name__)
 _LOOKED_AT = 8
+_LATER_SECONDS_MAX = 60.0
+"""Retries that are further away are left to the poll."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
     """``lease_margin_seconds`` is added to a subscription's deadline to make the lease of a claim: so long may a
     delivery wait in the buffer; deadline and margin are how long a killed worker holds up an ordered lane.
-    ``claim_max`` bounds one claim; ``poll_seconds`` is how often the database is asked who is due when nothing here
-    told us."""
+    ``claim_max`` bounds what waits for a slot, ``payload_bytes_max`` the contents of all that is claimed;
+    ``poll_seconds`` is how often the database is asked who is due when nothing here told us."""
 
     name: str
     public_url: str
@@ -60,17 +64,9 @@ class WorkerOptions:
     retry_after_seconds_max: float = 3600.0
     claim_max: int = 1_000
     claim_subscriptions_max: int = 64
+    payload_bytes_max: int = 64 * 1024 * 1024
     poll_seconds: float = 1.0
     slots: SlotOptions = field(default_factory=SlotOptions)
-
-
-@dataclass(frozen=True, slots=True)
-class _Claimed:
-    event: Event
-    subscriber: Subscriber
-    attempts: int
-    fence: int
-    leased_until: float
 
 
 class Worker:
@@ -92,8 +88,10 @@ class Worker:
         self._slots = Slots(options.slots)
         self._settlement = Settlement(database, options.name, self._settled)
         self._ready: OrderedDict[int, None] = OrderedDict()
-        self._buffers: OrderedDict[int, deque[_Claimed]] = OrderedDict()
-        self._buffered = 0
+        self._claims = Claims()
+        self._given_back: list[Claim] = []
+        self._resting: set[int] = set()
+        self._rest_recorded: set[int] = set()
         self._later: list[tuple[float, int]] = []
         self._fast: set[int] = set()
         self._wake = asyncio.Event()
@@ -120,15 +118,21 @@ class Worker:
             async with asyncio.TaskGroup() as self._attempts:
                 await self._claim_until_stopped()
             poller.cancel()
-            await self._give_back([claimed for buffer in self._buffers.values() for claimed in buffer])
+            for subscription in self._claims.subscriptions():
+                self._shed(subscription)
+            await self._give_back()
             self._settlement.stop()
 
     async def _claim_until_stopped(self) -> None:
-        """Keep the buffers filled; attempts start from here and from attempts that end."""
+        """Keep the queue filled; attempts start from here and from attempts that end."""
         while not self._stopping:
             self._wake.clear()
+            # Only here, with no claim in the air: every claim from now on sees the pause or the end itself.
+            self._resting -= self._rest_recorded
+            self._rest_recorded.clear()
             self._promote()
             self._start_all()
+            await self._give_back()
             if not await self._claim_more():
                 await self._wait()
 
@@ -148,9 +152,13 @@ class Worker:
 
     async def _claim_more(self) -> bool:
         """Claim for ready subscriptions if there is room; False when there was nothing to do."""
+        if self._settlement.is_stuck:  # what was sent must be on record before its lease ends and it is sent again
+            return False
         wanted = self._wanted()
         if not wanted:
             return False
+        for subscription in wanted:  # before we ask, so that what comes due meanwhile is not forgotten
+            del self._ready[subscription]
         options = self._options
         asked_at = time.monotonic()
         try:
@@ -158,124 +166,138 @@ class Worker:
                 "delivery.claim", list(wanted), list(wanted.values()), options.timeout_seconds,
                 options.lease_margin_seconds,
             )  # fmt: skip
-            await self._buffer(rows, asked_at)
+            await self._take_in(rows, asked_at)
         except DatabaseError as error:
             _log.warning("claim_failed", error=str(error))
+            self._ready.update(dict.fromkeys(wanted))
             await asyncio.sleep(0.5)
             return True
-        found: dict[int, int] = {}
-        for row in rows:
-            found[row["subscription_id"]] = found.get(row["subscription_id"], 0) + 1
-        for subscription, most in wanted.items():
-            if found.get(subscription, 0) < most:
-                self._ready.pop(subscription, None)
-            else:
-                self._ready.move_to_end(subscription)
+        found = Counter(row["subscription_id"] for row in rows)
+        self._ready.update((subscription, None) for subscription, most in wanted.items() if found[subscription] == most)
         return bool(rows)
 
     def _wanted(self) -> dict[int, int]:
         """How many to claim for which ready subscriptions, in turn."""
-        room = self._options.claim_max - self._buffered
-        if room < self._options.claim_max // 2:
+        options, slots = self._options, self._slots
+        room = options.claim_max - self._claims.waiting
+        if room < options.claim_max // 2 or self._claims.payload_bytes >= options.payload_bytes_max:
             return {}
+        unproven_room = slots.unproven_free - sum(
+            self._claims.waiting_of(one) for one in self._claims.subscriptions() if not slots.is_proven(one)
+        )
+        untried = max(options.slots.per_subscription // 4, 1)
+        share = max(room // max(min(len(self._ready), options.claim_subscriptions_max), 1), untried)
         wanted: dict[int, int] = {}
-        candidates = min(len(self._ready), self._options.claim_subscriptions_max)
-        untried = max(self._options.slots.per_subscription // 4, 1)
-        share = max(room // max(candidates, 1), untried)
-        for subscription in self._ready:
+        for subscription in list(islice(self._ready, 8 * options.claim_subscriptions_max)):
+            is_proven = slots.is_proven(subscription)
             ahead = share if subscription in self._fast else untried
-            most = min(ahead - len(self._buffers.get(subscription, ())), room)
-            if most > 0:
+            most = min(ahead - self._claims.waiting_of(subscription), room if is_proven else min(room, unproven_room))
+            if most > 0 and subscription not in self._resting:
                 wanted[subscription] = most
                 room -= most
-            if room <= 0 or len(wanted) >= self._options.claim_subscriptions_max:
+                unproven_room -= 0 if is_proven else most
+            else:
+                self._ready.move_to_end(subscription)
+            if room <= 0 or len(wanted) >= options.claim_subscriptions_max:
                 break
         return wanted
 
-    async def _buffer(self, rows: Sequence[Row], asked_at: float) -> None:
+    async def _take_in(self, rows: Sequence[Row], asked_at: float) -> None:
+        """Queue what was claimed; bury what has lost its contents; give back what memory has no room for."""
         if not rows:
             return
         subscribers = await self._subscribers.get((row["subscription_id"], row["version"]) for row in rows)
-        events = await self._contents.get(row["event_id"] for row in rows)
+        budget = self._options.payload_bytes_max - self._claims.payload_bytes
+        events, lost = await self._contents.get((row["event_id"] for row in rows), budget)
+        surplus: list[Row] = []
+        orphans: list[Row] = []
         for row in sorted(rows, key=lambda row: row["event_id"]):
-            subscription = row["subscription_id"]
-            claimed = _Claimed(
-                events[row["event_id"]],
-                subscribers[subscription],
-                row["attempts"],
-                row["fence"],
-                asked_at + row["lease_seconds"],
-            )
-            self._buffers.setdefault(subscription, deque()).append(claimed)
-            self._buffered += 1
+            event = events.get(row["event_id"])
+            if event is not None:
+                leased_until = asked_at + row["lease_seconds"]
+                subscriber = subscribers[row["subscription_id"]]
+                self._claims.put(Claim(event, subscriber, row["attempts"], row["fence"], leased_until))
+            else:
+                (orphans if row["event_id"] in lost else surplus).append(row)
+        for subscription in self._resting:
+            self._shed(subscription)
+        if orphans:
+            _log.error("events_lost", deliveries=len(orphans), first=orphans[0]["event_id"])
+            await self._database.execute("delivery.bury", *_columns(orphans), "its event no longer exists")
+        if surplus:
+            await self._database.execute("delivery.release", *_columns(surplus))
+            self.due([row["subscription_id"] for row in surplus])
 
     def _start_all(self) -> None:
-        """Start buffered deliveries wherever there is a slot, one subscription after the other."""
-        for subscription in list(self._buffers):
+        """Start waiting deliveries wherever there is a slot, one subscription after the other."""
+        for subscription in self._claims.subscriptions():
             while self._start_one(subscription):
                 pass
 
     def _start_next(self) -> None:
-        """A slot is free: give it to one of the buffers in turn. Looks at a few only, this runs for every attempt."""
-        for _ in range(min(len(self._buffers), _LOOKED_AT)):
-            subscription = next(iter(self._buffers))
-            self._buffers.move_to_end(subscription)
-            if self._start_one(subscription):
+        """A slot is free: give it to one of those that wait, in turn. This runs often, so it looks at a few only."""
+        for _ in range(min(self._claims.subscriptions_waiting, _LOOKED_AT)):
+            if self._start_one(self._claims.next_subscription()):
                 return
 
     def _start_one(self, subscription: int) -> bool:
-        buffer = self._buffers.get(subscription)
-        if buffer is None or self._stopping:
+        claim = self._claims.first(subscription)
+        if claim is None or self._stopping or subscription in self._resting:
             return False
-        target = buffer[0].subscriber.target
-        host = target.host if target is not None else ""
+        subscriber = claim.subscriber
+        deadline = subscriber.timeout_seconds or self._options.timeout_seconds
+        if time.monotonic() + deadline > claim.leased_until:
+            self._given_back.append(self._claims.take(subscription))
+            self._wake.set()
+            return True
+        host = subscriber.target.host if subscriber.target is not None else ""
         was_proven = self._slots.is_proven(subscription)
         if not self._slots.try_take(subscription, host):
             return False
-        claimed = buffer.popleft()
-        self._buffered -= 1
-        if not buffer:
-            del self._buffers[subscription]
-        self._attempts.create_task(self._attempt(claimed, host, was_proven))
+        self._claims.take(subscription)
+        self._attempts.create_task(self._attempt(claim, host, deadline, was_proven))
         return True
 
-    async def _attempt(self, claimed: _Claimed, host: str, was_proven: bool) -> None:
-        subscription = claimed.subscriber.id
+    async def _attempt(self, claim: Claim, host: str, deadline: float, was_proven: bool) -> None:
+        subscription = claim.subscriber.id
         succeeded = False
         try:
-            deadline = claimed.subscriber.timeout_seconds or self._options.timeout_seconds
-            if time.monotonic() + deadline > claimed.leased_until:
-                await self._give_back([claimed])
-                return
             started_at = datetime.now(UTC)
-            outcome = await self._send(claimed, deadline, started_at)
+            outcome = await self._send(claim, deadline, started_at)
             succeeded = outcome.kind == "delivered"
-            if succeeded and outcome.total_seconds < 0.25:  # else a full buffer would outlast the leases in it
+            if succeeded and outcome.total_seconds < 0.25:  # else a full queue would outlast the leases in it
                 self._fast.add(subscription)
-            else:
+            elif subscription in self._fast:
                 self._fast.discard(subscription)
+                self._shed(subscription)
             self._metrics.attempts.labels(outcome.kind).inc()
             self._metrics.seconds.observe(outcome.total_seconds)
-            schedule = claimed.subscriber.schedule
-            decision = decide(
-                outcome,
-                claimed.attempts,
-                self._options.schedule_seconds if schedule is None else schedule,
-                self._chance(),
-            )
-            self._settlement.add(Result(claimed.event.id, subscription, claimed.fence, started_at, outcome, decision))
+            self._decided(claim, started_at, outcome)
         finally:
             self._slots.give(subscription, host, was_proven=was_proven, succeeded=succeeded)
+            self._claims.drop(claim)
             self._start_next()
-            if self._buffered <= self._options.claim_max // 2:
+            if self._claims.waiting <= self._options.claim_max // 2:
                 self._wake.set()
 
-    async def _send(self, claimed: _Claimed, deadline: float, started_at: datetime) -> Outcome:
-        subscriber = claimed.subscriber
+    def _decided(self, claim: Claim, started_at: datetime, outcome: Outcome) -> None:
+        """Hand the result over; what else was claimed for a subscription that rests or has ended is not sent."""
+        subscriber = claim.subscriber
+        schedule = self._options.schedule_seconds if subscriber.schedule is None else subscriber.schedule
+        decision = decide(outcome, claim.attempts, schedule, self._chance())
+        result = Result(claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision)
+        if _rests(decision):
+            self._resting.add(subscriber.id)  # until that is on record
+            self._rest_recorded.discard(subscriber.id)
+            self._shed(subscriber.id)
+        self._settlement.add(result)
+
+    async def _send(self, claim: Claim, deadline: float, started_at: datetime) -> Outcome:
+        subscriber = claim.subscriber
         if subscriber.target is None:
-            return Outcome("blocked", None, subscriber.refusal)
-        headers = delivery_headers(claimed.event, subscriber, int(started_at.timestamp()), self._options.public_url)
-        request = Request("POST", subscriber.target, headers, claimed.event.payload, deadline)
+            return Outcome(subscriber.refusal_kind, None, subscriber.refusal)
+        headers = delivery_headers(claim.event, subscriber, int(started_at.timestamp()), self._options.public_url)
+        request = Request("POST", subscriber.target, headers, claim.event.payload, deadline)
         started = time.monotonic()
         try:
             response = await self._outbound.send(request)
@@ -291,11 +313,13 @@ class Worker:
         self._metrics.in_flight.set(self._slots.used)
         for result in results:
             decision = result.decision
-            if decision.action == "retry":
-                heapq.heappush(self._later, (now + decision.retry_seconds, result.subscription_id))
-            elif result.subscription_id not in self._ready:
+            if _rests(decision):
+                self._rest_recorded.add(result.subscription_id)
+            if decision.action != "retry":
                 # In an ordered lane the next event has become the head just now.
-                self._ready[result.subscription_id] = None
+                self._ready.setdefault(result.subscription_id)
+            elif decision.retry_seconds <= _LATER_SECONDS_MAX:
+                heapq.heappush(self._later, (now + decision.retry_seconds, result.subscription_id))
             if decision.dead_kind is not None:
                 self._metrics.dead.labels(decision.dead_kind).inc()
                 _log.warning(
@@ -304,20 +328,28 @@ class Worker:
                 )  # fmt: skip
         self._wake.set()
 
-    async def _give_back(self, claimed: Sequence[_Claimed]) -> None:
-        if not claimed:
+    def _shed(self, subscription: int) -> None:
+        """Give back what a subscription has waiting here."""
+        self._given_back += self._claims.take_all(subscription)
+
+    async def _give_back(self) -> None:
+        """Make due at once, and uncount, what was claimed and will not be sent from here."""
+        claims, self._given_back = self._given_back, []
+        if not claims:
             return
+        for claim in claims:
+            self._claims.drop(claim)
         try:
             await self._database.execute(
                 "delivery.release",
-                [one.event.id for one in claimed],
-                [one.subscriber.id for one in claimed],
-                [one.fence for one in claimed],
+                [claim.event.id for claim in claims],
+                [claim.subscriber.id for claim in claims],
+                [claim.fence for claim in claims],
             )
         except DatabaseError as error:
             # They come due by themselves when their lease ends.
-            _log.warning("release_failed", deliveries=len(claimed), error=str(error))
-        self.due([one.subscriber.id for one in claimed])
+            _log.warning("release_failed", deliveries=len(claims), error=str(error))
+        self.due([claim.subscriber.id for claim in claims])
 
     async def _poll(self) -> None:
         """Ask who is due: finds what other processes fanned out, and what a dead worker held."""
@@ -332,3 +364,16 @@ class Worker:
             self.due([row["subscription_id"] for row in rows])
             # The walk costs one step per subscription with open deliveries: keep it a twentieth of the time.
             await asyncio.sleep(max(pause, 20 * (time.monotonic() - started)))
+
+
+def _rests(decision: Decision) -> bool:
+    """Whether the whole subscription must not be sent to any more, for a while or for good."""
+    return decision.pause_seconds is not None or decision.end_state is not None
+
+
+def _columns(rows: Sequence[Row]) -> tuple[list[int], list[int], list[int]]:
+    return (
+        [row["event_id"] for row in rows],
+        [row["subscription_id"] for row in rows],
+        [row["fence"] for row in rows],
+    )

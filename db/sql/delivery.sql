@@ -10,7 +10,8 @@ SELECT d.tenant, d.topic,
 FROM unnest($1::text[], $2::text[]) AS d(tenant, topic);
 
 -- name: fan_out
--- The purge of the outbox rows feeds the deliveries: each event is fanned out exactly once (RR-10).
+-- The purge of the outbox rows feeds the deliveries: each event is fanned out exactly once (RR-10). An event that was
+-- begun in slices, and whose audience fits into one statement by now, goes on behind its cursor.
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), gone AS MATERIALIZED (
@@ -35,9 +36,13 @@ WITH reign AS MATERIALIZED (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
     SELECT e.id, a.id, now(), now(), e.tenant, CASE WHEN a.ordered THEN e.key END
     FROM event e JOIN audience a ON a.tenant = e.tenant AND a.topic = e.topic
+    WHERE NOT EXISTS (SELECT FROM hookwire.fanout_cursors c WHERE c.event_id = e.id
+                      AND (a.id <= c.last_subscription_id OR a.id > c.upper_subscription_id))
     ORDER BY e.id
     ON CONFLICT DO NOTHING
     RETURNING subscription_id
+), finished AS (
+    DELETE FROM hookwire.fanout_cursors c USING gone WHERE c.event_id = gone.id
 ), woken AS (
     -- WebSub: new content is tried at once, whatever the back-off of what it waits behind (WS-61, DL-8).
     UPDATE hookwire.deliveries d SET due_at = now()
@@ -120,11 +125,13 @@ WHERE d.event_id = p.event_id AND d.subscription_id = p.subscription_id
 RETURNING d.event_id, d.subscription_id, d.attempts, d.fence, p.version, p.lease_seconds;
 
 -- name: events
-SELECT id, ordered, topic, key, content_type, headers, payload, accepted_at
-FROM hookwire.events WHERE id = ANY ($1::bigint[]);
+-- Payloads of the lowest ids, up to the one that crosses $2 bytes; beyond it NULL.
+SELECT id, ordered, topic, key, content_type, headers, CASE WHEN before < $2 THEN payload END AS payload, accepted_at
+FROM (SELECT e.*, sum(octet_length(e.payload)) OVER (ORDER BY e.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload) AS before
+      FROM hookwire.events e WHERE e.id = ANY ($1::bigint[])) AS wanted;
 
 -- name: due_subscriptions
--- One step per subscription that has open deliveries (a loose index scan): who is due, and when the others will be.
+-- One step per subscription that has open deliveries (a loose index scan): who is due and may be sent to.
 WITH RECURSIVE walk AS (
     (SELECT subscription_id, due_at FROM hookwire.deliveries ORDER BY subscription_id, due_at LIMIT 1)
     UNION ALL
@@ -134,10 +141,14 @@ WITH RECURSIVE walk AS (
         WHERE d.subscription_id > w.subscription_id ORDER BY d.subscription_id, d.due_at LIMIT 1
     ) AS n
 )
-SELECT subscription_id FROM walk WHERE due_at <= now();
+SELECT w.subscription_id FROM walk w
+WHERE w.due_at <= now()
+  AND (SELECT s.state = 'active' AND coalesce(s.paused_until <= now(), true) AND coalesce(s.lease_until > now(), true)
+       FROM hookwire.subscriptions s WHERE s.id = w.subscription_id);
 
 -- name: settle
--- A late settlement by a former owner finds another fence and changes nothing.
+-- A late settlement by a former owner finds another fence and changes nothing; of two results for one delivery, made
+-- under two claims, at most one does.
 WITH result AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::double precision[], $6::text[], $7::smallint[],
@@ -147,13 +158,13 @@ WITH result AS MATERIALIZED (
 ), ended AS (
     DELETE FROM hookwire.deliveries d USING result r
     WHERE r.decision <> 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
-    RETURNING d.event_id, d.subscription_id, d.attempts, d.tenant
+    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant
 ), again AS (
     UPDATE hookwire.deliveries d
     SET due_at = now() + make_interval(secs => r.delay_seconds), fence = NULL, last_outcome = r.outcome, last_status = r.status
     FROM result r
     WHERE r.decision = 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
-    RETURNING d.event_id, d.subscription_id, d.attempts, d.tenant
+    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant
 ), settled AS MATERIALIZED (
     SELECT * FROM ended UNION ALL SELECT * FROM again
 ), logged AS (
@@ -162,11 +173,11 @@ WITH result AS MATERIALIZED (
     SELECT s.event_id, s.subscription_id, s.attempts, s.tenant, r.started_at, r.status, r.connect_seconds,
            r.first_byte_seconds, r.total_seconds, r.outcome, r.decision,
            CASE WHEN s.attempts = 1 THEN 'first' ELSE 'retry' END, $17, r.address, r.detail, r.headers::jsonb, r.body
-    FROM settled s JOIN result r USING (event_id, subscription_id)
+    FROM settled s JOIN result r USING (event_id, subscription_id, fence)
 ), buried AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
     SELECT s.event_id, s.subscription_id, s.tenant, r.kind, s.attempts, r.status, r.outcome, r.detail
-    FROM settled s JOIN result r USING (event_id, subscription_id) WHERE r.decision = 'dead'
+    FROM settled s JOIN result r USING (event_id, subscription_id, fence) WHERE r.decision = 'dead'
     ON CONFLICT DO NOTHING
 )
 SELECT count(*) FROM settled;
@@ -186,6 +197,52 @@ WITH gone AS (
 INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
 SELECT event_id, subscription_id, tenant, $2, attempts, last_status, last_outcome, $3 FROM gone
 ON CONFLICT DO NOTHING;
+
+-- name: bury
+-- Claimed, but there is nothing to send: the event's contents are gone.
+WITH ended AS (
+    DELETE FROM hookwire.deliveries d
+    USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
+    WHERE d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
+    RETURNING d.event_id, d.subscription_id, d.tenant, d.attempts, d.last_status, d.last_outcome
+)
+INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
+SELECT event_id, subscription_id, tenant, 'internal', attempts - 1, last_status, last_outcome, $4 FROM ended
+ON CONFLICT DO NOTHING;
+
+-- name: ended_subscriptions
+-- Who has ended and is still owed something: an end that was cut short, or a fan-out that overlapped with it.
+WITH RECURSIVE walk AS (
+    (SELECT subscription_id FROM hookwire.deliveries ORDER BY subscription_id LIMIT 1)
+    UNION ALL
+    SELECT n.subscription_id
+    FROM walk w CROSS JOIN LATERAL (
+        SELECT d.subscription_id FROM hookwire.deliveries d
+        WHERE d.subscription_id > w.subscription_id ORDER BY d.subscription_id LIMIT 1
+    ) AS n
+)
+SELECT w.subscription_id AS id FROM walk w
+WHERE (SELECT s.state IN ('gone', 'expired', 'denied', 'deleted') FROM hookwire.subscriptions s WHERE s.id = w.subscription_id);
+
+-- name: cancel_ended
+-- Up to $2 deliveries of subscriptions that have ended, as cancel does; WebSub's are dropped (DL-2, DL-10).
+WITH owed AS MATERIALIZED (
+    SELECT q.event_id, q.subscription_id, s.protocol, s.state_reason
+    FROM hookwire.subscriptions s JOIN hookwire.deliveries q ON q.subscription_id = s.id
+    WHERE s.id = ANY ($1::bigint[]) AND s.state IN ('gone', 'expired', 'denied', 'deleted')
+    LIMIT $2
+    FOR UPDATE OF q SKIP LOCKED
+), gone AS (
+    DELETE FROM hookwire.deliveries d USING owed o
+    WHERE d.event_id = o.event_id AND d.subscription_id = o.subscription_id
+    RETURNING d.event_id, d.subscription_id, d.tenant, d.attempts, d.last_status, d.last_outcome, o.protocol, o.state_reason
+), buried AS (
+    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
+    SELECT event_id, subscription_id, tenant, 'gone', attempts, last_status, last_outcome, state_reason
+    FROM gone WHERE protocol <> 'websub'
+    ON CONFLICT DO NOTHING
+)
+SELECT count(*) FROM gone;
 
 -- name: drop
 DELETE FROM hookwire.deliveries WHERE subscription_id = $1;

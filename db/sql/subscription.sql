@@ -62,9 +62,9 @@ UPDATE hookwire.subscriptions SET paused_until = greatest(paused_until, now() + 
 WHERE id = $1;
 
 -- name: end
--- 410, or asked for by the receiver: never sent to again.
+-- 410, or asked for by the receiver: never sent to again. Unless it was changed since the version that answered so.
 UPDATE hookwire.subscriptions SET state = $2, state_reason = $3, version = version + 1, updated_at = now()
-WHERE id = $1 AND state = 'active'
+WHERE id = $1 AND state = 'active' AND version = $4
 RETURNING protocol;
 
 -- name: matching_topic

@@ -1,0 +1,518 @@
+"""webhooks/worker.py on a real database and real sinks: what is sent, when, how often, and what it costs others."""
+
+import asyncio
+import hmac
+import time
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from standardwebhooks import Webhook
+
+from tests.hostile.server import Conversation, Received, Script, answer, hostile_server
+from tests.webhooks.bench import PUBLIC, Bench, delivery_bench, until
+from webhooks.signature import HmacKey, new_key, parse_key, verify_webhook
+
+HOUR = 3600
+OK = answer(204)
+
+
+def held(received: list[bytes], release: asyncio.Event, reply: bytes = OK) -> Script:
+    """Note each request at once, answer only when released."""
+
+    async def script(conversation: Conversation) -> None:
+        while True:
+            request = await conversation.read_request()
+            received.append(request.body)
+            await release.wait()
+            await conversation.send(reply)
+
+    return script
+
+
+def by_body(answers: dict[bytes, list[bytes]], default: bytes = OK) -> Script:
+    """Give each body its own answers, one after the other."""
+
+    async def script(conversation: Conversation) -> None:
+        while True:
+            request = await conversation.read_request()
+            mine = answers.get(request.body)
+            await conversation.send(mine.pop(0) if mine else default)
+
+    return script
+
+
+def bodies(requests: list[Received]) -> list[bytes]:
+    return [request.body for request in requests]
+
+
+async def wait_seconds(bench: Bench, event: int) -> float:
+    """How far ahead a delivery is due, by the database's clock at its settlement."""
+    due = await bench.sql.fetchval(
+        "SELECT d.due_at - a.started_at FROM hookwire.deliveries d JOIN hookwire.attempts a"
+        " USING (event_id, subscription_id) WHERE event_id = $1 ORDER BY a.number DESC LIMIT 1",
+        event,
+    )
+    assert isinstance(due, timedelta)
+    return due.total_seconds()
+
+
+# --- the status matrix ------------------------------------------------------------------------------------------
+
+DELIVERED = ("delivered", "delivered", "active")
+RETRY = "retry"
+MATRIX: list[tuple[str, tuple[str, str, str]]] = [
+    *((f"/status/{code}", DELIVERED) for code in (200, 201, 202, 203, 204, 299)),
+    *((f"/redirect/{code}", ("redirect", RETRY, "active")) for code in (301, 302, 303, 307, 308)),
+    *((f"/status/{code}", ("client_error", RETRY, "active")) for code in (400, 401, 404, 408, 415, 425)),
+    ("/status/413", ("client_error", "dead", "active")),
+    ("/status/410", ("gone", "dead", "gone")),
+    *((f"/status/{code}", ("throttled", RETRY, "active")) for code in (429, 502, 504)),
+    *((f"/status/{code}", ("server_error", RETRY, "active")) for code in (500, 503)),
+    ("/hang", ("timeout", RETRY, "active")),
+    ("/drip-head", ("timeout", RETRY, "active")),
+    ("/reset-now", ("connect", RETRY, "active")),
+    ("/close-now", ("connect", RETRY, "active")),
+    ("/garbage", ("bad_response", RETRY, "active")),
+    ("/endless", DELIVERED),
+    ("/bomb", DELIVERED),
+    ("/reset-in-body", DELIVERED),
+]
+
+
+@pytest.mark.parametrize("protocol", ["webhook", "websub"])
+async def test_the_status_matrix(database_url: str, protocol: str) -> None:
+    """WH-T11, WS-55..WS-60: kind, decision and subscription's state of every answer; nothing follows a redirect."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        make = bench.subscribe if protocol == "webhook" else bench.subscribe_websub
+        paths = {await make(server.url(path)): path for path, _ in MATRIX}
+        (event,) = await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(HOUR,), timeout_seconds=0.3):
+            await bench.settled(len(paths))
+            await until_quiet(bench)
+        found = {
+            paths[subscription]: (outcome, decision, state)
+            for subscription, outcome, decision, state in await bench.sql.fetch(
+                "SELECT s.id, a.outcome, a.decision, s.state FROM hookwire.attempts a"
+                " JOIN hookwire.subscriptions s ON s.id = a.subscription_id"
+            )
+        }
+        assert found == dict(MATRIX)
+        dead = Counter(kind for _, kind, _, _ in await bench.dead_letters())
+        assert dead == Counter(exhausted=1, gone=1)
+        open_ones = {paths[subscription] for _, subscription, *_ in await bench.deliveries()}
+        assert open_ones == {path for path, (_, decision, _) in MATRIX if decision == RETRY}
+        assert all(request.target != b"/ok" for request in server.requests)
+        assert 0.8 * HOUR < await wait_seconds(bench, event) < 1.2 * HOUR + 60
+
+
+async def until_quiet(bench: Bench) -> None:
+    """Waits until the ends of subscriptions, which follow the settlement, are on record."""
+
+    async def gone() -> bool:
+        return bool(await bench.sql.fetchval("SELECT EXISTS (SELECT FROM hookwire.subscriptions WHERE state = 'gone')"))
+
+    await until(gone)
+
+
+async def test_a_target_that_refuses_the_connection_is_retried(database_url: str, free_port: int) -> None:
+    """WH-T11."""
+    async with delivery_bench(database_url) as bench:
+        await bench.subscribe(f"http://127.0.0.1:{free_port}/")
+        await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(HOUR,)):
+            await bench.settled()
+        assert await bench.attempts("outcome", "decision", "status") == [("connect", "retry", None)]
+
+
+async def test_a_target_that_the_guard_refuses_gets_no_packet_and_is_retried(database_url: str) -> None:
+    """WH 4.1 `blocked`: at the URL check and at the address check."""
+    async with delivery_bench(database_url) as bench:
+        await bench.subscribe("http://10.0.0.1:8000/")
+        await bench.subscribe("http://127.0.0.1:5432/")
+        await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(HOUR,)):
+            await bench.settled(2)
+        assert await bench.attempts("outcome", "decision", "connect_seconds") == [("blocked", "retry", None)] * 2
+
+
+async def test_an_attempt_leaves_a_row_that_tells_all_of_it(database_url: str) -> None:
+    """WH-P06, WH-R14."""
+    fields = ("Retry-After: 7", "Content-Type: text/plain", "Webhook-Delivery: whatever", "X-Other: 1")
+    async with (
+        delivery_bench(database_url) as bench,
+        hostile_server(by_body({}, answer(503, b"why", *fields))) as server,
+    ):
+        subscription = await bench.subscribe(server.url("/"))
+        (event,) = await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(1,), name="worker-7"):
+            await bench.settled()
+        row = await bench.sql.fetchrow("SELECT * FROM hookwire.attempts")
+        timed = ("started_at", "connect_seconds", "first_byte_seconds", "total_seconds")
+        times = [row[name] for name in timed[1:]]
+        assert (times == sorted(times), all(0 < seconds < 5 for seconds in times)) == (True, True)
+        assert {name: value for name, value in row.items() if name not in timed} == {
+            "event_id": event, "subscription_id": subscription, "number": 1, "tenant": "default", "status": 503,
+            "outcome": "server_error", "decision": "retry", "trigger": "first", "worker": "worker-7",
+            "address": "127.0.0.1", "detail": None, "response_body": b"why",
+            "response_headers": '{"retry-after": "7", "content-type": "text/plain", "webhook-delivery": "whatever"}',
+        }  # fmt: skip
+        last = await bench.sql.fetchrow("SELECT last_outcome, last_status, attempts FROM hookwire.deliveries")
+        assert tuple(last) == ("server_error", 503, 1)
+
+
+# --- when again -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "fields", "seconds"),
+    [
+        (503, ["Retry-After: 120"], 120),
+        (500, ["Retry-After: 120"], 120),
+        (429, ["Retry-After: 120"], 120),
+        (404, ["Retry-After: 120"], 120),
+        (503, ["Retry-After: 1000000000"], 3600),
+        (503, ["Retry-After: -5"], 50),
+        (503, ["Retry-After: soon"], 50),
+        (503, ["Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"], 50),
+        (503, ["Retry-After: Fri, 31 Dec 2055 23:59:59 GMT"], 3600),
+        (503, ["Retry-After: 90", "Retry-After: 120"], 120),
+        (503, ["Retry-After: 10"], 50),
+        (503, [], 50),
+    ],
+)
+async def test_the_next_attempt_is_not_before_retry_after(
+    database_url: str, status: int, fields: list[str], seconds: float
+) -> None:
+    """WH-T10, WH-R05, WH-R06: with the least jitter; garbage and the past mean the schedule's 50 s."""
+    async with (
+        delivery_bench(database_url) as bench,
+        hostile_server(by_body({}, answer(status, b"", *fields))) as server,
+    ):
+        await bench.subscribe(server.url("/"))
+        (event,) = await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(50,), chance=lambda: 0.5 if seconds == 50 else 0.0):
+            await bench.settled()
+        assert seconds <= await wait_seconds(bench, event) < seconds + 5
+
+
+async def test_jitter_moves_the_pause_by_a_fifth_both_ways(database_url: str) -> None:
+    """WH-R02."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        await bench.subscribe(server.url("/status/500"))
+        waits = []
+        for chance in (0.0, 0.999999):
+            (event,) = await bench.deliver(b"{}")
+            async with bench.working(schedule_seconds=(1000,), chance=lambda chance=chance: chance):
+                await bench.settled(len(waits) + 1)
+            waits.append(round(await wait_seconds(bench, event), -1))
+        assert waits == [800, 1200]
+
+
+async def test_a_subscription_s_own_schedule_and_deadline_count(database_url: str) -> None:
+    """WH-R01, WH-R12."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        await bench.subscribe(server.url("/hang"), retry_schedule_seconds=[500], timeout_seconds=0.1)
+        (event,) = await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(0,), timeout_seconds=30):
+            await bench.settled()
+        (seconds,) = (await bench.attempts("total_seconds"))[0]
+        assert 0.1 <= seconds < 2
+        assert 500 <= await wait_seconds(bench, event) < 510
+
+
+async def test_failures_are_repeated_by_the_schedule_until_one_succeeds(database_url: str) -> None:
+    """WS-59: the same body and id each time, delivered once; the timestamp is the attempt's."""
+    replies = [answer(500), answer(404), OK]
+    async with delivery_bench(database_url) as bench, hostile_server(by_body({b"{}": replies})) as server:
+        await bench.subscribe(server.url("/"))
+        (event,) = await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(0, 0)):
+            await bench.drained()
+        assert await bench.attempts("number", "status", "decision", "trigger") == [
+            (1, 500, "retry", "first"),
+            (2, 404, "retry", "retry"),
+            (3, 204, "delivered", "retry"),
+        ]
+        assert {(r.body, r.header("webhook-id")) for r in server.requests} == {(b"{}", await event_id(bench, event))}
+
+
+async def event_id(bench: Bench, event: int) -> bytes:
+    return f"evt_abcd2345_{event}".encode()
+
+
+async def test_an_exhausted_schedule_is_a_dead_letter_and_the_subscription_stays(database_url: str) -> None:
+    """WH-R13, WS-60, DL-7."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        subscription = await bench.subscribe(server.url("/status/500"))
+        (event,) = await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(0, 0)):
+            await bench.drained()
+        assert await bench.dead_letters() == [(event, "exhausted", 3, 500)]
+        assert [decision for (decision,) in await bench.attempts("decision")] == ["retry", "retry", "dead"]
+        assert (await bench.subscription(subscription), len(server.requests)) == (("active", None), 3)
+
+
+# --- what an answer means for the subscription ------------------------------------------------------------------
+
+
+async def test_a_410_ends_the_subscription_and_buries_what_it_was_owed(database_url: str) -> None:
+    """WH-R09: also what this worker had claimed already; another subscription goes on."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        subscription = await bench.subscribe(server.url("/status/410"))
+        other = await bench.subscribe(server.url("/ok"))
+        events = await bench.deliver(*(b"%d" % n for n in range(30)))
+        async with bench.working(slots={"per_subscription": 1}):
+            await bench.drained()
+        gone = [request for request in server.requests if request.target == b"/status/410"]
+        letters = await bench.dead_letters()
+        assert (len(gone), await bench.subscription(subscription)) == (1, ("gone", "answered 410"))
+        assert ([(e, kind) for e, kind, *_ in letters], await bench.subscription(other)) == (
+            [(e, "gone") for e in events],
+            ("active", None),
+        )
+        assert await bench.attempts("outcome", subscription=subscription) == [("gone",)]
+
+
+async def test_a_410_drops_what_a_websub_subscription_was_owed(database_url: str) -> None:
+    """DL-2, WS-56: the answered one is a dead letter, the queue is not."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        subscription = await bench.subscribe_websub(server.url("/status/410"))
+        first, *_ = await bench.deliver(*(b"%d" % n for n in range(5)), key="k")
+        async with bench.working():
+            await bench.drained()
+        assert (await bench.dead_letters(), await bench.subscription(subscription)) == (
+            [(first, "gone", 1, 410)],
+            ("gone", "answered 410"),
+        )
+
+
+async def test_a_410_of_an_address_that_was_changed_meanwhile_ends_nothing(database_url: str) -> None:
+    """WH-I10: the answer is the old callback's."""
+    release = asyncio.Event()
+    received: list[bytes] = []
+    async with delivery_bench(database_url) as bench, hostile_server(held(received, release, answer(410))) as server:
+        subscription = await bench.subscribe(server.url("/"))
+        await bench.deliver(b"{}")
+        async with bench.working():
+            await server.until(lambda _: bool(received))
+            await bench.change(subscription, callback=server.url("/new"))
+            release.set()
+            await bench.settled()
+        assert await bench.subscription(subscription) == ("active", None)
+
+
+@pytest.mark.parametrize(("fields", "seconds"), [(["Retry-After: 300"], 300), ([], 60)])
+async def test_a_429_pauses_the_whole_subscription(database_url: str, fields: list[str], seconds: float) -> None:
+    """WH-R07: nothing more is sent, also not what was claimed already, and waiting costs no attempts."""
+    throttled = by_body({}, answer(429, b"", *fields))
+    async with delivery_bench(database_url) as bench, hostile_server(throttled) as server, hostile_server() as other:
+        subscription = await bench.subscribe(server.url("/"))
+        await bench.subscribe(other.url("/ok"))
+        first, *rest = await bench.deliver(*(b"%d" % n for n in range(30)))
+        async with bench.working(slots={"per_subscription": 1}, schedule_seconds=(0, 0)):
+            await bench.settled(31)
+            await until(lambda: given_back(bench, subscription))
+        paused = await bench.sql.fetchval(
+            "SELECT extract(epoch FROM paused_until - now())::float FROM hookwire.subscriptions WHERE id = $1",
+            subscription,
+        )
+        assert (len(server.requests), seconds - 20 < paused <= seconds) == (1, True)
+        assert await bench.deliveries(subscription) == [
+            (first, subscription, 1, False),
+            *((event, subscription, 0, False) for event in rest),
+        ]
+
+
+async def given_back(bench: Bench, subscription: int) -> bool:
+    return not any(claimed for *_, claimed in await bench.deliveries(subscription))
+
+
+async def test_after_its_pause_a_subscription_is_sent_to_again(database_url: str) -> None:
+    replies = [answer(429, b"", "Retry-After: 1")]
+    async with delivery_bench(database_url) as bench, hostile_server(by_body({b"a": replies})) as server:
+        await bench.subscribe(server.url("/"))
+        await bench.deliver(b"a", b"b")
+        started = time.monotonic()
+        async with bench.working(slots={"per_subscription": 1}):
+            await bench.drained()
+        assert (sorted(bodies(server.requests)), time.monotonic() - started >= 1) == ([b"a", b"a", b"b"], True)
+
+
+async def test_abort_message_ends_the_delivery_alone(database_url: str) -> None:
+    """WH-R10: on a failure; on a success it means nothing."""
+    reply = {b"bad": [answer(422, b"", "Webhook-Delivery: Abort-Message")]}
+    fine = answer(200, b"", "Webhook-Delivery: abort-message")
+    async with delivery_bench(database_url) as bench, hostile_server(by_body(reply, fine)) as server:
+        subscription = await bench.subscribe(server.url("/"))
+        bad, _ = await bench.deliver(b"bad", b"good")
+        async with bench.working(schedule_seconds=(HOUR,)):
+            await bench.drained()
+        assert (await bench.dead_letters(), await bench.subscription(subscription)) == (
+            [(bad, "aborted", 1, 422)],
+            ("active", None),
+        )
+
+
+@pytest.mark.parametrize(("status", "decision", "left"), [(200, "delivered", 2), (500, "retry", 3)])
+async def test_disable_stops_the_subscription_and_the_delivery_goes_as_the_status_says(
+    database_url: str, status: int, decision: str, left: int
+) -> None:
+    """WH-R10, WH-10: what it is owed waits and is there when it is enabled again."""
+    reply = answer(status, b"", "Webhook-Delivery: disable")
+    async with delivery_bench(database_url) as bench, hostile_server(by_body({}, reply)) as server:
+        subscription = await bench.subscribe(server.url("/"))
+        await bench.deliver(b"1", b"2", b"3")
+        async with bench.working(slots={"per_subscription": 1}, schedule_seconds=(0,)):
+            await bench.settled()
+            await until(lambda: given_back(bench, subscription))
+        assert await bench.subscription(subscription) == ("disabled", "asked_by_receiver")
+        assert (await bench.attempts("decision"), len(await bench.deliveries()), len(server.requests)) == (
+            [(decision,)],
+            left,
+            1,
+        )
+        await bench.change(subscription, state="active", callback=server.url("/"))
+        async with bench.working(slots={"per_subscription": 1}, schedule_seconds=(0,)):
+            await bench.settled(2)
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------
+
+PAYLOADS = {
+    "text": b'{"n": 1}',
+    "binary": bytes(range(256)),
+    "empty": b"",
+    "1 MiB": bytes(range(256)) * 4096,
+}
+
+
+@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
+async def test_the_body_is_what_was_published_and_its_signature_verifies(database_url: str, payload: bytes) -> None:
+    """WS-51, WH-S01, WH-S02; WH-S12: the reference library reads text bodies only."""
+    content_type = "application/x-thing; v=\u00e9\u0436"
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        subscription = await bench.subscribe(server.url("/ok"))
+        (event,) = await bench.deliver(payload, content_type=content_type)
+        async with bench.working():
+            await bench.drained()
+        (request,) = server.requests
+        assert (request.body, request.header("content-type"), request.header("content-length")) == (
+            payload,
+            content_type.encode(),
+            str(len(payload)).encode(),
+        )
+        headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
+        assert headers["webhook-id"] == f"evt_abcd2345_{event}"
+        verify_webhook([parse_key(bench.secrets[subscription])], headers, payload, time.time())
+        if payload.isascii():
+            Webhook(bench.secrets[subscription]).verify(payload, headers, json_parse=False)
+
+
+async def test_a_delivery_carries_topic_key_sequence_and_attributes(database_url: str) -> None:
+    """WH-O05, WH-08, WH-C02."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        await bench.subscribe(server.url("/ok"), topic="a.*")
+        headers = '{"ce-type": "x y", "traceparent": "00-1-2-03"}'
+        (event,) = await bench.deliver(b"{}", topic="a.b", key="schlüssel", headers=headers)
+        async with bench.working():
+            await bench.drained()
+        (request,) = server.requests
+        names = (
+            "hookwire-topic",
+            "hookwire-key",
+            "hookwire-sequence",
+            "hookwire-hops",
+            "ce-type",
+            "traceparent",
+            "link",
+        )
+        assert [request.header(name) for name in names] == [
+            b"a.b", b"schl%C3%BCssel", b"%d" % event, b"1", b"x%20y", b"00-1-2-03",
+            f'<{PUBLIC}/topics/a.b>; rel="self"'.encode(),
+        ]  # fmt: skip
+
+
+async def test_headers_that_a_publisher_wrote_by_sql_neither_forge_nor_break_a_delivery(database_url: str) -> None:
+    """WH-05, EG-16: framing and signatures are ours, nonsense is not carried."""
+    forged = (
+        '{"webhook-id": "evil", "x-hub-signature": "sha1=0", "host": "evil", "content-length": "1", "link": "<evil>",'
+        ' "hookwire-hops": "many", "hookwire-key": "evil", "transfer-encoding": "chunked", "x-mine": "ж"}'
+    )
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        await bench.subscribe(server.url("/ok"))
+        await bench.deliver(b"{}", headers=forged)
+        async with bench.working():
+            await bench.drained()
+        (request,) = server.requests
+        names = Counter(name for name, _ in request.headers)
+        assert (max(names.values()), b"evil" in b"".join(value for _, value in request.headers)) == (1, False)
+        assert [request.header(name) for name in ("x-hub-signature", "hookwire-key", "hookwire-hops", "x-mine")] == [
+            None, None, b"1", "ж".encode(),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["sha1", "sha256", "sha384", "sha512"])
+async def test_a_websub_delivery_has_the_link_header_and_both_signatures(database_url: str, method: str) -> None:
+    """WS-50..WS-54, WS-63, WH-S13, WH-S15: each subscriber's own secret, checked over the raw bytes."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        secrets = {"/ok/one": "s3cr3t", "/ok/other": "ключ"}
+        for path, secret in secrets.items():
+            await bench.subscribe_websub(server.url(path), secret, signature_method=method)
+        await bench.deliver(PAYLOADS["binary"], content_type="text/html")
+        async with bench.working():
+            await bench.drained()
+        assert len(server.requests) == 2
+        for request in server.requests:
+            secret = secrets[request.target.decode()].encode()
+            assert (request.header("link"), request.header("content-type"), request.body) == (
+                f'<{PUBLIC}/hub>; rel="hub", <{PUBLIC}/topics/t>; rel="self"'.encode(),
+                b"text/html",
+                PAYLOADS["binary"],
+            )
+            signature = hmac.new(secret, request.body, method).hexdigest()
+            assert request.header("x-hub-signature") == f"{method}={signature}".encode()
+            headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
+            verify_webhook([HmacKey(secret)], headers, request.body, time.time())
+
+
+async def test_without_a_secret_nothing_is_signed(database_url: str) -> None:
+    """WS-64, WH-S16."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        await bench.subscribe_websub(server.url("/ok"))
+        await bench.deliver(b"{}")
+        async with bench.working():
+            await bench.drained()
+        (request,) = server.requests
+        names = ("x-hub-signature", "webhook-signature")
+        assert ([request.header(name) for name in names], bool(request.header("webhook-id"))) == ([None, None], True)
+
+
+async def test_the_callback_is_used_as_it_was_given(database_url: str) -> None:
+    """WS-62."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        await bench.subscribe(server.url("/ok/a/../b?x=%7E&y=%c3&x"))
+        await bench.deliver(b"{}")
+        async with bench.working():
+            await bench.drained()
+        assert server.requests[0].target == b"/ok/a/../b?x=%7E&y=%c3&x"
+
+
+async def test_a_new_secret_and_a_new_callback_count_from_the_next_claim(database_url: str) -> None:
+    """WS-104, WH-S17: the newer key signs first, the older one still does."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        subscription = await bench.subscribe(server.url("/ok/old"))
+        old, new = bench.secrets[subscription], new_key().text()
+        async with bench.working():
+            await bench.deliver(b"1")
+            await bench.settled(1)
+            await bench.keep_secret(subscription, 2, new)
+            await bench.change(subscription, callback=server.url("/ok/new"))
+            await bench.deliver(b"2")
+            await bench.settled(2)
+        first, second = server.requests
+        assert (first.target, second.target) == (b"/ok/old", b"/ok/new")
+        headers = {name.decode(): value.decode() for name, value in second.headers}
+        for secret in (old, new):
+            Webhook(secret).verify(second.body, headers, json_parse=False)
+        assert len(headers["webhook-signature"].split()) == 2

@@ -1,0 +1,95 @@
+"""Claim: a delivery that this worker holds under a lease; and all of them: who waits for a slot, what they weigh."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+
+from event.event import Event
+from webhooks.subscriber import Subscriber
+
+__all__ = ["Claim", "Claims"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """``attempts`` counts the one to come; ``fence`` is the claim's token; ``leased_until`` monotonic."""
+
+    event: Event
+    subscriber: Subscriber
+    attempts: int
+    fence: int
+    leased_until: float
+
+
+class Claims:
+    """The claims of one worker. A claim is put in, taken out of the queue for its attempt, and dropped at its end."""
+
+    def __init__(self) -> None:
+        self._queues: OrderedDict[int, deque[Claim]] = OrderedDict()
+        self._waiting = 0
+        self._shares: dict[int, int] = {}
+        self.payload_bytes = 0
+        """Of all events that a claim holds, waiting or in flight; shared ones count once."""
+
+    @property
+    def waiting(self) -> int:
+        """Claims without a slot."""
+        return self._waiting
+
+    def waiting_of(self, subscription: int) -> int:
+        """Those of one subscription."""
+        return len(self._queues.get(subscription, ()))
+
+    @property
+    def subscriptions_waiting(self) -> int:
+        """How many subscriptions have claims without a slot."""
+        return len(self._queues)
+
+    def subscriptions(self) -> list[int]:
+        """Who has claims without a slot, in turn."""
+        return list(self._queues)
+
+    def next_subscription(self) -> int:
+        """Whose turn it is; it goes to the end."""
+        subscription = next(iter(self._queues))
+        self._queues.move_to_end(subscription)
+        return subscription
+
+    def put(self, claim: Claim) -> None:
+        """Queue a claim behind the others of its subscription."""
+        self._queues.setdefault(claim.subscriber.id, deque()).append(claim)
+        self._waiting += 1
+        shares = self._shares.get(claim.event.id, 0)
+        self._shares[claim.event.id] = shares + 1
+        if not shares:
+            self.payload_bytes += len(claim.event.payload)
+
+    def first(self, subscription: int) -> Claim | None:
+        """The one to attempt next."""
+        queue = self._queues.get(subscription)
+        return queue[0] if queue else None
+
+    def take(self, subscription: int) -> Claim:
+        """Take the first one out of the queue; it stays held until it is dropped."""
+        queue = self._queues[subscription]
+        claim = queue.popleft()
+        self._waiting -= 1
+        if not queue:
+            del self._queues[subscription]
+        return claim
+
+    def take_all(self, subscription: int) -> list[Claim]:
+        """Take a subscription's whole queue."""
+        queue = self._queues.pop(subscription, ())
+        self._waiting -= len(queue)
+        return list(queue)
+
+    def drop(self, claim: Claim) -> None:
+        """Its attempt has ended, or it is given back."""
+        shares = self._shares[claim.event.id] - 1
+        if shares:
+            self._shares[claim.event.id] = shares
+        else:
+            del self._shares[claim.event.id]
+            self.payload_bytes -= len(claim.event.payload)
