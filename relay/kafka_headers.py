@@ -7,8 +7,8 @@
 * ``hookwire-term``: the reign under which it was sent;
 * ``hookwire-accepted-at``: ISO 8601, in UTC.
 
-A publisher's header that begins with ``hookwire-`` is left out, because consumers trust ours; all but ``hookwire-hops``,
-which a consumer that publishes again has to pass on, or events go in circles (EG-17).
+A publisher's header that begins with ``hookwire-`` is left out, because consumers trust ours; all but
+``hookwire-hops``, which a consumer that publishes again has to pass on, or events go in circles (EG-17).
 """
 
 from __future__ import annotations

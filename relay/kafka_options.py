@@ -73,7 +73,7 @@ class KafkaOptions:
     def client(self, role: str) -> dict[str, Any]:
         """The settings that every aiokafka client of ours shares."""
         return {
-            "bootstrap_servers": self.bootstrap_servers.split(","),
+            "bootstrap_servers": [server.strip() for server in self.bootstrap_servers.split(",")],
             "client_id": f"{self.relay}-{role}",
             "request_timeout_ms": int(self.request_seconds * 1000),
             "metadata_max_age_ms": 30_000,  # how late a change of a topic's partitions is noticed
