@@ -11,7 +11,7 @@ import asyncpg
 from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.statements import STATEMENTS
 
-__all__ = ["Bound", "translated"]
+__all__ = ["Bound", "connecting", "translated"]
 
 _CONNECTION_CLASSES = (
     asyncpg.PostgresConnectionError,
@@ -56,6 +56,18 @@ def translated(*, sent: bool) -> Iterator[None]:
         raise Unavailable(f"the server has ended this connection ({error})") from error
     except asyncpg.PostgresError as error:
         raise Refused(error.sqlstate or "XX000", str(error)) from error
+
+
+@contextmanager
+def connecting() -> Iterator[None]:
+    """As :func:`translated` before anything was sent. What a server says to a newcomer (wrong password, no such
+    database, none of yours now) refuses no statement: whoever wanted one finds the database unavailable.
+    """
+    try:
+        with translated(sent=False):
+            yield
+    except Refused as error:
+        raise Unavailable(str(error)) from error
 
 
 class Bound:

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from db.bound import Bound, translated
+from db.bound import Bound, connecting, translated
 from db.pool import PoolOptions
 
 __all__ = ["Direct", "connect_direct"]
@@ -37,7 +37,7 @@ class Direct(Bound):
 
 async def connect_direct(options: PoolOptions) -> Direct:
     """Open the connection; raises :class:`db.errors.Unavailable` when the server can't be reached."""
-    with translated(sent=False):
+    with connecting():
         connection = await asyncpg.connect(
             options.url,
             timeout=options.connect_seconds,

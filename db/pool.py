@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from db.bound import Bound, translated
+from db.bound import Bound, connecting, translated
 from db.errors import DatabaseError
 
 __all__ = ["Database", "PoolOptions", "Row", "Session", "open_database"]
@@ -90,7 +90,7 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
-        with translated(sent=False):
+        with connecting():
             connection = await self._pool.acquire(timeout=self.options.acquire_seconds)
         try:
             yield connection
@@ -154,7 +154,7 @@ async def _keep(_connection: object) -> None:
 
 async def open_database(options: PoolOptions) -> Database:
     """Open the pool; raises :class:`Unavailable` when the server can't be reached."""
-    with translated(sent=False):
+    with connecting():
         pool = await asyncpg.create_pool(
             options.url,
             min_size=options.connections_min,
