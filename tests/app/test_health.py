@@ -1,0 +1,71 @@
+"""/healthz, /readyz, /metrics, and what is answered while the database is away (EC-H02, T6)."""
+
+from __future__ import annotations
+
+from tests.app.conftest import ALL_ROLES, RunHub
+from tests.app.test_ingest import kind
+
+
+async def test_a_hub_that_can_serve_is_ready(running_hub: RunHub) -> None:
+    async with running_hub(ALL_ROLES) as hub:
+        ready = await hub.until("/readyz", lambda answer: answer["sinks"].get("webhooks", {}).get("state") == "leading")
+
+        assert ready == {"status": "ok", "database": "ok", "sinks": {"webhooks": {"state": "leading"}}}
+        assert (await hub.client.get("/healthz")).json() == {"status": "ok"}
+
+
+async def test_metrics_count_what_was_relayed(running_hub: RunHub) -> None:
+    async with running_hub(ALL_ROLES) as hub:
+        accepted = (await hub.publish("a")).json()
+        await hub.until(f"/events/{accepted['id']}", lambda event: event["sinks"][0]["state"] == "sent")
+        answer = await hub.client.get("/metrics")
+
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert 'hookwire_relay_acknowledged_total{sink="webhooks"} 1.0' in answer.text
+
+
+async def test_without_its_database_the_hub_is_alive_not_ready_and_says_503(running_hub: RunHub) -> None:
+    """What it knows stays readable: the status page tells where to look."""
+    async with running_hub() as hub:
+        name = hub.database_url.rpartition("/")[2]
+        server = hub.database_url.removesuffix(name) + "postgres"
+        import asyncpg
+
+        operator = await asyncpg.connect(server)
+        await operator.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        await operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+
+        alive = await hub.client.get("/healthz")
+        ready = await hub.client.get("/readyz")
+        refused = [
+            await hub.publish("a"),
+            await hub.client.get("/subscriptions"),
+            await hub.client.post("/subscriptions", json={"topic": "a", "callback": "http://127.0.0.1:9000/"}),
+        ]
+        page = await hub.client.get("/")
+        await operator.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+        await operator.close()
+        again = await hub.publish("a")
+
+        assert (alive.status_code, ready.status_code, ready.json()["database"]) == (200, 503, "unreachable")
+        assert {kind(answer)[::2] for answer in refused} == {(503, "database-unavailable")}
+        assert all("retry-after" in answer.headers for answer in refused)
+        assert (page.status_code, "The database cannot be reached" in page.text, again.status_code) == (503, True, 202)
+
+
+async def test_every_answer_carries_a_request_id(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        given = await hub.client.get("/none", headers={"X-Request-Id": "mine-1"})
+        made = await hub.client.get("/none")
+
+        assert (given.headers["x-request-id"], given.json()["request_id"]) == ("mine-1", "mine-1")
+        assert made.headers["x-request-id"] == made.json()["request_id"] != ""
+
+
+async def test_no_route_and_no_method_are_problems_too(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        missing, method = await hub.client.get("/none"), await hub.client.delete("/topics/a/settings")
+
+        assert kind(missing) == (404, "application/problem+json", "not-found")
+        assert kind(method) == (405, "application/problem+json", "method-not-allowed")
+        assert method.headers["allow"] == "GET, PUT"
