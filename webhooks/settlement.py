@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +26,7 @@ __all__ = ["Result", "Settlement"]
 _log = structlog.get_logger(__name__)
 _BATCH_MAX = 1_000
 _CANCEL_MAX = 5_000
+_WRITE_SECONDS_USUAL = 1.0
 _PAUSE_SECONDS_FIRST = 0.1
 _PAUSE_SECONDS_MAX = 2.0
 
@@ -52,12 +55,13 @@ class Settlement:
         self._results: list[Result] = []
         self._arrived = asyncio.Event()
         self._stopping = False
-        self._is_stuck = False
+        self._is_failing = False
+        self._writing_since = math.inf
 
     @property
     def is_stuck(self) -> bool:
-        """The last write has failed, and results wait."""
-        return self._is_stuck
+        """A write has failed or takes long, and results wait."""
+        return self._is_failing or time.monotonic() - self._writing_since > _WRITE_SECONDS_USUAL
 
     def add(self, result: Result) -> None:
         """Hand over a finished attempt."""
@@ -77,7 +81,9 @@ class Settlement:
             while self._results:
                 batch = self._results[:_BATCH_MAX]
                 del self._results[:_BATCH_MAX]
+                self._writing_since = time.monotonic()
                 await self._write_until_done(batch)
+                self._writing_since = math.inf
 
     async def _write_until_done(self, batch: Sequence[Result]) -> None:
         pause = _PAUSE_SECONDS_FIRST
@@ -89,12 +95,12 @@ class Settlement:
                 return
             except DatabaseError as error:
                 # Repeating is safe: what was settled has lost its fence, and is not found again.
-                self._is_stuck = True
+                self._is_failing = True
                 _log.warning("settlement_waits", results=len(batch), error=str(error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _PAUSE_SECONDS_MAX)
             else:
-                self._is_stuck = False
+                self._is_failing = False
                 self._on_settled(batch)
                 return
 
@@ -102,6 +108,7 @@ class Settlement:
         """Find the result that the database won't have by halving; it alone is lost and comes due again (WH-12)."""
         if len(batch) == 1:
             _log.error("settlement_refused", event_id=batch[0].event_id, error=str(error))
+            self._is_failing = False
             self._on_settled(batch)
             return
         middle = len(batch) // 2

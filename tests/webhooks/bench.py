@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ from typing import Any
 import asyncpg
 from prometheus_client import CollectorRegistry
 
-from db.pool import Database, PoolOptions, open_database
+from db.errors import DatabaseError
+from db.pool import Database, PoolOptions, Row, open_database
 from db.secret_box import SecretBox
 from hub.subscriptions import NewSubscription, Subscriptions
 from webhooks.contents import Contents
@@ -38,6 +40,36 @@ async def until(condition: Callable[[], Awaitable[Any]], seconds: float = WAIT_S
         while not (result := await condition()):  # noqa: ASYNC110 - the database rings no bell
             await asyncio.sleep(0.01)
     return result
+
+
+class Gated(Database):
+    """A database whose statements wait at ``gates`` and fail while they are in ``failing``; ``passed`` counts them."""
+
+    def __init__(self, inner: Database) -> None:
+        self._inner = inner
+        self.options = inner.options
+        self.gates: dict[str, asyncio.Event] = {}
+        self.failing: dict[str, DatabaseError] = {}
+        self.passed: Counter[str] = Counter()
+
+    async def _pass(self, name: str) -> None:
+        self.passed[name] += 1
+        if name in self.gates:
+            await self.gates[name].wait()
+        if name in self.failing:
+            raise self.failing[name]
+
+    async def fetch(self, name: str, *args: object) -> Sequence[Row]:
+        await self._pass(name)
+        return await self._inner.fetch(name, *args)
+
+    async def fetchval(self, name: str, *args: object) -> Any:
+        await self._pass(name)
+        return await self._inner.fetchval(name, *args)
+
+    async def execute(self, name: str, *args: object) -> int:
+        await self._pass(name)
+        return await self._inner.execute(name, *args)
 
 
 @dataclass
