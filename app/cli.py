@@ -72,8 +72,10 @@ def _run() -> None:
         _fail(str(error), 2)
     except SecretBoxError as error:
         _fail(f"{error} (HOOKWIRE_SECRET_KEYS, or else secret.keys in HOOKWIRE_DATA_DIR)", 2)
-    except (EmbeddedError, DatabaseError) as error:
+    except EmbeddedError as error:
         _fail(str(error), 3)
+    except DatabaseError as error:
+        _fail(f"the database cannot be used: {error} (see HOOKWIRE_DATABASE_URL)", 3)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
 

@@ -13,9 +13,10 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
@@ -28,6 +29,7 @@ _FOREIGN = (
     "HOOKWIRE_URL", "HOOKWIRE_TOKEN", "HOOKWIRE_REPOSITORY", "HOOKWIRE_EVENT_ID", "HOOKWIRE_TOPIC",
     "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
 )  # fmt: skip
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
@@ -123,6 +125,28 @@ class Settings(BaseSettings):
         # It is written into Link headers and problem documents as it stands.
         if value and not (value.isascii() and _PUBLIC_URL.fullmatch(value)):
             raise ValueError("must be an http or https URL without query, such as https://hub.example")
+        return value
+
+    @field_validator("database_url", "amqp_url")
+    @classmethod
+    def _check_server_url(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        schemes = {"database_url": ("postgresql", "postgres"), "amqp_url": ("amqp", "amqps")}[str(info.field_name)]
+        if value is None:
+            return None
+        try:
+            parts = urlsplit(value.get_secret_value())
+            named = parts.scheme in schemes and (parts.port is None or parts.port > 0)
+        except ValueError:
+            named = False
+        if not named:
+            raise ValueError(f"must be a URL of one server, {schemes[0]}://user:secret@host:port/name")
+        return value
+
+    @field_validator("kafka_bootstrap_servers")
+    @classmethod
+    def _check_servers(cls, value: str) -> str:
+        if value and not all(_SERVER.fullmatch(server.strip()) for server in value.split(",")):
+            raise ValueError("must be host:port, several separated by commas")
         return value
 
     @model_validator(mode="after")

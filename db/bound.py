@@ -44,6 +44,8 @@ def translated(*, sent: bool) -> Iterator[None]:
     except _CONNECTION_CLASSES as error:
         kind = OutcomeUnknown if sent else Unavailable
         raise kind(f"{type(error).__name__}: {error}") from error
+    except asyncpg.exceptions.ClientConfigurationError as error:
+        raise Unavailable(f"the database URL cannot be used: {error}") from error
     except asyncpg.InterfaceError as error:
         if "closed" not in str(error) and "closing" not in str(error):
             raise

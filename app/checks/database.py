@@ -54,7 +54,7 @@ def _version(server: Row) -> Iterator[Check]:
 def _replica(server: Row) -> Iterator[Check]:
     """SC-09."""
     if server["is_replica"]:
-        cure = "let HOOKWIRE_DATABASE_URL name the primary, e.g. with target_session_attrs=read-write"
+        cure = "let HOOKWIRE_DATABASE_URL name the primary"
         yield Check("SC-09", "database role", "refuse", "the server is a replica, which cannot be written to", cure)
     else:
         yield Check("SC-09", "database role", "ok", f"primary, as {server['role']}")
