@@ -1,0 +1,136 @@
+"""The status page at /: what it shows, what it never shows, what it tells whoever has nothing yet (SV-08, AB-05)."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub
+
+
+class _Page(HTMLParser):
+    """The text a person sees, and every address the page names."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.addresses: list[str] = []
+        self.tags: list[str] = []
+        self._hidden = 0
+        self.feed(markup)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._hidden += tag in ("style", "script")
+        self.addresses += [value or "" for name, value in attrs if name in ("href", "src", "action")]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in ("style", "script")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden and data.strip():
+            self.words.append(data.strip())
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+async def test_an_empty_hub_says_what_to_do_next(running_hub: RunHub) -> None:
+    """The commands work as they stand: right address, right quotes."""
+    async with running_hub() as hub:
+        page = _Page((await hub.client.get("/")).text)
+
+        commands = [word for word in page.words if word.startswith("curl ")]
+        assert [command.split()[1] for command in commands] == [
+            f"{hub.url}/topics/orders.created/events",
+            f"{hub.url}/subscriptions",
+        ]
+        assert "not configured set HOOKWIRE_AMQP_URL" in page.text
+        assert "None: nothing was given up." in page.text
+
+
+async def test_a_busy_hub_shows_topics_sinks_subscriptions_and_dead_letters(
+    running_hub: RunHub, receiver: Receiver
+) -> None:
+    receiver.status = 500
+    async with running_hub(ALL_ROLES) as hub:
+        subscription = await hub.subscribe("orders.*", receiver.callback, retry_schedule_seconds=[])
+        event = (await hub.publish("orders.created")).json()["id"]
+        await hub.until("/deliveries?state=dead", lambda page: page["items"])
+        page = _Page((await hub.client.get("/")).text)
+
+        for shown in ("orders.created", event, subscription["id"], "leading", "exhausted", "1 active", "development"):
+            assert shown in page.text
+        assert f"events/{event}" in page.addresses
+
+
+async def test_every_link_of_the_page_leads_somewhere(running_hub: RunHub, receiver: Receiver) -> None:
+    receiver.status = 410
+    async with running_hub(ALL_ROLES) as hub:
+        await hub.subscribe("a", receiver.callback)
+        await hub.publish("a")
+        await hub.until("/deliveries?state=dead", lambda page: page["items"])
+        page = _Page((await hub.client.get("/")).text)
+        links = {address for address in page.addresses if address != "data:,"}
+        statuses = {(await hub.client.get(f"/{link}")).status_code for link in links}
+
+        assert (len(links) > 8, statuses) == (True, {200})
+
+
+async def test_what_strangers_wrote_is_text_and_capabilities_are_not_shown(running_hub: RunHub) -> None:
+    """AB-05, SE-09: also where a row came into the database by another way."""
+    async with running_hub() as hub:
+        await hub.subscribe("a", "http://127.0.0.1:9000/<blink>?token=canary")
+        await hub.sql("UPDATE hookwire.subscriptions SET state_reason = '<script>alert(1)</script>', state = 'gone'")
+        answer = await hub.client.get("/")
+
+        page = _Page(answer.text)
+        assert ("blink" in page.tags, page.tags.count("script")) == (False, 1)
+        assert "<script>alert(1)</script>" in unescape(page.text)
+        assert "canary" not in answer.text
+
+
+async def test_the_page_loads_nothing_and_runs_only_its_own_script(running_hub: RunHub) -> None:
+    """SV-08: the nonce is new in each answer."""
+    async with running_hub() as hub:
+        answers = [await hub.client.get("/") for _ in range(2)]
+
+        policies = [answer.headers["content-security-policy"] for answer in answers]
+        nonces = [re.findall(r'nonce="([^"]+)"', answer.text) for answer in answers]
+        assert all(policy.startswith("default-src 'none'; style-src 'nonce-") for policy in policies)
+        assert all(
+            f"'nonce-{found[0]}'" in policy and len(set(found)) == 1
+            for found, policy in zip(nonces, policies, strict=True)
+        )
+        assert (
+            nonces[0] != nonces[1],
+            "http://" in answers[0].text.replace(hub.url, "").replace("http://127.0.0.1:9000/", ""),
+        ) == (True, False)
+        assert "style=" not in answers[0].text
+
+
+async def test_counts_stop_at_a_thousand(running_hub: RunHub) -> None:
+    """The page costs the same whatever waits."""
+    async with running_hub() as hub:
+        await hub.publish("a", b"1\n" * 1000, content_type="application/x-ndjson")
+        exact = _Page((await hub.client.get("/")).text)
+        await hub.publish("a")
+        more = _Page((await hub.client.get("/")).text)
+
+        assert ("1,000+ owed to sinks" in exact.text, "1,000 owed to sinks" in exact.text) == (False, True)
+        assert "1,000+ owed to sinks" in more.text
+
+
+async def test_holds_are_shown_with_their_reason(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        await hub.sql(
+            "INSERT INTO hookwire.holds (sink, tenant, topic, key, reason, detail, attempts, probe_at) VALUES "
+            "('amqp', 'default', 'a', 'customer-17', 'unroutable', 'no queue is bound', 1, now() + interval '1 min'), "
+            "('kafka', 'default', 'b', '', 'topic_missing', 'there is no such topic', 1, now())"
+        )
+        page = _Page((await hub.client.get("/")).text)
+
+        assert "amqp a customer-17 unroutable no queue is bound 0" in page.text
+        assert "kafka b whole topic topic missing there is no such topic 0" in page.text

@@ -1,0 +1,157 @@
+"""Settings: where they come from, what is refused and in which words; the reference page (EC-05, SC-23, B-53)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from app.settings import Settings, SettingsRefused, load_settings
+from scripts.settings_reference import SETTINGS_FILE, text
+
+
+def write(folder: Path, content: str | bytes) -> Path:
+    path = folder / "hookwire.toml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def refusal(environment: dict[str, str] | None = None, file: Path | None = None) -> str:
+    """The text of a refusal."""
+    with pytest.raises(SettingsRefused) as refused:
+        load_settings(environment or {}, file)
+    return str(refused.value)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory without a hookwire.toml, unless the test writes one."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    settings = load_settings({})
+
+    assert (settings.profile, settings.listen, settings.database_url) == ("development", "127.0.0.1:8080", None)
+
+
+def test_a_file_in_the_working_directory_is_read(tmp_path: Path) -> None:
+    write(tmp_path, 'listen = "127.0.0.1:9"\negress_allow_cidrs = "10.1.0.0/16, 10.2.0.0/16"')
+
+    settings = load_settings({})
+
+    assert (settings.listen, settings.egress_allow_cidrs) == ("127.0.0.1:9", ("10.1.0.0/16", "10.2.0.0/16"))
+
+
+def test_a_variable_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOKWIRE_LISTEN", "127.0.0.1:7")
+
+    assert load_settings(file=write(tmp_path, 'listen = "127.0.0.1:9"')).listen == "127.0.0.1:7"
+
+
+def test_the_variable_config_names_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "delivery_slots = 7").rename(tmp_path / "other.toml")
+
+    assert load_settings({"HOOKWIRE_CONFIG": str(path)}).delivery_slots == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("HOOKWIRE_LISTENN", "HOOKWIRE_LISTEN"), ("HOOKWIRE_DATABASEURL", "HOOKWIRE_DATABASE_URL")],
+)
+def test_an_unknown_variable_is_refused_with_the_nearest_name(name: str, nearest: str) -> None:
+    """SC-23."""
+    assert refusal({name: "x"}) == f"unknown setting {name}; did you mean {nearest}?"
+
+
+def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    assert refusal(file=write(tmp_path, 'lisen = "x"')) == "unknown setting lisen; did you mean listen?"
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"listen", b"a: &a [*a]", b'listen = "a"\nlisten = "b"', b"\x00"])
+def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    """B-53."""
+    path = write(tmp_path, content)
+
+    assert refusal(file=path).startswith(f"{path}: ")
+
+
+def test_a_file_that_is_missing_or_a_folder_is_refused_by_name(tmp_path: Path) -> None:
+    assert refusal(file=tmp_path / "none.toml") == f"HOOKWIRE_CONFIG: {tmp_path / 'none.toml'} does not exist"
+    assert refusal(file=tmp_path).startswith(f"{tmp_path}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PROFILE", "prod"),
+        ("PUBLIC_URL", "hub.example"),
+        ("PUBLIC_URL", "http://hub.example/\nX: y"),
+        ("PUBLIC_URL", "http://hub.example/?a=b"),
+        ("DATABASE_URL", "hub"),
+        ("DATABASE_URL", "mysql://canary@db/x"),
+        ("DATABASE_URL", "postgresql://canary@db:port/x"),
+        ("AMQP_URL", "http://canary@broker"),
+        ("AMQP_EXCHANGE", "x" * 128),
+        ("KAFKA_BOOTSTRAP_SERVERS", "kafka"),
+        ("KAFKA_BOOTSTRAP_SERVERS", "kafka:9092,,"),
+        ("KAFKA_TOPIC_PREFIX", "a/b"),
+        ("RETRY_SCHEDULE_SECONDS", "5,x"),
+        ("RETRY_SCHEDULE_SECONDS", "-1"),
+        ("DELIVERY_SLOTS", "0"),
+        ("DELIVERY_SLOTS", "9" * 5000),
+        ("EVENT_BYTES_MAX", "1e6"),
+        ("LEASE_SECONDS", "nan"),
+        ("TOPICS_AUTO_CREATE", "maybe"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """B-53: one line that names the variable and does not repeat the value, which may be a secret."""
+    monkeypatch.setenv(f"HOOKWIRE_{name}", value)
+
+    words = refusal({f"HOOKWIRE_{name}": value})
+
+    assert words.startswith(f"HOOKWIRE_{name}: ")
+    assert ("\n" in words, "canary" in words) == (False, False)
+
+
+def test_every_mistake_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOKWIRE_PROFILE", "x")
+    monkeypatch.setenv("HOOKWIRE_DELIVERY_SLOTS", "x")
+
+    lines = refusal({"HOOKWIRE_PROFILE": "x", "HOOKWIRE_DELIVERY_SLOTS": "x"}).splitlines()
+
+    assert [line.partition(":")[0] for line in lines] == ["HOOKWIRE_PROFILE", "HOOKWIRE_DELIVERY_SLOTS"]
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="websub_lease_seconds_min <= _default <= _max"):
+        Settings(websub_lease_seconds_min=10_000_000)
+
+
+def test_fail_points_are_refused_in_production() -> None:
+    """SC-19."""
+    with pytest.raises(ValueError, match="failpoints are refused in production"):
+        Settings(profile="production", failpoints="x:kill")
+
+
+@pytest.mark.parametrize("listen", ["8080", "host", ":8080", "host:http", "127.0.0.1:"])
+def test_an_address_to_listen_at_is_host_and_port(listen: str) -> None:
+    with pytest.raises(SettingsRefused, match="HOOKWIRE_LISTEN is host:port"):
+        _ = Settings(listen=listen).listen_address
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    assert Settings(listen="[::1]:8080").listen_address == ("::1", 8080)
+
+
+def test_secrets_are_masked_wherever_settings_are_printed() -> None:
+    """SE-07."""
+    settings = Settings(database_url=SecretStr("postgresql://u:canary@db/x"), secret_keys=SecretStr("k:canary"))
+
+    assert "canary" not in repr(settings) + str(settings)
+
+
+def test_the_reference_page_is_what_the_code_says() -> None:
+    assert SETTINGS_FILE.read_text() == text(), "run: python -m scripts.settings_reference"
