@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError
+from aiokafka.errors import MessageSizeTooLargeError
 
 
 class Message(NamedTuple):
@@ -86,10 +86,26 @@ async def make_topic(bootstrap: str, name: str, partitions: int = 4, **settings:
                 await asyncio.sleep(0.02)
 
 
-async def configure_topic(bootstrap: str, name: str, **settings: str) -> None:
-    """Replace a topic's settings."""
-    configuration = {setting.replace("_", "."): value for setting, value in settings.items()}
+async def set_message_bytes_max(bootstrap: str, name: str, limit: int) -> None:
+    """Change a topic's limit and wait until the broker goes by it; writes records of ``PROBE`` to find out.
+
+    What the broker says of its settings changes a moment before it acts on them.
+    """
     async with kafka_admin(bootstrap) as admin:
-        answers = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configuration)])
-        if (error := answers[0].resources[0][0]) != 0:
-            raise KafkaError(error)
+        settings = {"max.message.bytes": str(limit)}
+        answers = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings)])
+        assert answers[0].resources[0][0] == 0, answers
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer, asyncio.timeout(20):
+        while not (await _takes(producer, name, limit - 500) and not await _takes(producer, name, limit + 500)):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+PROBE = b"probe"
+
+
+async def _takes(producer: AIOKafkaProducer, topic: str, size: int) -> bool:
+    try:
+        await producer.send_and_wait(topic, PROBE.ljust(size), b"probe", partition=0)
+    except MessageSizeTooLargeError:
+        return False
+    return True

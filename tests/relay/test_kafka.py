@@ -27,7 +27,7 @@ from relay.kafka_topic import fragility
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
-from tests.relay.kafka_topic import configure_topic, kafka_admin, make_topic, read_committed
+from tests.relay.kafka_topic import PROBE, kafka_admin, make_topic, read_committed, set_message_bytes_max
 from tests.relay.stage import all_carried, harvester_of, running, staged, until
 from tests.relay.wire import END_TRANSACTION, PRODUCE, wire_to
 
@@ -104,7 +104,8 @@ async def opened(options: KafkaOptions) -> AsyncIterator[Relay]:
 
 
 async def values(bootstrap: str, topic: str) -> list[str]:
-    return [(message.value or b"").decode() for message in await read_committed(bootstrap, topic)]
+    messages = [message.value or b"" for message in await read_committed(bootstrap, topic)]
+    return [value.decode() for value in messages if not value.startswith(PROBE)]
 
 
 # --- what it writes ---------------------------------------------------------------------------------------------
@@ -228,7 +229,7 @@ async def test_a_limit_that_was_raised_is_noticed_at_the_next_try(kafka: KafkaSe
     large = record(1, topic, payload=bytes(6_000))
     async with opened(options_of(kafka.bootstrap, mode)) as relay:
         first = await relay.send(large)
-        await configure_topic(kafka.bootstrap, topic, max_message_bytes="50000")
+        await set_message_bytes_max(kafka.bootstrap, topic, 50_000)
         second = await relay.send(large)
     assert ([r.reason for r in first.refused], list(second.acknowledged)) == (["too_large"], [large])
 
@@ -241,7 +242,7 @@ async def test_a_limit_that_was_lowered_is_learned_from_the_brokers_refusal(
     await make_topic(kafka.bootstrap, topic, 1)
     async with opened(options_of(kafka.bootstrap, mode)) as relay:
         await relay.send(record(1, topic, payload=b"first"))
-        await configure_topic(kafka.bootstrap, topic, max_message_bytes="2000")
+        await set_message_bytes_max(kafka.bootstrap, topic, 2_000)
         refused = await relay.carry(
             record(2, topic, "a", b"small"), record(3, topic, "b", bytes(3_000)), record(4, topic, "c", b"small")
         )
