@@ -2,7 +2,8 @@
 
 ``HOOKWIRE_FAILPOINTS=relay.after_send:kill@3,publish.after_commit:hang`` means: the third time a batch was
 acknowledged, die by SIGKILL; after the first commit of a publish, hang. Actions: ``kill`` (SIGKILL of this process),
-``hang`` (stop here for ever), ``error`` (raise), ``delay`` (a tenth of a second). Refused in production.
+``hang`` (stop here for ever), ``error`` (raise), ``delay`` (a tenth of a second), ``stall`` (block the whole event loop
+for three seconds, F06). Refused in production.
 
 The rooms know nothing of this: points sit round the database's statement names and round the sinks' port.
 """
@@ -13,6 +14,7 @@ import asyncio
 import os
 import re
 import signal
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -47,7 +49,8 @@ _AFTER = {
     "delivery.settle": "deliver.after_settle",
 }
 POINTS = sorted({*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"})
-_PLAN = re.compile(r"([a-z_.]+):(kill|hang|error|delay)(?:@([1-9][0-9]*))?")
+_STALL_SECONDS = 3.0
+_PLAN = re.compile(r"([a-z_.]+):(kill|hang|error|delay|stall)(?:@([1-9][0-9]*))?")
 
 
 class Failpoints:
@@ -60,7 +63,8 @@ class Failpoints:
             match = _PLAN.fullmatch(part.strip())
             if match is None or match[1] not in POINTS:
                 raise SettingsRefused(
-                    f"HOOKWIRE_FAILPOINTS: {part!r} is not point:kill|hang|error|delay[@n]; points: {', '.join(POINTS)}"
+                    f"HOOKWIRE_FAILPOINTS: {part!r} is not point:kill|hang|error|delay|stall[@n]; "
+                    f"points: {', '.join(POINTS)}"
                 )
             self._plan[match[1]] = (match[2], int(match[3] or 1))
 
@@ -81,6 +85,8 @@ class Failpoints:
             os.kill(os.getpid(), signal.SIGKILL)
         elif action == "hang":
             await asyncio.Event().wait()
+        elif action == "stall":
+            time.sleep(_STALL_SECONDS)  # noqa: ASYNC251 - to block the loop is what it is for
         elif action == "error":
             raise OutcomeUnknown(f"fail point {point}")
 

@@ -71,7 +71,8 @@ class PublishOptions:
 
     A commit takes at most ``commit_drafts_max`` drafts and ``commit_bytes_max`` payload bytes; ``writers`` commits run
     at once. At most ``waiting_units_max`` units wait in memory. Units whose key is held elsewhere wait for it
-    ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once.
+    ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once. Who
+    has no answer after ``answer_seconds``, because the database is silent, is told so (F13).
     """
 
     writers: int = 2
@@ -81,6 +82,7 @@ class PublishOptions:
     key_lock_seconds: float = 2.0
     key_waiters: int = 3
     busy_retries: int = 3
+    answer_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,11 @@ class Accepted:
 
 
 class _Unit:
-    """``stripes`` are the locks of its ordering keys."""
+    """``stripes`` are the locks of its ordering keys; ``sent``: it is in a transaction whose end we do not know yet."""
 
-    __slots__ = ("answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "passed_over", "retries", "stripes")
+    __slots__ = (
+        "answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "passed_over", "retries", "sent", "stripes",
+    )  # fmt: skip
 
     def __init__(
         self, drafts: Sequence[Draft], fingerprint: bytes | None, answer: asyncio.Future[list[Accepted]]
@@ -111,6 +115,7 @@ class _Unit:
         self.stripes = frozenset(hash_key(d.topic, d.key).stripe for d in drafts if d.key is not None)
         self.passed_over = 0
         self.retries = 0
+        self.sent = False
 
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
@@ -155,7 +160,13 @@ class Publisher:
             raise PublishRefused("a key is not Unicode text") from None
         self._queue.append(unit)
         self._arrived.set()
-        return await unit.answer
+        try:
+            async with asyncio.timeout(self._options.answer_seconds):
+                return await unit.answer
+        except TimeoutError:
+            # The future is cancelled now, so a unit that was not sent yet never will be.
+            kind = OutcomeUnknown if unit.sent else Unavailable
+            raise kind("the database does not answer") from None
 
     def stop(self) -> None:
         """Soft stop: take no more, finish what waits."""
@@ -216,6 +227,7 @@ class Publisher:
                     break
             else:
                 keys |= unit.idempotency_keys
+                unit.sent = True
                 units.append(unit)
                 drafts += len(unit.drafts)
                 size += unit.bytes
@@ -243,6 +255,7 @@ class Publisher:
         return busy
 
     def _again(self, unit: _Unit, tasks: asyncio.TaskGroup) -> None:
+        unit.sent = False
         unit.retries += 1
         if unit.retries <= self._options.busy_retries:
             self._queue.append(unit)
@@ -274,6 +287,7 @@ class Publisher:
             unit = held.popleft()
             self._held_units -= 1
             if not unit.answer.done():
+                unit.sent = True
                 units.append(unit)
                 drafts += len(unit.drafts)
                 size += unit.bytes

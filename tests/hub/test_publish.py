@@ -459,3 +459,17 @@ async def test_a_database_that_cannot_be_reached_is_unavailable(database_url: st
         await bench.database.aclose()
         with pytest.raises(Unavailable):
             await bench.publish(draft("a"))
+
+
+async def test_a_silent_database_is_an_unknown_for_what_was_sent_and_nothing_else_is_stored(database_url: str) -> None:
+    """F13: whoever waits is answered after `answer_seconds`; what had not left by then never will."""
+    async with publishing(database_url, writers=1, answer_seconds=0.5) as bench:
+        async with foreign_transaction(database_url, None) as foreign, asyncio.TaskGroup() as tasks:
+            await claim_idempotency_key(foreign, "taken")
+            sent = tasks.create_task(bench.outcomes([draft("a", None, "taken")]))
+            await bench.blocked()
+            waiting = tasks.create_task(bench.outcomes([draft("b")]))
+            assert (await sent, await waiting) == ([OutcomeUnknown], [Unavailable])
+            await foreign.execute("ROLLBACK")
+        await bench.publish(draft("c"))
+        assert await bench.stored() == [b"a", b"c"]
