@@ -280,9 +280,3 @@ LIMIT $7;
 SELECT number, started_at, outcome, decision, status, trigger, worker, address, detail, connect_seconds, first_byte_seconds,
        total_seconds, response_headers, response_body
 FROM hookwire.attempts WHERE tenant = $1 AND event_id = $2 AND subscription_id = $3 ORDER BY number LIMIT 200;
-
--- name: dead_letter_count
-SELECT count(*) FROM (SELECT FROM hookwire.dead_letters LIMIT $1) AS few;
-
--- name: open_count
-SELECT count(*) FROM (SELECT FROM hookwire.deliveries LIMIT $1) AS few;

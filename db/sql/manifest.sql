@@ -12,9 +12,6 @@ INSERT INTO hookwire.relay_batches (sink, layout, grp, batch_no, shards, ids)
 SELECT $1, layout, $2, batch_no, $4::smallint[], $5::bigint[] FROM numbered
 RETURNING batch_no;
 
--- name: remove
-DELETE FROM hookwire.relay_batches WHERE sink = $1 AND grp = $2 AND batch_no = ANY ($3::bigint[]);
-
 -- name: settle
 -- What the progress marker covers is published: its records leave the outbox without being sent again. What
 -- lies above it was never committed: only its manifest goes, and the records are claimed anew.

@@ -72,9 +72,6 @@ SELECT s.shard, coalesce(
 FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
 WHERE pg_snapshot_xmin(pg_current_snapshot()) >= $4::text::xid8;
 
--- name: backlog
-SELECT sink, count(*) AS records FROM hookwire.outbox GROUP BY sink;
-
 -- name: oldest
 -- Per sink: how many records wait (counted up to a bound) and since when the oldest does.
 SELECT s.name AS sink, s.configured,

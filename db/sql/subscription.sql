@@ -67,10 +67,5 @@ UPDATE hookwire.subscriptions SET state = $2, state_reason = $3, version = versi
 WHERE id = $1 AND state = 'active' AND version = $4
 RETURNING protocol;
 
--- name: matching_topic
--- Who would get an event of this topic now.
-SELECT count(*) FROM hookwire.subscriptions s
-WHERE s.tenant = $1 AND s.state = 'active' AND CASE WHEN s.topic_regex IS NULL THEN s.topic = $2 ELSE $2 ~ s.topic_regex END;
-
 -- name: count
 SELECT state, count(*) AS subscriptions FROM hookwire.subscriptions WHERE tenant = $1 AND state <> 'deleted' GROUP BY state;

@@ -7,9 +7,6 @@ INSERT INTO hookwire.relay_terms (sink, grp) VALUES ($1, $2) ON CONFLICT DO NOTH
 -- name: try_session_lock
 SELECT pg_try_advisory_lock(1215262572, ascii($1::text) * 65536 + $2::integer);
 
--- name: session_unlock
-SELECT pg_advisory_unlock(1215262572, ascii($1::text) * 65536 + $2::integer);
-
 -- name: raise
 -- $5: the predecessor's session is known to be gone; otherwise only an expired lease may be taken.
 UPDATE hookwire.relay_terms
