@@ -53,12 +53,14 @@ class MarkerAhead(Exception):
 @dataclass(frozen=True, slots=True)
 class HarvesterOptions:
     """``shards``: which of the 64 this harvester owns; ``linger_seconds``: the pause after a small batch, so that
-    an even trickle is carried in batches; ``backoff_seconds_max``: the longest pause while a broker is down."""
+    an even trickle is carried in batches; ``backoff_seconds_max``: the longest pause while a broker is down;
+    ``refused_seconds``: the pause between two looks at a progress marker that is ahead."""
 
     shards: Sequence[int]
     linger_seconds: float = 0.005
     backoff_seconds_first: float = 0.2
     backoff_seconds_max: float = 5.0
+    refused_seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,11 @@ class Harvester:
             except (Deposed, Fenced) as over:
                 _log.warning("leader_fenced", sink=self._sink.name, reason=str(over))
                 await self._pause(self._options.backoff_seconds_first)
+            except MarkerAhead as finding:
+                # Only a person can resolve it; the other sinks go on meanwhile (RR-09).
+                self.state = "refused"
+                self._report(finding)
+                await self._pause(self._options.refused_seconds)
             except DatabaseError as error:
                 self._report(error)
                 await self._pause(self._options.backoff_seconds_max / 5)

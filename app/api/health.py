@@ -16,6 +16,7 @@ from db.errors import DatabaseError
 __all__ = ["router"]
 
 router = APIRouter(tags=["operations"])
+_ILL = ("backing off", "refused")
 In = Annotated[Context, Depends(context_of)]
 
 
@@ -30,7 +31,7 @@ class Alive(BaseModel):
 class SinkHealth(BaseModel):
     """A sink that this process relays."""
 
-    state: str = Field(description="leading, standby, backing off, ...")
+    state: str = Field(description="leading, standby, backing off, refused, stopped")
     error: str | None = Field(None, description="Why it backs off.")
 
 
@@ -64,13 +65,13 @@ async def readyz(context: In) -> JSONResponse:
     """Ready means that publishing works. A broker that is down leaves it ready, and is named."""
     sinks: dict[str, Any] = {}
     for name, (state, error) in context.relay_states().items():
-        sinks[name] = {"state": state, **({"error": error[:200]} if error and state == "backing off" else {})}
+        sinks[name] = {"state": state, **({"error": error[:200]} if error and state in _ILL else {})}
     try:
         async with asyncio.timeout(2):
             await context.database.fetchrow("event.installation")
     except (DatabaseError, TimeoutError):
         return JSONResponse({"status": "unavailable", "database": "unreachable", "sinks": sinks}, 503)
-    degraded = any(sink["state"] == "backing off" for sink in sinks.values())
+    degraded = any(sink["state"] in _ILL for sink in sinks.values())
     return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks})
 
 

@@ -119,8 +119,8 @@ def _sink_state(row: Row, state: str, error: str) -> str:
         waits = " Events wait for it." if row["backlog"] else ""
         setting = f"set {code(_SETTINGS[row['sink']])}" if row["sink"] in _SETTINGS else ""
         return f'{pill("not configured", "warn" if waits else "")} <span class="soft">{setting}{waits}</span>'
-    if state == "backing off":
-        return f'{pill("backing off", "bad")} <span class="soft">{escape(error[:200])}</span>'
+    if state in ("backing off", "refused"):
+        return f'{pill(state, "bad")} <span class="soft">{escape(error[:200])}</span>'
     if row["led"]:
         return pill("leading", "good")
     return f'{pill("no leader", "bad")} <span class="soft">no relay carries this sink; is one running?</span>'

@@ -14,7 +14,7 @@ import pytest
 
 from db.pool import Database
 from relay.election import Deposed
-from relay.harvester import Harvester, MarkerAhead
+from relay.harvester import Harvester
 from relay.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.outbox import SHARDS, Outbox
@@ -191,8 +191,11 @@ async def test_a_marker_that_this_database_never_wrote_stops_the_relay_with_a_re
     """RP-10, F59, RR-06."""
     broker = MemoryBroker()
     broker.committed = 7
-    with pytest.raises(MarkerAhead, match="restored or cloned"):
-        await memory_harvester(stage, broker, NUMBERED).run()
+    await stage.publish("a")
+    harvester = memory_harvester(stage, broker, NUMBERED)
+    async with running(harvester):
+        await until(lambda: harvester.state == "refused")
+    assert ("restored or cloned" in harvester.last_error, broker.log) == (True, [])
 
 
 # --- the database fails -----------------------------------------------------------------------------------------
