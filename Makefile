@@ -8,11 +8,12 @@ run: ## Run the service on the embedded database, data in .hookwire/ (Ctrl-C end
 	@HOOKWIRE_DATA_DIR="$${HOOKWIRE_DATA_DIR:-.hookwire}" exec .venv/bin/hookwire serve
 
 .PHONY: demo
-demo: dev-environment ## A tour that drives and ends itself: one event in a webhook, in Kafka and in AMQP
-	@$(PYTHON_IN_VENV) -m scripts.demo
+demo: ## A tour that drives and ends itself: one event in a webhook, in Kafka and in AMQP
+	@scripts/demo
 
 .PHONY: prove
-prove: dev-environment ## Kill and pause our own processes for at most a minute, then count what clients saw
+prove: ## Kill and pause our own processes for at most a minute, then count what clients saw
+	@scripts/bootstrap run
 	@.venv/bin/hookwire prove
 
 .PHONY: test
@@ -55,8 +56,9 @@ format: dev-environment ## Let ruff repair and format the code
 	@.venv/bin/ruff format .
 
 .PHONY: openapi
-openapi: dev-environment ## Write openapi/ anew from the code
+openapi: dev-environment ## Write openapi/openapi.json and docs/reference/settings.md anew from the code
 	@$(PYTHON_IN_VENV) -m scripts.openapi
+	@$(PYTHON_IN_VENV) -m scripts.settings_reference
 
 .PHONY: schema
 schema: dev-environment ## Write db/schema.sql anew from the migrations
