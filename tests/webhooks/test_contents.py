@@ -1,0 +1,88 @@
+"""webhooks/contents.py: events are read once and shared, and memory is bounded (WH-I02)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from event.event import Event
+from tests.webhooks.bench import INCARNATION, Bench, Gated, delivery_bench
+from webhooks.contents import Contents
+
+PLENTY = 1_000_000
+
+
+@asynccontextmanager
+async def opened(database_url: str, bytes_max: int = PLENTY) -> AsyncIterator[tuple[Bench, Gated, Contents]]:
+    async with delivery_bench(database_url) as bench:
+        counting = Gated(bench.database)
+        yield bench, counting, Contents(counting, INCARNATION, bytes_max)
+
+
+async def test_an_event_is_read_as_it_was_published(database_url: str) -> None:
+    async with opened(database_url) as (bench, _, contents):
+        keyed, bare = [
+            *await bench.publish(b"\x00\xff", key="k", content_type="a/b", headers='{"ce-type": "x"}'),
+            *await bench.publish(b""),
+        ]
+        times = dict(await bench.sql.fetch("SELECT id, accepted_at FROM hookwire.events"))
+        assert await contents.get([keyed, bare], PLENTY) == (
+            {
+                keyed: Event(keyed, INCARNATION, "t", "k", "a/b", {"ce-type": "x"}, b"\x00\xff", times[keyed], keyed),
+                bare: Event(bare, INCARNATION, "t", None, None, {}, b"", times[bare], bare),
+            },
+            set(),
+        )
+
+
+async def test_an_event_of_an_unordered_topic_has_no_sequence(database_url: str) -> None:
+    async with opened(database_url) as (bench, _, contents):
+        await bench.sql.execute("INSERT INTO hookwire.topics (name, ordered) VALUES ('t', false)")
+        (event,) = await bench.publish(b"", key="k")
+        events, _ = await contents.get([event], PLENTY)
+        assert events[event].sequence is None
+
+
+async def test_an_event_is_read_once_for_all_its_deliveries(database_url: str) -> None:
+    async with opened(database_url) as (bench, counting, contents):
+        events = await bench.publish(b"a", b"b")
+        await contents.get([*events, *events], PLENTY)
+        again, _ = await contents.get(events, PLENTY)
+        assert (counting.passed["delivery.events"], sorted(again)) == (1, events)
+
+
+async def test_an_event_that_no_longer_exists_is_named(database_url: str) -> None:
+    async with opened(database_url) as (bench, _, contents):
+        (event,) = await bench.publish(b"a")
+        events, lost = await contents.get([event, event + 1], PLENTY)
+        assert (sorted(events), lost) == ([event], {event + 1})
+
+
+async def test_payloads_are_read_up_to_the_one_that_crosses_the_bound(database_url: str) -> None:
+    """WH-23: the lowest first, at least one; what is remembered counts for nothing."""
+    async with opened(database_url) as (bench, _, contents):
+        ids = await bench.publish(*(bytes(100) for _ in range(5)))
+        found = []
+        for bound in (1, 100, 101, 350):
+            events, lost = await contents.get(ids, bound)
+            found.append((len(events), lost))
+        assert found == [(1, set()), (2, set()), (4, set()), (5, set())]
+
+
+async def test_what_was_used_longest_ago_is_forgotten_first(database_url: str) -> None:
+    async with opened(database_url, bytes_max=2 * (1000 + 512)) as (bench, counting, contents):
+        first, second, third = await bench.publish(*(bytes(1000) for _ in range(3)))
+        for wanted in ([first], [second], [first], [third]):
+            await contents.get(wanted, PLENTY)
+        before = counting.passed["delivery.events"]
+        await contents.get([first, third], PLENTY)
+        assert counting.passed["delivery.events"] == before
+        await contents.get([second], PLENTY)
+        assert counting.passed["delivery.events"] == before + 1
+
+
+async def test_an_event_larger_than_all_memory_is_handed_on_and_not_kept(database_url: str) -> None:
+    async with opened(database_url, bytes_max=100) as (bench, counting, contents):
+        (event,) = await bench.publish(bytes(1000))
+        for _ in range(2):
+            events, _ = await contents.get([event], PLENTY)
+            assert len(events[event].payload) == 1000
+        assert counting.passed["delivery.events"] == 2

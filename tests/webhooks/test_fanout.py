@@ -1,0 +1,356 @@
+"""webhooks/fanout.py on a real database: one delivery per event and matching active subscription, exactly once."""
+
+import asyncio
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from db.errors import OutcomeUnknown
+from db.pool import Database, Row
+from tests.webhooks.bench import TERM, Bench, delivery_bench
+from webhooks.fanout import FanOut, TermOver
+
+CALLBACK = "http://127.0.0.1:8000/"
+
+
+async def made(bench: Bench) -> list[tuple[int, int]]:
+    return [(event, subscription) for event, subscription, *_ in await bench.deliveries()]
+
+
+async def cursors(bench: Bench) -> int:
+    return int(await bench.sql.fetchval("SELECT count(*) FROM hookwire.fanout_cursors"))
+
+
+async def subscribe_many(bench: Bench, number: int, topic: str = "t") -> list[int]:
+    rows = await bench.sql.fetch(
+        "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)"
+        " SELECT 'sub_' || gen_random_uuid(), 'webhook', $2, 'http://127.0.0.1:8000/', 'active'"
+        " FROM generate_series(1, $1) RETURNING id",
+        number,
+        topic,
+    )
+    return sorted(row["id"] for row in rows)
+
+
+# --- who gets what ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topics"),
+    [
+        ("a.b", {"a.b"}),
+        ("a.*", {"a.b", "a.c"}),
+        ("*.b", {"a.b"}),
+        ("a.#", {"a", "a.b", "a.c", "a.b.c"}),
+        ("#", {"a", "a.b", "a.c", "a.b.c", "ab", "a-b"}),
+        ("#.c", {"a.c", "a.b.c"}),
+        ("*", {"a", "ab", "a-b"}),
+    ],
+)
+async def test_patterns(database_url: str, pattern: str, topics: set[str]) -> None:
+    """DESIGN 8: `*` is one word, `#` any number."""
+    async with delivery_bench(database_url) as bench:
+        await bench.subscribe(CALLBACK, topic=pattern)
+        published = {}
+        for topic in ("a", "a.b", "a.c", "a.b.c", "ab", "a-b"):
+            (event,) = await bench.publish(b"", topic=topic)
+            published[event] = topic
+        await bench.fan_out()
+        assert {published[event] for event, _ in await made(bench)} == topics
+
+
+async def test_only_active_subscriptions_of_the_tenant_get_anything(database_url: str) -> None:
+    """WH-10: the event itself is stored in any case."""
+    async with delivery_bench(database_url) as bench:
+        active = await bench.subscribe(CALLBACK)
+        leased = await bench.subscribe_websub(CALLBACK)
+        for state in ("disabled", "gone", "expired", "denied", "deleted"):
+            await bench.subscribe(CALLBACK, state=state)
+            await bench.subscribe(CALLBACK, topic="#", state=state)
+        await bench.subscribe(CALLBACK, tenant="other")
+        await bench.subscribe(CALLBACK, topic="#", tenant="other")
+        over = await bench.subscribe_websub(CALLBACK)
+        await bench.sql.execute("UPDATE hookwire.subscriptions SET lease_until = now() WHERE id = $1", over)
+        (event,) = await bench.deliver(b"")
+        assert await made(bench) == [(event, active), (event, leased)]
+
+
+async def test_a_delivery_is_due_at_once_and_an_ordered_one_knows_its_lane(database_url: str) -> None:
+    """WH-O02, WH-O04."""
+    async with delivery_bench(database_url) as bench:
+        plain, ordered = await bench.subscribe(CALLBACK), await bench.subscribe(CALLBACK, ordered=True)
+        (keyed,) = await bench.publish(b"", key="k")
+        (keyless,) = await bench.publish(b"")
+        await bench.fan_out()
+        rows = await bench.sql.fetch(
+            "SELECT event_id, subscription_id, lane, tenant, attempts, due_at <= now() AS due FROM hookwire.deliveries"
+            " ORDER BY 1, 2"
+        )
+        assert [tuple(row) for row in rows] == [
+            (keyed, plain, None, "default", 0, True),
+            (keyed, ordered, "k", "default", 0, True),
+            (keyless, plain, None, "default", 0, True),
+            (keyless, ordered, None, "default", 0, True),
+        ]
+
+
+async def test_an_event_that_nobody_wants_leaves_the_outbox(database_url: str) -> None:
+    async with delivery_bench(database_url) as bench:
+        await bench.deliver(b"1", b"2")
+        assert (await made(bench), await bench.outbox()) == ([], [])
+
+
+async def test_who_has_something_to_do_is_told(database_url: str) -> None:
+    async with delivery_bench(database_url) as bench:
+        one, other = await bench.subscribe(CALLBACK), await bench.subscribe(CALLBACK)
+        await bench.subscribe(CALLBACK, topic="other")
+        told: list[list[int]] = []
+        await bench.publish(b"1", b"2")
+        await bench.fan_out(due=lambda subscriptions: told.append(sorted(subscriptions)))
+        assert told == [[one, other]]
+
+
+# --- exactly once -----------------------------------------------------------------------------------------------
+
+
+async def test_a_deposed_harvester_writes_nothing(database_url: str) -> None:
+    """RR-08, RR-10, I5: neither whole events nor slices."""
+    async with delivery_bench(database_url) as bench:
+        await subscribe_many(bench, 5)
+        await bench.publish(b"1", b"2")
+        await bench.reign(2)
+        told: list[Any] = []
+        for deliveries_max in (1000, 2):
+            with pytest.raises(TermOver):
+                await FanOut(bench.database, told.append, deliveries_max).send(0, 1, await bench.outbox())
+        assert (await made(bench), len(await bench.outbox()), told, await cursors(bench)) == ([], 2, [], 0)
+
+
+async def test_concurrent_terms_fan_out_each_event_once(database_url: str) -> None:
+    """RR-10: three harvesters that each believe to rule, while the term moves on under them."""
+    async with delivery_bench(database_url) as bench:
+        subscriptions = await subscribe_many(bench, 4)
+        events = await bench.publish(*(b"%d" % n for n in range(120)))
+        records = await bench.outbox()
+        refused: Counter[int] = Counter()
+
+        async def harvest(term: int) -> None:
+            fan_out = FanOut(bench.database, lambda _: None)
+            for start in range(0, 120, 10):
+                try:
+                    await fan_out.send(0, term, records[start : start + 10])
+                except TermOver:
+                    refused[term] += 1
+
+        await bench.reign(1)
+        async with asyncio.TaskGroup() as tasks:
+            for term in (1, 2, 3):
+                tasks.create_task(harvest(term))
+            for term in (2, 3):
+                await bench.reign(term)
+        await bench.reign(4)
+        await FanOut(bench.database, lambda _: None).send(0, 4, records)
+        assert (sorted(await made(bench)), await bench.outbox()) == (
+            sorted((event, subscription) for event in events for subscription in subscriptions),
+            [],
+        )
+        assert sum(refused.values()) > 0
+
+
+async def test_a_repeated_fan_out_makes_nothing_twice(database_url: str) -> None:
+    """The answer to the first was lost: also when the deliveries are settled and gone by now."""
+    async with delivery_bench(database_url) as bench:
+        await subscribe_many(bench, 3)
+        await bench.publish(b"1", b"2")
+        await bench.reign(TERM)
+        records = await bench.outbox()
+        fan_out = FanOut(bench.database, lambda _: None)
+        await fan_out.send(0, TERM, records)
+        await bench.sql.execute("DELETE FROM hookwire.deliveries")
+        assert (await fan_out.send(0, TERM, records), await made(bench)) == (records, [])
+
+
+# --- cuts and slices --------------------------------------------------------------------------------------------
+
+
+async def test_a_fan_out_is_cut_by_the_rows_it_would_write(database_url: str) -> None:
+    """RR-10: 10 subscribers, at most 35 deliveries in a transaction: three events and no more."""
+    async with delivery_bench(database_url) as bench:
+        await subscribe_many(bench, 6)
+        for _ in range(4):
+            await bench.subscribe(CALLBACK, topic="#")
+        events = await bench.publish(*(b"%d" % n for n in range(5)))
+        await bench.reign(TERM)
+        done = await FanOut(bench.database, lambda _: None, 35).send(0, TERM, await bench.outbox())
+        assert ([record.id for record in done], len(await made(bench))) == (events[:3], 30)
+
+
+async def test_an_event_with_more_subscribers_than_that_goes_in_slices(database_url: str) -> None:
+    """RR-10."""
+    async with delivery_bench(database_url) as bench:
+        subscriptions = await subscribe_many(bench, 25)
+        first, second = await bench.publish(b"1", b"2")
+        await bench.reign(TERM)
+        told: list[int] = []
+        slices: list[int] = []
+
+        def due(subscriptions: Any) -> None:
+            told.extend(subscriptions)
+            slices.append(len(subscriptions))
+
+        fan_out = FanOut(bench.database, due, 10)
+        done = await fan_out.send(0, TERM, await bench.outbox())
+        assert ([record.id for record in done], slices, sorted(told)) == ([first], [10, 10, 5], subscriptions)
+        assert (await made(bench), await cursors(bench)) == ([(first, one) for one in subscriptions], 0)
+        assert [record.id for record in await bench.outbox()] == [second]
+
+
+@pytest.mark.parametrize("number", [9, 10, 11, 20, 21])
+async def test_slices_of_every_size_end(database_url: str, number: int) -> None:
+    async with delivery_bench(database_url) as bench:
+        subscriptions = await subscribe_many(bench, number)
+        (event,) = await bench.publish(b"1")
+        await bench.reign(TERM)
+        await FanOut(bench.database, lambda _: None, 10)._in_slices(0, TERM, (await bench.outbox())[0])
+        assert (await made(bench), await bench.outbox(), await cursors(bench)) == (
+            [(event, one) for one in subscriptions],
+            [],
+            0,
+        )
+
+
+class Dying(Database):
+    """A database whose n-th slice is written, but its answer is lost with the process."""
+
+    def __init__(self, inner: Database, slices: int) -> None:
+        self._inner = inner
+        self._slices = slices
+
+    async def fetch(self, name: str, *args: object) -> Any:
+        return await self._inner.fetch(name, *args)
+
+    async def fetchrow(self, name: str, *args: object) -> Row | None:
+        row = await self._inner.fetchrow(name, *args)
+        if name == "delivery.fan_out_slice":
+            self._slices -= 1
+            if not self._slices:
+                raise OutcomeUnknown("the process was killed here")
+        return row
+
+
+async def die_after(bench: Bench, slices: int) -> None:
+    """Begins a sliced fan-out of the outbox's first event and dies in it."""
+    await bench.reign(TERM)
+    with pytest.raises(OutcomeUnknown):
+        await FanOut(Dying(bench.database, slices), lambda _: None, 10).send(0, TERM, await bench.outbox())
+
+
+async def settle_all(bench: Bench) -> list[tuple[int, int]]:
+    """What a quick worker does meanwhile: the deliveries are made and gone."""
+    gone = await made(bench)
+    await bench.sql.execute("DELETE FROM hookwire.deliveries")
+    return gone
+
+
+@pytest.mark.parametrize("slices", [1, 2, 3])
+async def test_after_a_crash_between_slices_a_successor_goes_on_behind_the_cursor(
+    database_url: str, slices: int
+) -> None:
+    """RR-10, T3: nobody is missed and nobody gets it twice, also where the first slices are delivered already."""
+    async with delivery_bench(database_url) as bench:
+        subscriptions = await subscribe_many(bench, 25)
+        (event,) = await bench.publish(b"1")
+        await die_after(bench, slices)
+        before = await settle_all(bench)
+        await bench.reign(2)
+        fan_out = FanOut(bench.database, lambda _: None, 10)
+        while records := await bench.outbox():
+            await fan_out.send(0, 2, records)
+        assert before + await made(bench) == [(event, one) for one in subscriptions]
+        assert await cursors(bench) == 0
+
+
+async def test_a_sliced_fan_out_whose_audience_has_shrunk_goes_on_behind_the_cursor(database_url: str) -> None:
+    """The rest fits into one statement by now; whoever had the event already does not get it again."""
+    async with delivery_bench(database_url) as bench:
+        subscriptions = await subscribe_many(bench, 15)
+        first, second = await bench.publish(b"1", b"2")
+        await die_after(bench, 1)
+        before = await settle_all(bench)
+        await bench.sql.execute(
+            "UPDATE hookwire.subscriptions SET state = 'deleted' WHERE id = ANY ($1::bigint[])", subscriptions[3:12]
+        )
+        await bench.fan_out(deliveries_max=20)
+        after = await made(bench)
+        left = subscriptions[:3] + subscriptions[12:]
+        assert (before, [one for event, one in after if event == first]) == (
+            [(first, one) for one in subscriptions[:10]],
+            subscriptions[12:],
+        )
+        assert ([one for event, one in after if event == second], await cursors(bench)) == (left, 0)
+
+
+async def test_a_subscription_made_between_slices_is_too_late_for_the_event(database_url: str) -> None:
+    """RR-10: the upper end is fixed by the first slice, or a busy sign-up page would never let it end."""
+    async with delivery_bench(database_url) as bench:
+        subscriptions = await subscribe_many(bench, 15)
+        first, second = await bench.publish(b"1", b"2")
+        await die_after(bench, 1)
+        late = await bench.subscribe(CALLBACK)
+        await bench.fan_out(deliveries_max=10)
+        found = await made(bench)
+        assert [one for event, one in found if event == first] == subscriptions
+        assert [one for event, one in found if event == second] == [*subscriptions, late]
+
+
+async def test_a_subscription_is_never_missed_by_what_is_accepted_after_it_was_made(database_url: str) -> None:
+    """RR-10: under a fan-out that runs all the time, with its audience counted a moment ago."""
+    async with delivery_bench(database_url) as bench:
+        await bench.reign(TERM)
+        fan_out = FanOut(bench.database, lambda _: None)
+        owed: list[tuple[int, int]] = []
+        stop = asyncio.Event()
+
+        async def harvest() -> None:
+            while not stop.is_set():
+                rows = await bench.database.fetch("outbox.claim_heads", "webhooks", *_all_shards(), 0, TERM, 100)
+                if rows:
+                    await fan_out.send(0, TERM, [SimpleNamespace(**dict(row)) for row in rows])
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(harvest())
+            for _ in range(30):
+                subscription = await bench.subscribe(CALLBACK)
+                (event,) = await bench.publish(b"")
+                owed.append((event, subscription))
+            stop.set()
+        await bench.fan_out()
+        assert set(owed) <= set(await made(bench))
+
+
+def _all_shards() -> tuple[list[int], list[int], list[int], int]:
+    return list(range(64)), [0] * 64, [], 100
+
+
+# --- WebSub -----------------------------------------------------------------------------------------------------
+
+
+async def test_new_content_wakes_what_waits_in_its_websub_lane(database_url: str) -> None:
+    """WS-61, DL-8: of this key and this subscription alone, and nothing that a worker holds."""
+    async with delivery_bench(database_url) as bench:
+        websub = await bench.subscribe_websub(CALLBACK)
+        plain = await bench.subscribe(CALLBACK, ordered=True)
+        old, held = await bench.deliver(b"1", b"2", key="k")
+        (other,) = await bench.deliver(b"3", key="other")
+        await bench.sql.execute(
+            "UPDATE hookwire.deliveries"
+            " SET due_at = now() + interval '1 h', fence = CASE WHEN event_id = $1 THEN 1 END",
+            held,
+        )
+        await bench.deliver(b"4", key="k")
+        due = await bench.sql.fetch(
+            "SELECT event_id, subscription_id FROM hookwire.deliveries WHERE due_at <= now() AND event_id <= $1", other
+        )
+        assert ([tuple(row) for row in due], plain > websub) == ([(old, websub)], True)

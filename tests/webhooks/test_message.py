@@ -1,0 +1,103 @@
+"""webhooks/message.py: the headers of one attempt. The wire itself: test_worker.py."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from event.event import Event
+from webhooks.message import delivery_headers, link_header
+from webhooks.signature import HmacKey
+from webhooks.subscriber import Subscriber
+
+KEY = HmacKey(bytes(range(1, 33)))
+
+
+def event(**more: Any) -> Event:
+    given = {
+        "id": 7, "incarnation": "abcd2345", "topic": "a.b", "key": None, "content_type": None, "headers": {},
+        "payload": b'{"n":1}', "accepted_at": datetime(2026, 1, 2, tzinfo=UTC), "sequence": None,
+    } | more  # fmt: skip
+    return Event(**given)
+
+
+def subscriber(**more: Any) -> Subscriber:
+    given = {
+        "id": 1, "public_id": "sub_1", "version": 1, "protocol": "webhook", "target": None, "refusal": "",
+        "refusal_kind": "blocked", "keys": [], "hub_secret": None, "signature_method": "sha256", "topic_url": None,
+        "schedule": None, "timeout_seconds": None, "read_at": 0.0,
+    } | more  # fmt: skip
+    return Subscriber(**given)
+
+
+def headers(of: Event, to: Subscriber) -> dict[str, str]:
+    listed = delivery_headers(of, to, 1_700_000_000, "https://hub.example")
+    assert len(listed) == len(dict(listed)), "no header is sent twice"
+    return dict(listed)
+
+
+def test_the_least_a_delivery_carries() -> None:
+    """WH-S16: without a key no signature, and nothing that the event has not."""
+    assert headers(event(), subscriber()) == {
+        "webhook-id": "evt_abcd2345_7",
+        "webhook-timestamp": "1700000000",
+        "hookwire-topic": "a.b",
+        "hookwire-hops": "1",
+        "link": '<https://hub.example/topics/a.b>; rel="self"',
+    }
+
+
+def test_the_most_a_delivery_carries() -> None:
+    """WS-53, WH-S01, WH-S15, WH-O05."""
+    given = {"ce-type": "a b", "hookwire-hops": "3", "traceparent": "00-1-2-03"}
+    websub = subscriber(
+        protocol="websub",
+        keys=[KEY, HmacKey(b"x" * 24)],
+        hub_secret=b"s3cret",
+        topic_url="https://hub.example/topics/a.b?x",
+    )
+    full = headers(event(key="k\u00e4", content_type="application/json", sequence=7, headers=given), websub)
+    first, second = full.pop("webhook-signature").split(" ")
+    assert (first[:3], second[:3], first != second) == ("v1,", "v1,", True)
+    assert full == {
+        "webhook-id": "evt_abcd2345_7",
+        "webhook-timestamp": "1700000000",
+        "content-type": "application/json",
+        "hookwire-topic": "a.b",
+        "hookwire-key": "k%C3%A4",
+        "hookwire-sequence": "7",
+        "hookwire-hops": "4",
+        "ce-type": "a%20b",
+        "traceparent": "00-1-2-03",
+        "link": '<https://hub.example/hub>; rel="hub", <https://hub.example/topics/a.b?x>; rel="self"',
+        "x-hub-signature": "sha256=8f0119179f72a1ee1ddd6ea193d72c5430227f4ecb9255eaa54499b96559c4ad",
+    }
+
+
+@pytest.mark.parametrize("hops", ["", "-1", "1.5", "many", "9999", "\u0663", "1" * 5000])
+def test_a_hop_count_that_is_none_begins_anew(hops: str) -> None:
+    assert headers(event(headers={"hookwire-hops": hops}), subscriber())["hookwire-hops"] == "1"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["webhook-id", "webhook-signature", "x-hub-signature", "hookwire-topic", "hookwire-x", "link", "content-type",
+     "user-agent", "host", "content-length", "transfer-encoding", "connection", "expect", "accept-encoding"],
+)  # fmt: skip
+def test_a_publisher_s_header_takes_no_name_of_ours(name: str) -> None:
+    """WH-05, EG-16."""
+    assert headers(event(headers={name: "evil"}), subscriber()) == headers(event(), subscriber())
+
+
+@pytest.mark.parametrize("text", ["plain", "caf\u00e9", "\u0436\u20ac"])
+def test_text_beyond_ascii_leaves_as_the_bytes_that_came_in(text: str) -> None:
+    sent = headers(event(content_type=f"text/x; n={text}", headers={"x-mine": text}), subscriber())
+    assert (sent["content-type"].encode("latin-1"), sent["x-mine"].encode("latin-1")) == (
+        f"text/x; n={text}".encode(),
+        text.encode(),
+    )
+
+
+def test_the_link_header_has_the_form_that_simple_parsers_need() -> None:
+    """WS-53."""
+    assert link_header("https://h/hub", "https://h/t") == '<https://h/hub>; rel="hub", <https://h/t>; rel="self"'

@@ -1,0 +1,235 @@
+"""webhooks/settlement.py: results become rows, in batches, whatever happens in between."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from db.errors import Busy, DatabaseError, OutcomeUnknown, Unavailable
+from tests.webhooks.bench import Bench, Gated, delivery_bench, until
+from webhooks.outcome import Outcome
+from webhooks.retry import Decision
+from webhooks.settlement import Result, Settlement
+
+STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+DELIVERED = Decision("delivered")
+CALLBACK = "http://127.0.0.1:8000/"
+
+
+@dataclass
+class Stage:
+    bench: Bench
+    database: Gated
+    settlement: Settlement
+    subscription: int
+    settled: list[Result] = field(default_factory=list)
+
+    async def claim(self, *payloads: bytes, lease_seconds: float = 30.0) -> list[Any]:
+        """Deliveries of a new event each, claimed."""
+        await self.bench.deliver(*payloads)
+        return await self.claim_due(lease_seconds)
+
+    async def claim_due(self, lease_seconds: float = 30.0) -> list[Any]:
+        rows = await self.bench.database.fetch("delivery.claim", [self.subscription], [100], lease_seconds, 0.0)
+        return sorted(rows, key=lambda row: row["event_id"])
+
+    def add(self, claimed: Any, decision: Decision = DELIVERED, outcome: Outcome | None = None) -> None:
+        result = Result(
+            claimed["event_id"], self.subscription, claimed["fence"], claimed["version"], STARTED,
+            outcome or Outcome("delivered", 204), decision,
+        )  # fmt: skip
+        self.settlement.add(result)
+
+    async def until_settled(self, results: int) -> None:
+        async def enough() -> bool:
+            return len(self.settled) >= results
+
+        await until(enough)
+
+
+@asynccontextmanager
+async def settling(database_url: str) -> AsyncIterator[Stage]:
+    settled: list[Result] = []
+
+    def on_settled(results: Sequence[Result]) -> None:
+        settled.extend(results)
+
+    async with delivery_bench(database_url) as bench:
+        database = Gated(bench.database)
+        settlement = Settlement(database, "w", on_settled)
+        subscription = await bench.subscribe(CALLBACK)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(settlement.run())
+            try:
+                yield Stage(bench, database, settlement, subscription, settled)
+            finally:
+                settlement.stop()
+
+
+async def test_each_decision_leaves_its_rows(database_url: str) -> None:
+    """WH-P07: attempt, delivery and dead letter in one statement."""
+    async with settling(database_url) as stage:
+        done, again, dead = await stage.claim(b"1", b"2", b"3")
+        stage.add(done)
+        stage.add(again, Decision("retry", 100.0), Outcome("timeout", None, "too slow"))
+        stage.add(dead, Decision("dead", dead_kind="exhausted"), Outcome("server_error", 500, "no"))
+        await stage.until_settled(3)
+        assert await stage.bench.attempts(
+            "event_id", "number", "started_at", "outcome", "status", "decision", "detail"
+        ) == [
+            (done["event_id"], 1, STARTED, "delivered", 204, "delivered", None),
+            (again["event_id"], 1, STARTED, "timeout", None, "retry", "too slow"),
+            (dead["event_id"], 1, STARTED, "server_error", 500, "dead", "no"),
+        ]
+        assert await stage.bench.deliveries() == [(again["event_id"], stage.subscription, 1, False)]
+        due = await stage.bench.sql.fetchval("SELECT due_at > now() + interval '90 s' FROM hookwire.deliveries")
+        assert (due, await stage.bench.dead_letters()) == (True, [(dead["event_id"], "exhausted", 1, 500)])
+
+
+async def test_results_that_gather_during_a_write_go_out_together(database_url: str) -> None:
+    async with settling(database_url) as stage:
+        claimed = await stage.claim(*(b"%d" % n for n in range(50)))
+        stage.database.gates["delivery.settle"] = asyncio.Event()
+        stage.add(claimed[0])
+        await until(lambda: passed(stage, 1))
+        for one in claimed[1:]:
+            stage.add(one)
+        stage.database.gates["delivery.settle"].set()
+        await stage.until_settled(50)
+        assert stage.database.passed["delivery.settle"] == 2
+
+
+async def passed(stage: Stage, times: int) -> bool:
+    return stage.database.passed["delivery.settle"] >= times
+
+
+async def test_a_result_of_an_earlier_claim_changes_nothing(database_url: str) -> None:
+    """WH-I03."""
+    async with settling(database_url) as stage:
+        (first,) = await stage.claim(b"1", lease_seconds=0.0)
+        (second,) = await stage.claim_due()
+        stage.add(first, Decision("dead", dead_kind="exhausted"))
+        await stage.until_settled(1)
+        assert (await stage.bench.deliveries(), await stage.bench.dead_letters()) == (
+            [(second["event_id"], stage.subscription, 2, True)],
+            [],
+        )
+
+
+async def test_two_results_of_one_delivery_in_one_batch_are_one_attempt(database_url: str) -> None:
+    """WH-I03: made under two claims of the same worker; only the later claim's counts."""
+    async with settling(database_url) as stage:
+        (first,) = await stage.claim(b"1", lease_seconds=0.0)
+        (second,) = await stage.claim_due()
+        stage.add(first, Decision("retry", 5.0), Outcome("timeout", None))
+        stage.add(second)
+        await stage.until_settled(2)
+        assert await stage.bench.attempts("number", "outcome", "decision") == [(2, "delivered", "delivered")]
+        assert (await stage.bench.deliveries(), stage.database.passed["delivery.settle"]) == ([], 1)
+
+
+async def test_results_wait_for_a_database_that_is_away_and_are_written_once(database_url: str) -> None:
+    """F42: also when the answer to a write was lost."""
+    errors: list[DatabaseError] = [Unavailable("away"), Busy("locked"), OutcomeUnknown("lost")]
+    async with settling(database_url) as stage:
+        (claimed,) = await stage.claim(b"1")
+        stuck = []
+        for times, error in enumerate(errors, 1):
+            stage.database.failing["delivery.settle"] = error
+            if times == 1:
+                stage.add(claimed)
+            await until(lambda times=times: passed(stage, times))
+            stuck.append(stage.settlement.is_stuck)
+        stage.database.failing.clear()
+        await stage.until_settled(1)
+        assert (len(await stage.bench.attempts("number")), stuck[1:], stage.settlement.is_stuck) == (
+            1,
+            [True, True],
+            False,
+        )
+
+
+async def test_a_write_whose_answer_was_lost_is_repeated_without_effect(database_url: str) -> None:
+    async with settling(database_url) as stage:
+        (claimed,) = await stage.claim(b"1")
+        stage.database.failing["subscription.pause"] = OutcomeUnknown("lost")  # after the settlement itself
+        stage.add(claimed, Decision("retry", 0.0, pause_seconds=30.0), Outcome("throttled", 429))
+        await until(lambda: passed(stage, 2))
+        stage.database.failing.clear()
+        await stage.until_settled(1)
+        assert await stage.bench.deliveries() == [(claimed["event_id"], stage.subscription, 1, False)]
+        assert len(await stage.bench.attempts("number")) == 1
+
+
+async def test_a_refused_result_is_found_by_halving(database_url: str) -> None:
+    """WH-12: the others are written."""
+    async with settling(database_url) as stage:
+        claimed = await stage.claim(*(b"%d" % n for n in range(9)))
+        stage.database.gates["delivery.settle"] = asyncio.Event()
+        for number, one in enumerate(claimed):
+            text = "nul \x00" if number == 5 else None
+            stage.add(one, outcome=Outcome("delivered", 204, text))
+        stage.database.gates["delivery.settle"].set()
+        await stage.until_settled(9)
+        left = [(event, has_claim) for event, _, _, has_claim in await stage.bench.deliveries()]
+        assert (left, stage.settlement.is_stuck) == ([(claimed[5]["event_id"], True)], False)
+
+
+async def test_a_pause_is_never_shortened(database_url: str) -> None:
+    """WH-R07."""
+    async with settling(database_url) as stage:
+        claimed = await stage.claim(b"1", b"2")
+        for one, seconds in zip(claimed, (300.0, 10.0), strict=True):
+            stage.add(one, Decision("retry", 0.0, pause_seconds=seconds), Outcome("throttled", 429))
+        await stage.until_settled(2)
+        assert await stage.bench.sql.fetchval(
+            "SELECT paused_until > now() + interval '290 s' FROM hookwire.subscriptions"
+        )
+
+
+async def test_gone_ends_the_subscription_and_what_it_was_owed(database_url: str) -> None:
+    """WH-R09."""
+    async with settling(database_url) as stage:
+        first, *rest = await stage.claim(b"1", b"2", b"3")
+        decision = Decision("dead", dead_kind="gone", end_state="gone", end_reason="answered 410")
+        stage.add(first, decision, Outcome("gone", 410))
+        await stage.until_settled(1)
+        assert await stage.bench.subscription(stage.subscription) == ("gone", "answered 410")
+        assert await stage.bench.deliveries() == []
+        assert [(event, kind, attempts) for event, kind, attempts, _ in await stage.bench.dead_letters()] == [
+            (one["event_id"], "gone", 1) for one in (first, *rest)
+        ]
+
+
+async def test_an_end_that_was_cut_short_is_finished_when_it_is_repeated(database_url: str) -> None:
+    async with settling(database_url) as stage:
+        first, _ = await stage.claim(b"1", b"2")
+        stage.database.failing["delivery.cancel_ended"] = Unavailable("away")
+        stage.add(first, Decision("dead", 0.0, "gone", None, "gone", "answered 410"), Outcome("gone", 410))
+        await until(lambda: passed(stage, 2))
+        stage.database.failing.clear()
+        await stage.until_settled(1)
+        assert (await stage.bench.deliveries(), len(await stage.bench.dead_letters())) == ([], 2)
+
+
+async def test_an_answer_to_an_earlier_version_ends_nothing(database_url: str) -> None:
+    """WH-I10: the subscription was changed while the attempt was under way."""
+    async with settling(database_url) as stage:
+        (claimed,) = await stage.claim(b"1")
+        await stage.bench.change(stage.subscription, callback="http://127.0.0.1:8000/new")
+        stage.add(claimed, Decision("delivered", end_state="disabled", end_reason="asked_by_receiver"))
+        await stage.until_settled(1)
+        assert await stage.bench.subscription(stage.subscription) == ("active", None)
+
+
+async def test_a_stop_writes_what_is_there(database_url: str) -> None:
+    async with settling(database_url) as stage:
+        claimed = await stage.claim(*(b"%d" % n for n in range(20)))
+        for one in claimed:
+            stage.add(one)
+        bench = stage.bench
+        stage.settlement.stop()
+        await stage.until_settled(20)
+        assert len(await bench.attempts("number")) == 20
