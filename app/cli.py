@@ -8,21 +8,14 @@ from typing import Final
 
 import typer
 
-from app.checks.check import ChecksRefused
 from app.commands.consume import consume
 from app.commands.doctor import doctor
-from app.commands.entry import CommandFailed
+from app.commands.failure import explained
 from app.commands.migrate import migrate
 from app.commands.prove import prove
 from app.commands.publish import publish
 from app.commands.serve import deliver, relay, serve
 from app.commands.subscribe import subscribe
-from app.server import ListenError
-from app.settings import SettingsRefused
-from db.embedded_error import EmbeddedError
-from db.errors import DatabaseError
-from db.migrate import MigrationRefused
-from db.secret_box import SecretBoxError
 
 __all__ = ["main"]
 
@@ -64,22 +57,12 @@ def _run() -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
         raise
-    except CommandFailed as failed:
-        _fail(str(failed), failed.code)
-    except (ChecksRefused, MigrationRefused) as error:
-        _fail(str(error), 1)
-    except (SettingsRefused, ListenError) as error:
-        _fail(str(error), 2)
-    except SecretBoxError as error:
-        _fail(f"{error} (HOOKWIRE_SECRET_KEYS, or else secret.keys in HOOKWIRE_DATA_DIR)", 2)
-    except EmbeddedError as error:
-        _fail(str(error), 3)
-    except DatabaseError as error:
-        _fail(f"the database cannot be used: {error} (see HOOKWIRE_DATABASE_URL)", 3)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
-
-
-def _fail(text: str, code: int) -> None:
-    print(f"hookwire: {text}", file=sys.stderr)  # noqa: T201 - this is the command's voice
-    sys.exit(code)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if (failure := explained(error)) is None:
+            raise
+        print(f"hookwire: {failure}", file=sys.stderr)  # noqa: T201 - this is the command's voice
+        sys.exit(failure.code)

@@ -1,4 +1,4 @@
-"""What commands share: the options that all have, settings, the event loop, and how a failure is told."""
+"""What commands share: the options that all have, settings, the event loop, a voice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import uvloop
 from app.log import configure_logging
 from app.settings import Settings, load_settings
 
-__all__ = ["CommandFailed", "Config", "Json", "Url", "run", "say", "settings_from"]
+__all__ = ["Config", "Json", "Url", "run", "say", "settings_from"]
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it is there).")
@@ -22,14 +22,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 Url = Annotated[
     str | None, typer.Option("--url", help="The hub (default: HOOKWIRE_PUBLIC_URL, else http://HOOKWIRE_LISTEN).")
 ]
-
-
-class CommandFailed(Exception):
-    """Ends the command with one sentence on standard error and an exit code."""
-
-    def __init__(self, text: str, code: int) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 def settings_from(config: Path | None) -> Settings:

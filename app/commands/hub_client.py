@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from app.commands.entry import CommandFailed
+from app.commands.failure import CommandFailed
 from app.settings import Settings
 
 __all__ = ["hub_url", "post"]

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from app.commands.entry import CommandFailed, Config, Json, run, say, settings_from
+from app.commands.entry import Config, Json, run, say, settings_from
+from app.commands.failure import CommandFailed
 
 __all__ = ["migrate"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from app.commands.entry import CommandFailed, Config, Json, Url, run, say, settings_from
+from app.commands.entry import Config, Json, Url, run, say, settings_from
+from app.commands.failure import CommandFailed
 
 __all__ = ["publish"]
 
@@ -47,30 +47,30 @@ def publish(
 
       hookwire publish orders @batch.ndjson --content-type application/x-ndjson
     """
-    run(_publish(topic, data, key, content_type, idempotency_key, url, timeout, as_json, config))
-
-
-async def _publish(
-    topic: str, data: str | None, key: str | None, content_type: str | None, idempotency_key: str | None,
-    url: str | None, timeout: float, as_json: bool, config: Path | None,
-) -> int:  # fmt: skip
-    from app.commands.hub_client import hub_url, post
+    from app.commands.hub_client import hub_url
 
     target = f"{hub_url(url, settings_from(config))}/topics/{quote(topic, safe='')}/events"
-    body = _read(data)
     named = idempotency_key or f"cli-{secrets.token_hex(8)}"
     headers = {"Idempotency-Key": _line("--idempotency-key", named)}
+    body = _read(data)  # here, and not under the event loop, where Ctrl-C would not end it (B-56)
     if content_type is None and data not in (None, "-") and not str(data).startswith("@") and _is_json(body):
         content_type = "application/json"
     if content_type:
         headers["Content-Type"] = _line("--content-type", content_type)
+    run(_publish(target, body, headers, {"key": key} if key is not None else None, timeout, as_json))
+
+
+async def _publish(
+    target: str, body: bytes, headers: dict[str, str], params: dict[str, str] | None, timeout: float, as_json: bool
+) -> int:
+    from app.commands.hub_client import post
+
     try:
-        accepted, answer_headers = await post(target, body, headers, params={"key": key} if key is not None else None,
-                            deadline_seconds=timeout)  # fmt: skip
+        accepted, answer_headers = await post(target, body, headers, params=params, deadline_seconds=timeout)
     except CommandFailed as failed:
         if failed.code != 1:
             raise
-        raise CommandFailed(f"{failed}; repeat with --idempotency-key {named}", 1) from None
+        raise CommandFailed(f"{failed}; repeat with --idempotency-key {headers['Idempotency-Key']}", 1) from None
     if notice := answer_headers.get("hookwire-notice"):
         print(f"hookwire: {notice}", file=sys.stderr)  # noqa: T201 - this is the command's voice
     _show(accepted, as_json=as_json)

@@ -1,0 +1,39 @@
+"""Failures a command may end with, in words and with their exit code; anything else is a programming error."""
+
+from __future__ import annotations
+
+__all__ = ["CommandFailed", "explained"]
+
+
+class CommandFailed(Exception):
+    """Ends the command with one sentence on standard error and an exit code."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def explained(error: Exception) -> CommandFailed | None:
+    """What to tell the user; None for what nobody expected. Imports only once something has failed."""
+    from app.checks.check import ChecksRefused
+    from app.server import ListenError
+    from app.settings import SettingsRefused
+    from db.embedded_error import EmbeddedError
+    from db.errors import DatabaseError
+    from db.migrate import MigrationRefused
+    from db.secret_box import SecretBoxError
+
+    if isinstance(error, CommandFailed):
+        return error
+    told: tuple[tuple[type[Exception], int, str], ...] = (
+        (ChecksRefused, 1, "{}"),
+        (MigrationRefused, 1, "{}"),
+        (SettingsRefused, 2, "{}"),
+        (ListenError, 2, "{}"),
+        (SecretBoxError, 2, "{} (HOOKWIRE_SECRET_KEYS, or else secret.keys in HOOKWIRE_DATA_DIR)"),
+        (EmbeddedError, 3, "{}"),
+        (DatabaseError, 3, "the database cannot be used: {} (see HOOKWIRE_DATABASE_URL)"),
+    )
+    return next(
+        (CommandFailed(words.format(error), code) for kind, code, words in told if isinstance(error, kind)), None
+    )

@@ -1,0 +1,110 @@
+"""Process life: phases stopped one after the other, a drain with an end, a failure that ends everything (SV-04, T9)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from dataclasses import dataclass, field
+
+import pytest
+
+from app.process import Process, Service
+
+
+@dataclass
+class Duty:
+    """A service that notes in a shared diary when it was stopped and when it ended."""
+
+    name: str
+    diary: list[str]
+    ends: asyncio.Event | None = None
+    fails: Exception | None = None
+    _stopped: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def stop(self) -> None:
+        self.diary.append(f"stop {self.name}")
+        self._stopped.set()
+
+    async def run(self) -> None:
+        if self.fails is not None:
+            raise self.fails
+        try:
+            await self._stopped.wait()
+            if self.ends is not None:
+                await self.ends.wait()
+            self.diary.append(f"end {self.name}")
+        except asyncio.CancelledError:
+            self.diary.append(f"cancelled {self.name}")
+            raise
+
+
+def phases(*names: str, diary: list[str], **more: Duty) -> list[list[Service]]:
+    return [[more.get(name) or Duty(name, diary)] for name in names]
+
+
+async def test_phases_stop_one_after_the_other() -> None:
+    """What feeds ends before what is fed."""
+    diary: list[str] = []
+    process = Process(phases("front", "publisher", "relay", diary=diary), 5.0)
+    process.stop()
+
+    await process.run()
+
+    assert diary == ["stop front", "end front", "stop publisher", "end publisher", "stop relay", "end relay"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_it_softly(number: signal.Signals) -> None:
+    diary: list[str] = []
+    process = Process(phases("front", diary=diary), 5.0)
+    asyncio.get_running_loop().call_soon(os.kill, os.getpid(), number)
+
+    await process.run()
+
+    assert diary == ["stop front", "end front"]
+
+
+async def test_a_second_signal_stops_it_hard() -> None:
+    diary: list[str] = []
+    endless = Duty("front", diary, ends=asyncio.Event())
+    process = Process([[endless], [Duty("relay", diary)]], 3600.0)
+    process.stop()
+    asyncio.get_running_loop().call_later(0.05, process.stop)
+
+    await process.run()
+
+    assert (diary[0], sorted(diary[1:])) == ("stop front", ["cancelled front", "cancelled relay"])
+
+
+async def test_a_drain_that_takes_too_long_ends_hard() -> None:
+    diary: list[str] = []
+    process = Process([[Duty("front", diary, ends=asyncio.Event())]], 0.05)
+    process.stop()
+
+    await process.run()
+
+    assert diary == ["stop front", "cancelled front"]
+
+
+async def test_a_service_that_fails_ends_the_process_loudly() -> None:
+    """Decision 13."""
+    diary: list[str] = []
+    process = Process([[Duty("front", diary)], [Duty("relay", diary, fails=RuntimeError("broken"))]], 5.0)
+
+    with pytest.raises(ExceptionGroup) as failed:
+        await process.run()
+
+    assert failed.group_contains(RuntimeError, match="broken")
+    assert diary == ["cancelled front"]
+
+
+async def test_stopping_twice_before_the_start_is_a_hard_stop_at_once() -> None:
+    diary: list[str] = []
+    process = Process([[Duty("front", diary, ends=asyncio.Event())]], 3600.0)
+    process.stop()
+    process.stop()
+
+    await process.run()
+
+    assert diary[-1] == "cancelled front"
