@@ -13,10 +13,10 @@ import pytest
 
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
-from tests.contract.sinks import amqp, kafka, memory
+from tests.contract.sinks import amqp, fanout, kafka, memory
 from tests.contract.sinks.bench import FIRST_TERM, SECOND_TERM, Kept, SinkAdapter, SinkBench, record, seen
 
-ADAPTERS = [*memory.ADAPTERS, *kafka.ADAPTERS, *amqp.ADAPTERS]
+ADAPTERS = [*memory.ADAPTERS, *fanout.ADAPTERS, *kafka.ADAPTERS, *amqp.ADAPTERS]
 TOPIC, OTHER_TOPIC = "orders", "payments"
 
 
@@ -131,7 +131,7 @@ async def test_a_record_that_is_refused_holds_back_its_key_alone(bench: SinkBenc
     )
 
 
-@for_adapters(lambda adapter: not adapter.manifests)
+@for_adapters(lambda adapter: adapter.has_destinations and not adapter.manifests)
 async def test_a_missing_destination_holds_back_its_topic_alone(bench: SinkBench) -> None:
     """RO-08, F21, F26."""
     sender = await opened(bench)
@@ -258,7 +258,7 @@ async def test_closing_is_quick_and_may_be_repeated(bench: SinkBench) -> None:
         await sender.send(record(1, TOPIC))
 
 
-@for_adapters()
+@for_adapters(lambda adapter: adapter.connects)
 async def test_a_broker_that_does_not_answer_is_unavailable(bench: SinkBench) -> None:
     """F19."""
     sink = bench.unreachable()

@@ -55,7 +55,8 @@ class SinkBench(Protocol):
 @dataclass(frozen=True)
 class SinkAdapter:
     """``fence``: of two sinks on one seat, which one may send: the one opened last, the one opened first (the second
-    cannot open), or both, because there is no fence."""
+    cannot open), or both, because there is no fence. ``connects``: opening it asks a broker; ``has_destinations``: a
+    record's destination may be missing."""
 
     name: str
     open: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[SinkBench]]
@@ -63,6 +64,8 @@ class SinkAdapter:
     overlaps: bool
     manifests: bool
     refuses_large: bool = True
+    connects: bool = True
+    has_destinations: bool = True
 
 
 FIRST_TERM = Term("kafka", 0, 1, 1, 0)
