@@ -1,0 +1,329 @@
+"""Checks: each unsafe state is found, by its number, with its level and a cure (SC-05..SC-23)."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.checks import ChecksRefused, early_checks, startup_checks
+from app.checks.brokers import broker_checks
+from app.checks.check import Check
+from app.checks.database import database_checks, server_checks
+from app.checks.process import descriptor_check, guard_check
+from app.checks.settings import settings_checks
+from app.settings import Settings
+from db.pool import PoolOptions
+
+SOUND: dict[str, Any] = {
+    "version_number": 180006,
+    "version": "18.6",
+    "role": "hookwire",
+    "at": datetime(2026, 1, 1, tzinfo=UTC),
+    "is_replica": False,
+    "synchronous_commit": "on",
+    "synchronous_standby_names": "",
+    "fsync": "on",
+    "full_page_writes": "on",
+    "data_sync_retry": "off",
+    "autovacuum": "on",
+    "statement_timeout": "30s",
+    "lock_timeout": "5s",
+    "idle_in_transaction_session_timeout": "30s",
+    "is_made": True,
+}
+
+
+def found(checks: list[Check]) -> list[tuple[str, str]]:
+    """Number and level of whatever is not well."""
+    return [(check.id, check.level) for check in checks if check.level not in ("ok", "note")]
+
+
+@pytest.fixture(params=["development", "production"])
+def profile(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def settings_of(tmp_path: Path, **values: Any) -> Settings:
+    return Settings(**{"data_dir": tmp_path, **values})
+
+
+# --- settings ---------------------------------------------------------------------------------------------------
+
+
+def test_the_defaults_have_no_findings(tmp_path: Path) -> None:
+    assert found(settings_checks(settings_of(tmp_path), {})) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "environment", "expected"),
+    [
+        ({"listen": "0.0.0.0:80"}, {}, [("SC-17", "refuse")]),
+        ({"listen": "[::]:80"}, {}, [("SC-17", "refuse")]),
+        ({"listen": "hub:80"}, {}, [("SC-17", "refuse")]),
+        ({"listen": "localhost:80"}, {}, []),
+        ({"listen": "0.0.0.0:80", "profile": "production"}, {}, [("SC-17", "warn")]),
+        ({"listen": "0.0.0.0:80", "profile": "production", "trusted_proxies": "10.0.0.7"}, {}, []),
+        ({"trusted_proxies": "10.0.0.7,proxy"}, {}, [("SC-16", "refuse")]),
+        ({"trusted_proxies": "0.0.0.0/0"}, {}, [("SC-16", "warn")]),
+        ({"trusted_proxies": "::/0", "profile": "production"}, {}, [("SC-16", "refuse")]),
+        ({}, {"FORWARDED_ALLOW_IPS": "*"}, [("SC-16", "warn")]),
+        ({"profile": "production"}, {"FORWARDED_ALLOW_IPS": "*"}, [("SC-16", "refuse")]),
+        ({"egress_allow_metadata": True}, {}, [("SC-19", "warn")]),
+        ({"egress_allow_metadata": True, "profile": "production"}, {}, [("SC-19", "refuse")]),
+        ({"egress_allow_cidrs": "169.254.0.0/16"}, {}, [("SC-19", "warn")]),
+        ({"egress_allow_cidrs": "10.0.0.1/8"}, {}, [("SC-19", "refuse")]),
+        ({"egress_allow_cidrs": "10.0.0.0/8", "profile": "production"}, {}, []),
+        ({"failpoints": "x:kill"}, {}, [("SC-19", "warn")]),
+    ],
+    ids=str,
+)
+def test_unsafe_settings_are_found(
+    tmp_path: Path, values: dict[str, Any], environment: dict[str, str], expected: list[tuple[str, str]]
+) -> None:
+    """SC-16, SC-17, SC-19; strict in production, forgiving in development."""
+    assert found(settings_checks(settings_of(tmp_path, **values), environment)) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [(0o600, []), (0o640, [("SC-18", "refuse")]), (0o604, [("SC-18", "refuse")])]
+)
+def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path, mode: int, expected: list[tuple[str, str]]) -> None:
+    """SC-18."""
+    (tmp_path / "secret.keys").touch()
+    (tmp_path / "secret.keys").chmod(mode)
+
+    assert found(settings_checks(settings_of(tmp_path), {})) == expected
+
+
+def test_keys_of_one_machine_are_a_warning_where_machines_share_a_database(tmp_path: Path) -> None:
+    (tmp_path / "secret.keys").touch(0o600)
+    values = {"profile": "production", "database_url": "postgresql://db/x"}
+
+    assert found(settings_checks(settings_of(tmp_path, **values), {})) == [("SC-18", "warn")]
+
+
+# --- server -----------------------------------------------------------------------------------------------------
+
+
+def test_a_sound_server_has_no_findings(tmp_path: Path) -> None:
+    assert found(server_checks(settings_of(tmp_path), SOUND)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "number", "in_development"),
+    [
+        ({"version_number": 140012}, "version", "refuse"),
+        ({"is_replica": True}, "SC-09", "refuse"),
+        ({"synchronous_commit": "off"}, "SC-06", "warn"),
+        ({"synchronous_commit": "remote_write"}, "SC-06", "warn"),
+        ({"synchronous_commit": "local", "synchronous_standby_names": "s1"}, "SC-06", "warn"),
+        ({"fsync": "off"}, "SC-07", "warn"),
+        ({"full_page_writes": "off"}, "SC-07", "warn"),
+        ({"data_sync_retry": "on"}, "SC-07", "warn"),
+        ({"statement_timeout": "0"}, "SC-05", "refuse"),
+        ({"lock_timeout": "0"}, "SC-05", "refuse"),
+        ({"idle_in_transaction_session_timeout": "0"}, "SC-05", "refuse"),
+    ],
+    ids=str,
+)
+def test_a_server_that_could_lose_what_was_acknowledged_is_refused(
+    tmp_path: Path, profile: str, changes: dict[str, Any], number: str, in_development: str
+) -> None:
+    """SC-05, SC-06, SC-07, SC-09."""
+    level = in_development if profile == "development" else "refuse"
+
+    assert found(server_checks(settings_of(tmp_path, profile=profile), {**SOUND, **changes})) == [(number, level)]
+
+
+def test_without_a_standby_local_is_as_good_as_on(tmp_path: Path) -> None:
+    assert found(server_checks(settings_of(tmp_path), {**SOUND, "synchronous_commit": "local"})) == []
+
+
+def test_autovacuum_that_is_off_is_a_warning(tmp_path: Path) -> None:
+    """SC-12."""
+    assert found(server_checks(settings_of(tmp_path), {**SOUND, "autovacuum": "off"})) == [("SC-12", "warn")]
+
+
+# --- database ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_migrated_database_has_no_findings(database_url_both: str, tmp_path: Path) -> None:
+    assert found(await database_checks(settings_of(tmp_path), PoolOptions(database_url_both))) == []
+
+
+@pytest.mark.parametrize(
+    ("harm", "expected"),
+    [
+        ("ALTER DATABASE {database} SET synchronous_commit = off", [("SC-06", "refuse"), ("SC-06", "refuse")]),
+        ("ALTER TABLE hookwire.outbox SET UNLOGGED", [("SC-08", "refuse")]),
+        ("ALTER SEQUENCE hookwire.event_id CACHE 10", [("SC-08", "refuse")]),
+        ("UPDATE hookwire.migrations SET checksum = 'other' WHERE version = 2", [("SC-10", "refuse")]),
+        ("INSERT INTO hookwire.migrations (version, name, checksum) VALUES (999, 'later', '')", [("SC-10", "refuse")]),
+        (
+            "DELETE FROM hookwire.migrations WHERE version = (SELECT max(version) FROM hookwire.migrations)",
+            [("SC-10", "warn")],
+        ),
+        ("SELECT setval('hookwire.event_id', 40000000)", [("RR-05", "refuse")]),
+        (
+            "INSERT INTO hookwire.id_watermarks (day, last_id) "
+            "VALUES (current_date - 1, 1), (current_date - 2, -30000000)",
+            [("RR-05", "warn")],
+        ),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+async def test_a_database_that_was_tampered_with_is_found(
+    database_url: str, tmp_path: Path, harm: str, expected: list[tuple[str, str]]
+) -> None:
+    """SC-06, SC-08, SC-10, RR-05."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(harm.format(database=database_url.rpartition("/")[2]))
+    await connection.close()
+
+    checks = await database_checks(settings_of(tmp_path, profile="production"), PoolOptions(database_url))
+
+    assert found(checks) == expected
+
+
+async def test_a_role_that_publishes_without_waiting_for_the_disk_is_named(database_url: str, tmp_path: Path) -> None:
+    """SC-06: whoever calls hookwire.publish as it loses events."""
+    name = f"shop_{database_url.rpartition('_')[2]}"
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(f"CREATE ROLE {name}; ALTER ROLE {name} SET synchronous_commit = off")
+    checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url))
+    await connection.execute(f"DROP ROLE {name}")
+    await connection.close()
+
+    assert found(checks) == [("SC-06", "warn")]
+    assert name in next(check.detail for check in checks if check.is_finding)
+
+
+async def test_a_database_that_does_not_answer_is_unreachable_and_its_password_is_not_told(
+    free_port: int, tmp_path: Path
+) -> None:
+    options = PoolOptions(f"postgresql://hookwire:canary@127.0.0.1:{free_port}/x")
+
+    checks = await database_checks(settings_of(tmp_path), options)
+
+    assert found(checks) == [("database", "unreachable")]
+    assert "canary" not in checks[0].sentence()
+
+
+# --- start ------------------------------------------------------------------------------------------------------
+
+
+async def test_the_service_does_not_start_where_acknowledged_events_could_be_lost(
+    database_url: str, tmp_path: Path
+) -> None:
+    """Every reason on a line of its own, with its cure."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("ALTER TABLE hookwire.outbox SET UNLOGGED; ALTER SEQUENCE hookwire.event_id CACHE 10")
+    await connection.close()
+
+    with pytest.raises(ChecksRefused) as refused:
+        await startup_checks(settings_of(tmp_path), PoolOptions(database_url), 8080)
+
+    lines = str(refused.value).splitlines()
+    assert [line.split(":")[0].strip() for line in lines] == ["refusing to start", "SC-08 tables", "SC-08 sequences"]
+    assert all("ALTER" in line for line in lines[1:])
+
+
+async def test_a_configured_server_is_judged_before_anything_is_written_to_it(
+    database_url: str, tmp_path: Path
+) -> None:
+    """What only migrations can make right is left to them."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("DROP SCHEMA hookwire CASCADE")
+    await early_checks(settings_of(tmp_path, database_url=database_url))
+    await connection.execute(f"ALTER DATABASE {database_url.rpartition('/')[2]} SET synchronous_commit = off")
+    await connection.close()
+
+    with pytest.raises(ChecksRefused, match="SC-06"):
+        await early_checks(settings_of(tmp_path, database_url=database_url, profile="production"))
+
+
+async def test_warnings_are_logged_and_do_not_stop_the_start(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+
+    checks = await startup_checks(settings_of(tmp_path), PoolOptions(database_url), 8080)
+
+    assert found(checks) == [("SC-16", "warn")]
+
+
+# --- process and brokers ----------------------------------------------------------------------------------------
+
+
+async def test_the_guard_proves_itself(tmp_path: Path, profile: str) -> None:
+    """SC-14."""
+    assert (await guard_check(settings_of(tmp_path, profile=profile), 8080)).level == "ok"
+
+
+async def test_a_guard_that_lets_metadata_pass_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SC-14: the seam itself is what is tested."""
+    monkeypatch.setattr("webhooks.guard.METADATA", frozenset())
+    monkeypatch.setattr("webhooks.guard.DENIED_IPV4", ())
+
+    assert (await guard_check(settings_of(tmp_path), 8080)).level == "refuse"
+
+
+def test_too_few_descriptors_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SC-22."""
+    monkeypatch.setattr("app.checks.process.resource.getrlimit", lambda _: (256, 4096))
+
+    assert found([descriptor_check(settings_of(tmp_path))]) == [("SC-22", "warn")]
+
+
+@asynccontextmanager
+async def answering(answer: bytes) -> AsyncIterator[str]:
+    """A server that reads a little and answers this; ``host:port``."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(8)
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+
+
+async def test_brokers_that_are_not_configured_are_noted(tmp_path: Path) -> None:
+    assert [check.level for check in await broker_checks(settings_of(tmp_path))] == ["note", "note"]
+
+
+def answers() -> Iterator[Any]:
+    yield "kafka_bootstrap_servers", "{}", struct.pack(">iih", 8, 1, 0), "ok"
+    yield "kafka_bootstrap_servers", "127.0.0.1:1,{}", struct.pack(">iih", 8, 1, 0), "ok"
+    yield "kafka_bootstrap_servers", "{}", b"HTTP/1.1 400 Bad Request\r\n", "unreachable"
+    yield "kafka_bootstrap_servers", "{}", b"", "unreachable"
+    yield "amqp_url", "amqp://u:p@{}/vhost", b"\x01\x00\x00", "ok"
+    yield "amqp_url", "amqp://u:p@{}/vhost", b"AMQP\x00\x00\x09\x01", "unreachable"
+    yield "amqp_url", "amqps://u:p@{}/vhost", b"\x01", "unreachable"
+    yield "amqp_url", "amqp://u:p@{}/vhost", b"", "unreachable"
+
+
+@pytest.mark.parametrize(("setting", "value", "answer", "level"), list(answers()))
+async def test_a_broker_is_known_by_how_it_answers(
+    tmp_path: Path, setting: str, value: str, answer: bytes, level: str
+) -> None:
+    async with answering(answer) as address:
+        checks = await broker_checks(settings_of(tmp_path, **{setting: value.format(address)}))
+
+    assert sorted(check.level for check in checks) == sorted(["note", level])
+
+
+async def test_the_real_brokers_answer(kafka: Any, rabbitmq: Any, tmp_path: Path) -> None:
+    values = {"kafka_bootstrap_servers": kafka.address, "amqp_url": rabbitmq.url}
+    checks = await broker_checks(settings_of(tmp_path, **values))
+
+    assert [check.level for check in checks] == ["ok", "ok"]
