@@ -40,7 +40,9 @@ class SettingsRefused(Exception):
 class Settings(BaseSettings):
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", case_sensitive=False)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", case_sensitive=False, env_ignore_empty=True
+    )
 
     profile: Literal["development", "production"] = Field(
         "development", description="development listens on loopback only and lets callbacks reach loopback."

@@ -20,6 +20,7 @@ from app.ingest import Ingest
 from app.limits import RequestIds
 from app.listen import Listener
 from app.notice import Notices
+from app.notify import Notifier
 from app.policy import guard_policy
 from app.problem import Problems
 from app.process import Service
@@ -121,12 +122,14 @@ class _Builder:
         outbound = self._outbound()
         phases: list[list[Service]] = []
         if "api" in roles:
-            publisher = Publisher(self._database, self._ring)
+            notifier = Notifier(self._database)
+            publisher = Publisher(self._database, self._ring if "relay" in roles else notifier.ring)
             wake = Wake()
             options = self._hub_options()
             verification = Verification(self._database, outbound, self._storage.secrets, options, wake)
             hub = Hub(self._database, options, self._storage.secrets, wake.ring)
             phases += [[self._front(publisher, hub, sockets)], [publisher, verification]]
+            phases += [] if "relay" in roles else [[notifier]]
         if "deliver" in roles:
             self._worker = self._make_worker(outbound)
         if "relay" in roles:
@@ -209,7 +212,8 @@ class _Builder:
             request_ids=request_ids,
             trusted_proxies=settings.trusted_proxies,
         )
-        return Front(server, self.public_url, settings.drain_seconds)
+        # Half of the drain: a slow client must not cost relays and workers their soft stop.
+        return Front(server, self.public_url, settings.drain_seconds / 2)
 
     def _make_worker(self, outbound: Outbound) -> Worker:
         settings = self._settings

@@ -58,6 +58,8 @@ class PoolOptions:
             "tcp_keepalives_count": "3",
             "timezone": "UTC",
             "jit": "off",
+            # Every statement of ours has its index. A plan made while a table was empty must not scan it whole later.
+            "enable_seqscan": "off",
         }
 
 

@@ -1,0 +1,50 @@
+"""NOTIFY after commit: an API process without a relay wakes the relays of other processes (RR-15).
+
+At most one notification per ``interval_seconds``, and never inside a publishing transaction: that would slow every
+commit. A notification that can't be sent is no loss, the relays poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from db.errors import DatabaseError
+from db.pool import Database
+
+__all__ = ["Notifier"]
+
+_log = structlog.get_logger(__name__)
+
+
+class Notifier:
+    """Rung by the publisher; tells the other processes."""
+
+    name = "notifier"
+
+    def __init__(self, database: Database, interval_seconds: float = 0.05) -> None:
+        self._database = database
+        self._interval_seconds = interval_seconds
+        self._rung = asyncio.Event()
+        self._stopping = False
+
+    def ring(self) -> None:
+        """Something was committed."""
+        self._rung.set()
+
+    def stop(self) -> None:
+        """End after what was rung for is told."""
+        self._stopping = True
+        self._rung.set()
+
+    async def run(self) -> None:
+        """Tell until stopped."""
+        while not self._stopping:
+            await self._rung.wait()
+            self._rung.clear()
+            try:
+                await self._database.execute("event.notify")
+            except DatabaseError as error:
+                _log.warning("notify_failed", error=str(error))
+            await asyncio.sleep(self._interval_seconds)
