@@ -117,7 +117,7 @@ async def _ready(client: httpx.AsyncClient) -> bool:
 async def told(client: httpx.AsyncClient, event_id: str, summary: str) -> None:
     """Wait until the hub says this of an event."""
     async with asyncio.timeout(WAIT_SECONDS):
-        while (await client.get(f"/events/{event_id}")).json()["summary"] != summary:
+        while (await client.get(f"/events/{event_id}")).json()["summary"] != summary:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
