@@ -192,7 +192,7 @@ def _subscription_state(row: Row, now: datetime) -> str:
 
 def _deliveries(status: Status) -> str:
     if not status.open_deliveries:
-        return section("Open deliveries", '<p class="soft">None: every event has reached whoever asked for it.</p>')
+        return section("Open deliveries", '<p class="soft">None: nothing waits to be delivered.</p>')
     rows = [
         [
             _event_link(status, row["event_id"]),
