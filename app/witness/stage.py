@@ -67,7 +67,7 @@ class StageOptions:
     transactors: int = 2
     pause_seconds: float = 0.05
     lease_seconds: float = 1.0
-    delivery_timeout_seconds: float = 2.0
+    delivery_timeout_seconds: float = 1.0
     refused_share: float = 0.01
     seeded_bug: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,159 @@
+"""A TCP fault proxy: stands before one server and harms what passes (IT-02).
+
+    client ----up----> proxy ----up----> server
+           <---down---       <---down---
+
+    latency_seconds = 0.2    every chunk waits so long, in both directions
+    bytes_per_second = 1000  no more than that per direction of a connection
+    hold("down")             nothing passes until `heal`; then it all does, late (F54)
+    lose("down")             nothing passes, ever; `heal` resets the connections that lost something (F04, F20)
+    reset()                  every connection is reset; new ones are served
+    refuse()                 connections are reset and new ones refused until `heal`
+
+What is accepted but held or lost looks like a server that accepts and never answers (F13).
+"""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal, get_args
+
+Direction = Literal["up", "down"]
+_CHUNK_BYTES = 64 * 1024
+_RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+
+
+class Proxy:
+    """Forwards `port` of loopback to `upstream`; attributes and verbs may be used at any time."""
+
+    def __init__(self, upstream: tuple[str, int], port: int = 0) -> None:
+        self.upstream = upstream
+        self.port = port
+        self.latency_seconds = 0.0
+        self.bytes_per_second: int | None = None
+        self.passed_bytes = {"up": 0, "down": 0}
+        self._open = {direction: asyncio.Event() for direction in get_args(Direction)}
+        self._losing: set[Direction] = set()
+        self._links: set[_Link] = set()
+        self._server: asyncio.Server | None = None
+        self._no_links = asyncio.Event()
+        self._no_links.set()
+        self.heal()
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._links)
+
+    def heal(self) -> None:
+        """Everything passes again; what lost bytes cannot go on and is reset."""
+        self._losing.clear()
+        for gate in self._open.values():
+            gate.set()
+        for link in tuple(self._links):
+            if link.has_lost:
+                link.reset()
+
+    def hold(self, *directions: Direction) -> None:
+        """Keep back what passes; none named: both directions."""
+        for direction in directions or get_args(Direction):
+            self._open[direction].clear()
+
+    def lose(self, *directions: Direction) -> None:
+        """Swallow what passes; none named: both directions."""
+        self._losing.update(directions or get_args(Direction))
+
+    def reset(self) -> None:
+        """Reset every connection."""
+        for link in tuple(self._links):
+            link.reset()
+
+    async def refuse(self) -> None:
+        """Reset every connection and stop listening, until `listen`."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self.reset()
+
+    async def ended(self) -> None:
+        """Wait until no connection is left."""
+        await self._no_links.wait()
+
+    async def listen(self) -> None:
+        """Accept connections, always on the same port."""
+        if self._server is None:
+            self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, backlog=256)
+            self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            upstream = await asyncio.open_connection(*self.upstream)
+        except OSError:
+            writer.transport.abort()
+            return
+        link = _Link(writer, upstream[1])
+        self._links.add(link)
+        self._no_links.clear()
+        try:
+            async with asyncio.TaskGroup() as pumps:
+                pumps.create_task(self._pump(link, "up", reader, upstream[1]))
+                pumps.create_task(self._pump(link, "down", upstream[0], writer))
+        except* OSError:
+            pass
+        finally:
+            link.abort()
+            self._links.discard(link)
+            if not self._links:
+                self._no_links.set()
+
+    async def _pump(
+        self, link: "_Link", direction: Direction, source: asyncio.StreamReader, target: asyncio.StreamWriter
+    ) -> None:
+        while chunk := await source.read(_CHUNK_BYTES):
+            if self.latency_seconds:
+                await asyncio.sleep(self.latency_seconds)
+            await self._open[direction].wait()
+            if direction in self._losing or link.has_lost:
+                link.has_lost = True
+                continue
+            if self.bytes_per_second is not None:
+                await asyncio.sleep(len(chunk) / self.bytes_per_second)
+            target.write(chunk)
+            await target.drain()
+            self.passed_bytes[direction] += len(chunk)
+        await self._open[direction].wait()
+        if not link.has_lost and target.can_write_eof():
+            target.write_eof()
+
+
+class _Link:
+    """One connection on both sides."""
+
+    def __init__(self, *writers: asyncio.StreamWriter) -> None:
+        self.has_lost = False
+        self._writers = writers
+
+    def reset(self) -> None:
+        for writer in self._writers:
+            if (raw := writer.get_extra_info("socket")) is not None and not writer.is_closing():
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+        self.abort()
+
+    def abort(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+
+
+@asynccontextmanager
+async def proxied(host: str, port: int, listen_port: int = 0) -> AsyncIterator[Proxy]:
+    """A proxy before `host:port`, healed and gone when the block is left."""
+    proxy = Proxy((host, port), listen_port)
+    await proxy.listen()
+    try:
+        yield proxy
+    finally:
+        proxy.heal()
+        await proxy.refuse()
+        await proxy.ended()

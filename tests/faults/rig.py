@@ -1,0 +1,245 @@
+"""What the fault scenarios share: a stage on real servers, readers of the brokers, and the verdict as one object.
+
+A scenario reads: rig, load, fault, heal, `concluded`. Whatever it does, it has to end with CLEAN: nothing lost, nothing
+invented, nothing reordered, no two sinks in disagreement, and no more repeats than can have been in flight (I1 to I5).
+"""
+
+import asyncio
+import random
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aio_pika
+import asyncpg
+from aiokafka import AIOKafkaConsumer
+
+from app.witness.arrivals import ArrivalWriter
+from app.witness.checker import Promise, Report
+from app.witness.log import LineLog
+from app.witness.mark import Mark
+from app.witness.stage import TOPIC, Stage, StageOptions, open_stage
+
+QUIET_SECONDS_MAX = 40.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the witness says, in the words of the invariants."""
+
+    lost: int = 0
+    phantom: int = 0
+    reordered: int = 0
+    stale_term: int = 0
+    sequence_disorder: int = 0
+    half_present: int = 0
+    duplicates_too_many: int = 0
+    evidence: tuple[str, ...] = ()
+
+
+CLEAN = Verdict()
+
+
+def verdict(report: Report, duplicates_max: int) -> Verdict:
+    duplicates = report.total("duplicate_adjacent") + report.total("duplicate_non_adjacent")
+    return Verdict(
+        lost=report.total("lost"),
+        phantom=report.total("phantom"),
+        reordered=report.total("inverted") + report.total("duplicate_forbidden"),
+        stale_term=report.total("stale_term"),
+        sequence_disorder=report.total("sequence_disorder"),
+        half_present=report.unknown_half_present,
+        duplicates_too_many=max(duplicates - duplicates_max, 0),
+        evidence=() if report.holds and duplicates <= duplicates_max else tuple(map(str, report.findings[:12])),
+    )
+
+
+class Rabbit:
+    """One scenario's exchange and queue on a RabbitMQ; the queue's messages, in its order, are the arrivals."""
+
+    sink = "amqp"
+    promise = Promise.RECORD
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.name = f"witness-{secrets.token_hex(4)}"
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        return {"AMQP_URL": self.url, "AMQP_EXCHANGE": self.name}
+
+    async def bind(self) -> None:
+        """Declare exchange and queue where they are missing, and bind them."""
+        connection = await aio_pika.connect(self.url)
+        async with connection, connection.channel() as channel:
+            exchange = await channel.declare_exchange(self.name, "topic", durable=True)
+            queue = await channel.declare_queue(self.name, durable=True)
+            await queue.bind(exchange, "#")
+
+    async def delete_exchange(self) -> None:
+        """Delete the exchange, and with it the binding; the queue keeps what it has."""
+        connection = await aio_pika.connect(self.url)
+        async with connection, connection.channel() as channel:
+            await channel.exchange_delete(self.name)
+
+    async def unbind(self) -> None:
+        """Take the queue away from the exchange."""
+        connection = await aio_pika.connect(self.url)
+        async with connection, connection.channel() as channel:
+            queue = await channel.get_queue(self.name)
+            await queue.unbind(self.name, "#")
+
+    async def count(self) -> int:
+        """Messages in the queue."""
+        connection = await aio_pika.connect(self.url)
+        async with connection, connection.channel() as channel:
+            queue = await channel.declare_queue(self.name, passive=True)
+            return queue.declaration_result.message_count or 0
+
+    async def read(self, folder: Path) -> None:
+        """Take everything out of the queue into the arrival log; then delete queue and exchange."""
+        connection = await aio_pika.connect(self.url)
+        with LineLog(folder / f"arrivals-{self.sink}.jsonl") as log:
+            writer = ArrivalWriter(log, self.sink)
+            async with connection, connection.channel() as channel:
+                queue = await channel.get_queue(self.name)
+                while (message := await queue.get(no_ack=True, fail=False)) is not None:
+                    headers = message.headers
+                    writer.record(
+                        Mark.from_payload(message.body),
+                        event_id=message.message_id,
+                        sequence=_number(headers.get("hookwire-sequence")),
+                        term=_number(headers.get("hookwire-term")),
+                        stream="queue",
+                    )
+                await channel.queue_delete(self.name)
+                await channel.exchange_delete(self.name)
+
+
+class Kafka:
+    """One scenario's topics on a Kafka; what a read-committed reader gets, per partition, are the arrivals."""
+
+    sink = "kafka"
+    promise = Promise.BATCH
+
+    def __init__(self, bootstrap: str, reader_bootstrap: str = "", mode: str = "transactional") -> None:
+        self.bootstrap = bootstrap
+        self.reader_bootstrap = reader_bootstrap or bootstrap
+        self.mode = mode
+        self.prefix = f"witness-{secrets.token_hex(4)}."
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        return {
+            "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap,
+            "KAFKA_TOPIC_PREFIX": self.prefix,
+            "KAFKA_MODE": self.mode,
+        }
+
+    async def count(self) -> int:
+        """Records in the topic, transaction markers included."""
+        return len([None async for _ in self._records()])
+
+    async def read(self, folder: Path) -> None:
+        """Read the topic from its beginning to its end into the arrival log."""
+        with LineLog(folder / f"arrivals-{self.sink}.jsonl") as log:
+            writer = ArrivalWriter(log, self.sink)
+            async for record in self._records():
+                headers = dict(record.headers)
+                writer.record(
+                    Mark.from_payload(record.value),
+                    event_id=headers["hookwire-event-id"].decode(),
+                    sequence=_number(headers.get("hookwire-sequence")),
+                    term=_number(headers.get("hookwire-term")),
+                    stream=f"partition {record.partition}",
+                )
+
+    async def _records(self):  # type: ignore[no-untyped-def]  # aiokafka has no types
+        consumer = AIOKafkaConsumer(
+            self.prefix + TOPIC,
+            bootstrap_servers=self.reader_bootstrap,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        try:
+            ends = await consumer.end_offsets(consumer.assignment())
+            while any([await consumer.position(one) < end for one, end in ends.items()]):
+                for records in (await consumer.getmany(timeout_ms=500)).values():
+                    for record in records:
+                        yield record
+        finally:
+            await consumer.stop()
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, bytes):
+        return int(value)
+    return value if isinstance(value, int) else None
+
+
+class Rig:
+    """A stage and the brokers behind it."""
+
+    def __init__(self, stage: Stage, *brokers: Rabbit | Kafka) -> None:
+        self.stage = stage
+        self.brokers = brokers
+
+    async def concluded(self, *, duplicates_max: int, quiet_seconds_max: float = QUIET_SECONDS_MAX) -> Verdict:
+        """Wait until all is quiet (I13), read the brokers, judge."""
+        await self.stage.quiet(quiet_seconds_max)
+        for broker in self.brokers:
+            await broker.read(self.stage.options.folder)
+        return verdict(await self.stage.judge(), duplicates_max)
+
+    async def accepts(self, count: int, seconds_max: float = 30.0) -> None:
+        """Wait until so many more events were accepted: progress, asserted while a fault lasts (OR-05)."""
+        goal = self.stage.accepted + count
+        await until(lambda: self.stage.accepted >= goal, seconds_max)
+
+    async def receives(self, sink: str, count: int, seconds_max: float = 30.0) -> None:
+        """Wait until a receiver got so many more."""
+        receiver = self.stage.receivers[sink]
+        goal = receiver.arrived + count
+        await until(lambda: receiver.arrived >= goal, seconds_max)
+
+
+async def until(condition: Callable[[], bool], seconds_max: float) -> None:
+    """Wait until a condition holds; TimeoutError when it does not come to that."""
+    async with asyncio.timeout(seconds_max):
+        while not condition():  # noqa: ASYNC110 - it looks at other processes
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def open_rig(
+    database_url: str, folder: Path, seed: int, *brokers: Rabbit | Kafka, settings: Mapping[str, str] | None = None,
+    **options: object,
+) -> AsyncIterator[Rig]:  # fmt: skip
+    """A stage with these brokers as its sinks."""
+    merged = dict(settings or {})
+    for broker in brokers:
+        merged |= broker.settings
+    await _make_new(database_url)
+    async with AsyncExitStack() as stack:
+        for broker in brokers:
+            if isinstance(broker, Rabbit):
+                await broker.bind()
+        promises = {broker.sink: broker.promise for broker in brokers}
+        stage = await stack.enter_async_context(
+            open_stage(
+                StageOptions(database_url, folder, seed, settings=merged, promises=promises, **options)  # type: ignore[arg-type]
+            )
+        )
+        yield Rig(stage, *brokers)
+
+
+async def _make_new(database_url: str) -> None:
+    """Every test's database is a clone; without a name of its own a relay would rightly refuse it (F59, RP-10)."""
+    connection = await asyncpg.connect(database_url)
+    name = "".join(random.choices("abcdefghijklmnopqrstuvwxyz234567", k=8))
+    await connection.execute("UPDATE hookwire.installation SET incarnation = $1", name)
+    await connection.close()

@@ -1,0 +1,138 @@
+"""Brokers that are down, restart, hang, or lose what we publish to; one of them never holds up another (F19-F27)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.witness.client import Client
+from scripts.servers.kafka import KafkaServer
+from scripts.servers.rabbitmq import RabbitServer
+from tests.faults.proxy import proxied
+from tests.faults.rig import CLEAN, Kafka, Rabbit, Rig, open_rig
+
+# What is in flight when a broker goes: an AMQP window of 500 with one message per key.
+DUPLICATES_MAX = 100
+
+
+async def held(rig: Rig, sink: str, seconds_max: float = 20) -> None:
+    """Waits until the sink has something to hold back."""
+    async with asyncio.timeout(seconds_max):
+        while not await rig.stage.database.fetch("hold.open", sink):  # noqa: ASYNC110 - it looks at a table
+            await asyncio.sleep(0.05)
+
+
+async def readiness(rig: Rig) -> tuple[int, bytes]:
+    client = Client("127.0.0.1", rig.stage.children[0].port, 10)
+    answer = await client.request("GET", "/readyz")
+    client.close()
+    return answer.status, answer.body
+
+
+@pytest.mark.parametrize(
+    "down_seconds", [3, pytest.param(20, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow)]
+)
+async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes_on_and_kafka_gets_all_of_it(
+    down_seconds: int, database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
+) -> None:
+    """F19 F27: I1 I3 I6 I7, T5"""
+    kafka.kill()
+    try:
+        async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap)) as rig:
+            async with rig.stage.load():
+                await rig.accepts(100)
+                await rig.receives("ordered", 100)
+                assert (await readiness(rig))[0] == 200
+                await asyncio.to_thread(kafka.start)
+                await rig.accepts(200)
+                await asyncio.to_thread(kafka.kill)
+                await asyncio.sleep(down_seconds)
+                await rig.accepts(100)
+                await rig.receives("ordered", 100)
+                await asyncio.to_thread(kafka.start)
+            assert await rig.concluded(duplicates_max=0, quiet_seconds_max=60) == CLEAN
+    finally:
+        kafka.start()
+
+
+async def test_a_kafka_that_hangs_delays_neither_amqp_nor_webhooks(
+    database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
+) -> None:
+    """F27: I7 I1 I3"""
+    rabbit = Rabbit(rabbitmq.url)
+    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), rabbit) as rig:
+        async with rig.stage.load():
+            await rig.accepts(100)
+            kafka.pause()
+            try:
+                before = await rabbit.count()
+                await rig.receives("plain", 200)
+                await rig.receives("ordered", 100)
+                assert await rabbit.count() > before + 100
+            finally:
+                kafka.resume()
+            await rig.accepts(50)
+        assert await rig.concluded(duplicates_max=0) == CLEAN
+
+
+@pytest.mark.slow
+async def test_answers_of_kafka_that_are_lost_repeat_nothing_for_read_committed_readers(
+    database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
+) -> None:
+    """F20 F56: I3 I4=0; the answer to a commit is among what is lost."""
+    async with proxied("127.0.0.1", kafka.proxied_port, kafka.advertised_port) as proxy:
+        brokers = Kafka(kafka.proxied_bootstrap, kafka.bootstrap)
+        async with open_rig(database_url, tmp_path, seed, brokers) as rig:
+            async with rig.stage.load():
+                for _ in range(3):
+                    await rig.accepts(100)
+                    proxy.lose("down")
+                    await asyncio.sleep(1.0)
+                    proxy.heal()
+                await rig.accepts(100)
+            assert await rig.concluded(duplicates_max=0, quiet_seconds_max=90) == CLEAN
+
+
+@pytest.mark.parametrize(
+    "way", ["restart", "connections closed", pytest.param("application stopped", marks=pytest.mark.slow)]
+)
+async def test_what_rabbitmq_had_not_confirmed_is_sent_again_and_what_it_had_is_kept(
+    way: str, database_url: str, rabbitmq: RabbitServer, tmp_path: Path, seed: int
+) -> None:
+    """F24: I1 I3 I4"""
+
+    def harm() -> None:
+        if way == "restart":
+            rabbitmq.restart()
+        elif way == "connections closed":
+            rabbitmq.close_all_connections("fault")
+        else:
+            rabbitmq.stop_app()
+            rabbitmq.start_app()
+
+    async with open_rig(database_url, tmp_path, seed, Rabbit(rabbitmq.url), keys=16) as rig:
+        async with rig.stage.load():
+            await rig.accepts(100)
+            await asyncio.to_thread(harm)
+            await rig.accepts(100)
+        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+
+
+async def test_what_no_queue_takes_is_held_and_drained_in_order_when_one_is_bound_again(
+    database_url: str, rabbitmq: RabbitServer, tmp_path: Path, seed: int
+) -> None:
+    """F26: I1 I3: first the binding goes, then the exchange itself; webhooks do not notice."""
+    rabbit = Rabbit(rabbitmq.url)
+    async with open_rig(database_url, tmp_path, seed, rabbit) as rig:
+        async with rig.stage.load():
+            await rig.accepts(50)
+            await rabbit.unbind()
+            await held(rig, "amqp")
+            await rig.receives("ordered", 50)
+            await rabbit.bind()
+            await rig.accepts(50)
+            await rabbit.delete_exchange()
+            await rig.receives("ordered", 50)
+            await rabbit.bind()
+            await rig.accepts(50)
+        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN

@@ -1,0 +1,194 @@
+"""A database that restarts, hangs, loses connections or answers, or is held up by somebody (F04, F11-F13, F51, F60)."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from app.witness.client import Answer, Client
+from app.witness.mark import Mark
+from app.witness.stage import TOPIC
+from scripts.servers.postgres import PostgresServer
+from tests.faults.proxy import Proxy, proxied
+from tests.faults.rig import CLEAN, Rig, open_rig, until
+
+# Attempts in flight of two processes whose settlement has to be repeated.
+DUPLICATES_MAX = 300
+
+
+@asynccontextmanager
+async def connected(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database_url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def database_behind_proxy(database_url: str) -> AsyncIterator[tuple[Proxy, dict[str, str]]]:
+    """The proxy, and the children's setting that leads them through it."""
+    parts = urlsplit(database_url)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    async with proxied(parts.hostname, parts.port) as proxy:
+        through = urlunsplit(parts._replace(netloc=f"postgres@127.0.0.1:{proxy.port}"))
+        yield proxy, {"DATABASE_URL": through}
+
+
+async def publish(rig: Rig, key: str | None, payload: bytes, seconds: float = 60, name: str = "") -> Answer:
+    client = Client("127.0.0.1", rig.stage.children[0].port, seconds)
+    headers = {"Hookwire-Key": key} if key is not None else {}
+    if name:
+        headers["Idempotency-Key"] = name
+    try:
+        return await client.request("POST", f"/topics/{TOPIC}/events", payload, headers)
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("way", ["fast", "immediate", "kill", pytest.param("crash loop", marks=pytest.mark.slow)])
+async def test_a_restart_of_the_database_costs_nothing_that_was_acknowledged(
+    way: str, postgres18: PostgresServer, database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """F11: I1 I3 I6, T6: nobody has to restart the service."""
+
+    def restart() -> None:
+        if way == "kill":
+            postgres18.kill()
+            postgres18.start()
+        else:
+            postgres18.restart("fast" if way == "fast" else "immediate")
+
+    async with open_rig(database_url, tmp_path, seed) as rig:
+        pids = [child.pid for child in rig.stage.children]
+        async with rig.stage.load():
+            for _ in range(10 if way == "crash loop" else 1):
+                await rig.accepts(100)
+                await asyncio.to_thread(restart)
+            await rig.accepts(100)
+            await rig.receives("ordered", 100)
+        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+        assert [child.pid for child in rig.stage.children if child.is_running] == pids
+
+
+async def test_connections_that_are_killed_in_mid_transaction_cost_nothing(
+    database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """F12, F60: I1 I3; the last one kills LISTEN too, and an SQL publish is found all the same."""
+    chance = random.Random(seed)
+    async with connected(database_url) as killer, open_rig(database_url, tmp_path, seed) as rig:
+        async with rig.stage.load():
+            for _ in range(20):
+                await kill_backends(killer, 1)
+                await asyncio.sleep(chance.uniform(0.05, 0.35))
+            await rig.accepts(50)
+        await kill_backends(killer, 100)
+        async with rig.stage.load():
+            await rig.receives("plain", 100)
+        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+
+
+async def kill_backends(killer: asyncpg.Connection, count: int) -> None:
+    await killer.execute(
+        """
+        SELECT pg_terminate_backend(pid) FROM (
+            SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name LIKE 'hookwire%'
+            ORDER BY random() LIMIT $1) AS victim
+        """,
+        count,
+    )
+
+
+async def test_a_database_that_never_answers_is_a_503_within_the_time_out_and_heals_by_itself(
+    database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """F13: I8 I1"""
+    async with (
+        database_behind_proxy(database_url) as (proxy, settings),
+        open_rig(database_url, tmp_path, seed, processes=1, settings=settings) as rig,
+    ):
+        async with rig.stage.load():
+            await rig.accepts(50)
+        await rig.stage.quiet(20)
+        proxy.hold()
+        payloads = [Mark("silent", TOPIC, None, n).to_payload(0) for n in range(5)]
+        async with asyncio.timeout(25):  # ten seconds are promised
+            answers = await asyncio.gather(*(publish(rig, None, payload) for payload in payloads))
+        proxy.heal()
+        assert {answer.status for answer in answers} == {503}
+        assert all(int(answer.headers["retry-after"]) > 0 for answer in answers)
+        async with rig.stage.load():
+            await rig.accepts(50)
+
+
+async def test_an_answer_of_the_database_that_is_lost_makes_no_second_event(
+    database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """F04: I1 I2 I3: the writers repeat with their Idempotency-Keys."""
+    async with (
+        database_behind_proxy(database_url) as (proxy, settings),
+        open_rig(database_url, tmp_path, seed, settings=settings) as rig,
+    ):
+        async with rig.stage.load():
+            for _ in range(3):
+                await rig.accepts(50)
+                proxy.lose("down")
+                await asyncio.sleep(1.0)
+                proxy.heal()
+            await rig.accepts(50)
+        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+
+
+async def test_an_idle_foreign_transaction_on_a_key_holds_up_that_key_alone(
+    database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """RR-03: I7; whoever wants the key is told 503 and when to come again."""
+    async with connected(database_url) as foreign, open_rig(database_url, tmp_path, seed) as rig:
+        async with rig.stage.load():
+            await rig.accepts(50)
+            transaction = foreign.transaction()
+            await transaction.start()
+            await foreign.execute("SELECT hookwire.publish($1, 'never'::text, key => 'key 0')", TOPIC)
+            refused = await publish(rig, "key 0", Mark("foreign", TOPIC, "key 0", 1).to_payload(0))
+            await rig.accepts(200, 20)
+            await transaction.rollback()
+            await rig.accepts(50)
+        assert (refused.status, json.loads(refused.body)["type"].rpartition("/")[2]) == (503, "busy")
+        assert int(refused.headers["retry-after"]) > 0
+        assert await rig.concluded(duplicates_max=0) == CLEAN
+
+
+async def test_an_event_that_commits_late_is_found_behind_higher_ids(
+    database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """F51, RR-07: I1; its id was drawn first, and the relay has long passed it."""
+    late = Mark("late", TOPIC, None, 1)
+    async with connected(database_url) as foreign, open_rig(database_url, tmp_path, seed, refused_share=0.0) as rig:
+        plain = rig.stage.receivers["plain"]
+        transaction = foreign.transaction()
+        await transaction.start()
+        await foreign.execute("SELECT hookwire.publish($1, $2::bytea)", TOPIC, late.to_payload(0))
+        async with rig.stage.load():
+            await rig.receives("plain", 100)
+        await rig.stage.quiet(20)
+        arrived = plain.arrived
+        await transaction.commit()
+        await until(lambda: plain.arrived == arrived + 1, 10)
+
+
+async def test_overlapping_transactions_of_many_services_keep_each_keys_commit_order(
+    database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """F51, RO-02: I3 I2 with rolled-back transactions among them."""
+    async with open_rig(database_url, tmp_path, seed, keys=4, transactors=6) as rig:
+        async with rig.stage.load():
+            await rig.accepts(400)
+        assert await rig.concluded(duplicates_max=0) == CLEAN

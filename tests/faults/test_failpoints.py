@@ -1,0 +1,78 @@
+"""kill -9 at every step between POST and purge (F01, F02, F03; OR-09): at the n-th passing, the seed says which n."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from app.failpoints import POINTS
+from app.witness.client import Answer, Client, NoAnswer
+from app.witness.stage import TOPIC
+from scripts.servers.kafka import KafkaServer
+from scripts.servers.rabbitmq import RabbitServer
+from tests.faults.rig import CLEAN, Kafka, Rabbit, Rig, open_rig
+
+# What one process can have in flight when it dies: 64 attempts of each subscription, at each broker one batch.
+DUPLICATES_PER_KILL = 200
+
+
+@pytest.mark.parametrize("walk", ["publish", "relay", "deliver"])
+async def test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step(
+    walk: str, database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
+) -> None:
+    """F01 F02 F03: I1 I2 I3 I4 I13"""
+    points = [point for point in POINTS if point.startswith(f"{walk}.")]
+    chance = random.Random(seed)
+    brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
+    async with open_rig(database_url, tmp_path, seed, *brokers, processes=1) as rig:
+        child = rig.stage.children[0]
+        async with rig.stage.load():
+            await rig.accepts(50)
+            for point in points:
+                await child.kill()
+                await child.start(f"{point}:kill@{chance.randint(1, 4)}", wait=False)
+                assert await child.ended(20) == -9, f"{point} was not reached"
+            await child.start()
+            await rig.accepts(50)
+        assert await rig.concluded(duplicates_max=2 * len(points) * DUPLICATES_PER_KILL) == CLEAN
+
+
+async def publish(rig: Rig, name: str) -> Answer | None:
+    """POST one event with this Idempotency-Key; None when no answer comes."""
+    client = Client("127.0.0.1", rig.stage.children[0].port, 10)
+    try:
+        return await client.request("POST", f"/topics/{TOPIC}/events", b"{}", {"Idempotency-Key": name})
+    except NoAnswer:
+        return None
+    finally:
+        client.close()
+
+
+async def stored(rig: Rig) -> list[int]:
+    return [row["id"] for row in await rig.stage.database.fetch("witness.archive", TOPIC)]
+
+
+@pytest.mark.parametrize(
+    ("point", "stored_before_the_repeat", "is_replay"),
+    [("publish.after_commit", 1, True), ("publish.before_commit", 0, False)],
+)
+async def test_a_publisher_that_got_no_answer_repeats_with_its_key_and_there_is_one_event(
+    point: str, stored_before_the_repeat: int, is_replay: bool, database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """F01 F02: I1 I2, OR-01; killed before COMMIT it is nowhere, killed after it the repeat is told the same id."""
+    async with open_rig(database_url, tmp_path, seed, processes=1) as rig:
+        child = rig.stage.children[0]
+        await child.kill()
+        await child.start(f"{point}:kill")
+        first = await publish(rig, "once")
+        await child.ended(10)
+        before = await stored(rig)
+        await child.start()
+        again = await publish(rig, "once")
+        after = await stored(rig)
+    assert first is None
+    assert again is not None
+    assert (again.status, "idempotency-replayed" in again.headers) == (202, is_replay)
+    assert (len(before), len(after)) == (stored_before_the_repeat, 1)
+    assert json.loads(again.body)["sequence"] == after[0]

@@ -1,0 +1,58 @@
+"""`hookwire prove` as a user runs it: the line, the exit code, and that it fails when the product is broken."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+FIVE = ["ack-before-commit", "purge-before-ack", "no-key-lock", "no-term-check", "unroutable-as-sent"]
+
+
+def prove(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from app.cli import main; main()", "prove", *arguments]
+    environment = os.environ | ({"TMPDIR": str(folder)} if folder else {})
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=110, env=environment)
+
+
+def test_prove_prints_its_line_and_leaves_no_process_and_no_folder_behind(servers_folder: Path, seed: int) -> None:
+    """I1 I2 I3 I4 I5 I13, OR-06, OR-10, HN-06"""
+    folder = Path(tempfile.mkdtemp(dir=servers_folder))
+    folder.chmod(0o711)
+    done = prove("--seconds", "30", "--seed", str(seed), folder=folder)
+    assert done.returncode == 0, done.stderr
+    line, heads, *sinks = done.stdout.splitlines()
+    found = re.fullmatch(
+        r"accepted=(\d+) delivered=\1 lost=0 duplicated=\d+ reordered=0 \(seed (\d+), faults \d+, \d+ s\)", line
+    )
+    assert found is not None, line
+    assert (int(found[1]) > 500, int(found[2])) == (True, seed)
+    assert ["stale term" in heads, *(sink.split()[0] for sink in sinks)] == [
+        True,
+        "ordered",
+        "plain",
+        "archive",
+        "amqp",
+    ]
+    running = [one.info for one in psutil.process_iter(["cwd", "cmdline"])]
+    assert ([one for one in running if str(folder) in str(one)], os.listdir(folder)) == ([], [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", FIVE)
+def test_prove_finds_each_of_the_five_seeded_bugs(bug: str, seed: int) -> None:
+    """T18, MU-01 MU-02 MU-03 MU-05 MU-09"""
+    done = prove("--seed", str(seed), "--break", bug, "--json")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["holds"], document["seed"]) == (1, False, seed), done.stderr
+    assert f"again:  hookwire prove --seconds 45 --seed {seed} --break {bug}" in done.stderr
+
+
+def test_an_unknown_seeded_bug_is_wrong_use() -> None:
+    done = prove("--break", "misspelt")
+    assert (done.returncode, "there are ack-before-commit" in done.stderr) == (2, True)

@@ -1,0 +1,205 @@
+"""The witness notices: each seeded bug breaks the promise that it should, in a scenario that holds without it (OR-03).
+
+A suite that stays green on a bug is broken; `hookwire prove --break` runs the same bugs through a whole minute.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+import db.bound
+from app.breaks import BREAKS, apply
+from app.settings import Settings, SettingsRefused
+from app.witness.arrivals import read_arrivals
+from app.witness.broker import Broker, open_broker
+from app.witness.checker import Promise, check
+from app.witness.mark import Mark
+from app.witness.stage import NotQuiet, StageOptions, open_stage
+from db.pool import PoolOptions, open_database
+from relay.amqp import AmqpOptions, AmqpSink
+from relay.amqp_link import Link
+from relay.record import Record
+from relay.sink import Batch, SinkUnavailable, Term
+from tests.faults.rig import CLEAN, Rig, Verdict, until, verdict
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A rig whose AMQP sink leads to a small broker of the witness's own."""
+
+    rig: Rig
+    broker: Broker
+
+
+SHOWN_BY_A_STAGE = [bug for bug in BREAKS if bug not in ("shared-lock-queue", "unfenced-settlement")]
+Scenario = Callable[[Scene], Awaitable[None]]
+
+
+async def kill_twice(scene: Scene) -> None:
+    child = scene.rig.stage.children[0]
+    for _ in range(2):
+        await scene.rig.accepts(60)
+        await child.kill()
+        await child.start()
+    await scene.rig.accepts(20)
+
+
+async def cut_the_broker(scene: Scene) -> None:
+    for _ in range(3):
+        await scene.rig.accepts(40)
+        scene.broker.cut()
+    await scene.rig.accepts(40)
+
+
+async def unbind_for_a_second(scene: Scene) -> None:
+    await scene.rig.accepts(30)
+    scene.broker.bound = False
+    await asyncio.sleep(1.0)
+    scene.broker.bound = True
+    await scene.rig.accepts(30)
+
+
+async def only_load(scene: Scene) -> None:
+    await scene.rig.accepts(300)
+
+
+async def stop_the_leader_and_kill_its_successor(scene: Scene) -> None:
+    stage = scene.rig.stage
+    await scene.rig.accepts(50)
+    leader = await stage.leader("amqp")
+    assert leader is not None
+    successor = next(child for child in stage.children if child is not leader)
+    leader.pause()
+    await asyncio.sleep(4.5)  # past the lease of 1 s, and past the broker's patience of 3 s
+    leader.resume()
+    await asyncio.sleep(0.5)
+    await successor.kill()
+    arrived = scene.broker.arrived
+    await until(lambda: scene.broker.arrived >= arrived + 50, 20)
+    await successor.start()
+
+
+@pytest.mark.parametrize(
+    ("bug", "scenario", "broken", "options"),
+    [
+        ("ack-before-commit", kill_twice, "lost", {"processes": 1}),
+        ("purge-before-ack", cut_the_broker, "lost", {"processes": 1}),
+        ("settle-before-answer", only_load, "lost", {"processes": 1, "refused_share": 0.05}),
+        ("no-key-lock", only_load, "reordered", {"processes": 1, "transactors": 4}),
+        ("no-term-check", stop_the_leader_and_kill_its_successor, "stale_term", {"processes": 2}),
+        ("unroutable-as-sent", unbind_for_a_second, "lost", {"processes": 1}),
+        ("cursor", only_load, "lost", {"processes": 1, "transactors": 4}),
+    ],
+    ids=SHOWN_BY_A_STAGE,
+)
+@pytest.mark.parametrize("seeded", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["seeded", "without"])
+async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_holds(
+    seeded: bool, bug: str, scenario: Scenario, broken: str, options: dict[str, Any], database_url: str,
+    tmp_path: Path, seed: int,
+) -> None:  # fmt: skip
+    """MU-01 MU-02 MU-03 MU-04 MU-05 MU-09, T18, OR-06"""
+    async with open_broker(tmp_path) as broker:
+        where = {"settings": {"AMQP_URL": broker.url}, "promises": {"amqp": Promise.RECORD}}
+        staged = StageOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
+        async with open_stage(staged) as stage:
+            rig = Rig(stage)
+            async with rig.stage.load():
+                await scenario(Scene(rig, broker))
+            found = await found_after(rig, 5 if seeded else 30)
+    assert getattr(found, broken) > 0 if seeded else found == CLEAN, found
+
+
+async def found_after(rig: Rig, quiet_seconds_max: float) -> Verdict:
+    """The verdict; what is still on its way counts as lost, which a bug may well cause."""
+    try:
+        await rig.stage.quiet(quiet_seconds_max)
+    except NotQuiet as still:
+        return replace(verdict(await rig.stage.judge(), 500), evidence=(str(still),))
+    return verdict(await rig.stage.judge(), 500)
+
+
+# --- bugs that are shown without a stage ------------------------------------------------------------------------
+
+
+def record(n: int) -> Record:
+    return Record(
+        id=n, shard=0, event_id=f"evt_abcdefgh_{n}", tenant="default", topic="t", key="k", sequence=n,
+        content_type=None, headers={}, payload=Mark("r", "t", "k", n).to_payload(0), accepted_at=datetime.now(UTC),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "without"])
+async def test_a_second_owner_of_the_amqp_fence_is_refused_or_else_noticed(
+    seeded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MU-08, RO-13: I5"""
+    monkeypatch.setattr(Link, "take_lock", Link.take_lock)  # restored afterwards
+    if seeded:
+        BREAKS["shared-lock-queue"]()
+    old, new = Term("amqp", 0, 1, 1, 0), Term("amqp", 0, 2, 1, 0)
+    async with open_broker(tmp_path) as broker, amqp_sink(broker) as deposed, amqp_sink(broker) as successor:
+        await deposed.open(old)
+        await deposed.send(Batch(old, [record(1)]))
+        if seeded:
+            await successor.open(new)
+            await successor.send(Batch(new, [record(2)]))
+            await deposed.send(Batch(old, [record(3)]))
+        else:
+            with pytest.raises(SinkUnavailable, match="another relay still holds"):
+                await successor.open(new)
+    report = check([], read_arrivals(tmp_path / "arrivals-amqp.jsonl"), [], {"amqp": Promise.RECORD})
+    assert report.total("stale_term") == (1 if seeded else 0)
+
+
+@asynccontextmanager
+async def amqp_sink(broker: Broker) -> AsyncIterator[AmqpSink]:
+    sink = AmqpSink(AmqpOptions(broker.url, "abcdefgh", lock_seconds=0.3))
+    try:
+        yield sink
+    finally:
+        await sink.close()
+
+
+@pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "without"])
+async def test_a_settlement_under_a_claim_that_is_over_changes_nothing(
+    seeded: bool, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MU-14, WH-P05: I9; the worker was stopped, another has claimed the delivery since."""
+    monkeypatch.setattr(db.bound, "STATEMENTS", db.bound.STATEMENTS)  # restored afterwards
+    if seeded:
+        BREAKS["unfenced-settlement"]()
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(
+        """
+        INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)
+        VALUES ('sub_1', 'webhook', 't', 'http://127.0.0.1/', 'active');
+        INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)
+        SELECT 1, id, now(), now(), 'default' FROM hookwire.subscriptions
+        """
+    )
+    subscription = await connection.fetchval("SELECT id FROM hookwire.subscriptions")
+    await connection.close()
+    database = await open_database(PoolOptions(database_url))
+    try:
+        claim = ("delivery.claim", [subscription], [1], -10.0, 0.0)  # its lease is over at once
+        fences = [(await database.fetch(*claim))[0]["fence"] for _ in range(2)]
+        late = [[1], [subscription], [fences[0]], ["delivered"], [0.0], ["delivered"], [200], [datetime.now(UTC)]]
+        settled = await database.fetchval("delivery.settle", *late, *([[None]] * 2), [0.1], *([[None]] * 5), "late")
+    finally:
+        await database.aclose()
+    assert settled == (1 if seeded else 0)
+
+
+def test_seeded_bugs_are_refused_in_production_and_by_wrong_names() -> None:
+    """HN-08"""
+    with pytest.raises(SettingsRefused, match="production"):
+        apply("cursor", Settings(profile="production"))
+    with pytest.raises(SettingsRefused, match="ack-before-commit"):
+        apply("misspelt", Settings())
