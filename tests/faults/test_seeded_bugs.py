@@ -38,7 +38,6 @@ class Scene:
     broker: Broker
 
 
-SHOWN_BY_A_STAGE = [bug for bug in BREAKS if bug not in ("shared-lock-queue", "unfenced-settlement")]
 Scenario = Callable[[Scene], Awaitable[None]]
 
 
@@ -86,19 +85,18 @@ async def stop_the_leader_and_kill_its_successor(scene: Scene) -> None:
     await successor.start()
 
 
-@pytest.mark.parametrize(
-    ("bug", "scenario", "broken", "options"),
-    [
-        ("ack-before-commit", kill_twice, "lost", {"processes": 1}),
-        ("purge-before-ack", cut_the_broker, "lost", {"processes": 1}),
-        ("settle-before-answer", only_load, "lost", {"processes": 1, "refused_share": 0.05}),
-        ("no-key-lock", only_load, "reordered", {"processes": 1, "transactors": 4}),
-        ("no-term-check", stop_the_leader_and_kill_its_successor, "stale_term", {"processes": 2}),
-        ("unroutable-as-sent", unbind_for_a_second, "lost", {"processes": 1}),
-        ("cursor", only_load, "lost", {"processes": 1, "transactors": 4}),
-    ],
-    ids=SHOWN_BY_A_STAGE,
-)
+SCENES: list[tuple[str, Scenario, str, dict[str, Any]]] = [
+    ("ack-before-commit", kill_twice, "lost", {"processes": 1}),
+    ("purge-before-ack", cut_the_broker, "lost", {"processes": 1}),
+    ("settle-before-answer", only_load, "lost", {"processes": 1, "refused_share": 0.05}),
+    ("no-key-lock", only_load, "reordered", {"processes": 1, "transactors": 4}),
+    ("no-term-check", stop_the_leader_and_kill_its_successor, "stale_term", {"processes": 2}),
+    ("unroutable-as-sent", unbind_for_a_second, "lost", {"processes": 1}),
+    ("cursor", only_load, "lost", {"processes": 1, "transactors": 4}),
+]
+
+
+@pytest.mark.parametrize(("bug", "scenario", "broken", "options"), SCENES, ids=[scene[0] for scene in SCENES])
 @pytest.mark.parametrize("seeded", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["seeded", "without"])
 async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_holds(
     seeded: bool, bug: str, scenario: Scenario, broken: str, options: dict[str, Any], database_url: str,
