@@ -35,6 +35,7 @@ _BEFORE = {
     "outbox.purge": "relay.before_purge",
     "manifest.purge": "relay.before_purge",
     "delivery.fan_out": "relay.before_fanout",
+    "delivery.fan_out_slice": "relay.before_fanout",
     "delivery.settle": "deliver.after_response",
 }
 _AFTER = {
@@ -45,6 +46,7 @@ _AFTER = {
     "outbox.purge": "relay.after_purge",
     "manifest.purge": "relay.after_purge",
     "delivery.fan_out": "relay.after_fanout",
+    "delivery.fan_out_slice": "relay.after_fanout",
     "delivery.claim": "deliver.after_claim",
     "delivery.settle": "deliver.after_settle",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal
 
 import structlog
@@ -15,18 +15,39 @@ __all__ = ["configure_logging"]
 _SECRET_NAMES = re.compile(
     r"authorization|cookie|secret|token|signature|password|dsn|database_url|amqp_url", re.IGNORECASE
 )
-_SECRET_TEXTS = re.compile(r"whsec_[A-Za-z0-9+/=]+|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
+_SECRET_TEXTS = re.compile(r"(?<=whsec_)[A-Za-z0-9+/=]+|(?<=whsk_)[A-Za-z0-9+/=]+|(?<=://)[^/?#\s]+(?=@)")
+"""Signing keys, and everything before the last @ of a URL's authority."""
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _VALUE_CHARACTERS_MAX = 2_000
+_TRACEBACK_CHARACTERS_MAX = 20_000
 
 
 def _mask(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Mask by name and by pattern, cut what is long, keep a line one line (OB-12)."""
     for name, value in line.items():
-        if _SECRET_NAMES.search(name):
-            line[name] = "***"
-        elif isinstance(value, str):
-            line[name] = _SECRET_TEXTS.sub("***", value)[:_VALUE_CHARACTERS_MAX].replace("\n", "\\n")
+        if name == "exception":  # its lines are our own; what went wrong stands in the last ones
+            line[name] = _SECRET_TEXTS.sub("***", str(value))[-_TRACEBACK_CHARACTERS_MAX:]
+        else:
+            line[name] = _masked(name, value)
     return line
+
+
+def _masked(name: str, value: Any) -> Any:
+    if _SECRET_NAMES.search(name):
+        return "***"
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _masked(str(key), one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_masked(name, one) for one in value]
+    text = value if isinstance(value, str) else repr(value)
+    return _CONTROLS.sub(_escaped, _SECRET_TEXTS.sub("***", text)[:_VALUE_CHARACTERS_MAX])
+
+
+def _escaped(control: re.Match[str]) -> str:
+    return control[0].encode("unicode_escape").decode("ascii")
 
 
 def configure_logging(log_format: Literal["auto", "console", "json"], level: str) -> None:
@@ -50,8 +71,8 @@ def configure_logging(log_format: Literal["auto", "console", "json"], level: str
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                _mask,
                 structlog.processors.format_exc_info,
+                _mask,
                 renderer,
             ],
         )

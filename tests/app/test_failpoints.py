@@ -1,0 +1,130 @@
+"""app/failpoints.py: faults at named steps (IT-01, OR-09)."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from app.failpoints import POINTS, FailpointDatabase, Failpoints, FailpointSink
+from app.settings import SettingsRefused
+from db.errors import OutcomeUnknown
+from db.pool import PoolOptions, open_database
+from relay.memory import MemoryBroker, MemorySink
+from relay.record import Record
+from relay.sink import Batch, Term
+
+TERM = Term("kafka", 0, 1, 1, 0)
+RECORD = Record(1, 0, "evt_abcd2345_1", "default", "t", None, None, None, {}, b"", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_without_a_plan_there_is_nothing_to_wrap() -> None:
+    assert (bool(Failpoints("")), bool(Failpoints("publish.after_commit:hang"))) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "publish.after_commit", "publish.after_commit:explode", "nowhere:kill", "publish.after_commit:kill@0",
+        "publish.after_commit:kill@-1", "publish.after_commit:kill@x", "publish.after_commit:kill;x:kill",
+    ],
+)  # fmt: skip
+def test_a_plan_that_cannot_be_read_is_refused_and_names_the_points(plan: str) -> None:
+    with pytest.raises(SettingsRefused, match=r"relay\.after_send"):
+        Failpoints(plan)
+
+
+def test_every_point_can_be_planned_and_spaces_do_not_matter() -> None:
+    assert Failpoints(", ".join(f"{point}:error@2" for point in POINTS))
+
+
+async def test_an_error_comes_at_the_nth_passing_and_only_then() -> None:
+    points = Failpoints("relay.after_send:error@3")
+    fates = []
+    for _ in range(4):
+        try:
+            await points.reach("relay.after_send")
+            fates.append("passed")
+        except OutcomeUnknown:
+            fates.append("failed")
+    await points.reach("relay.before_send")
+    await points.reach(None)
+    assert fates == ["passed", "passed", "failed", "passed"]
+
+
+async def test_a_hang_never_ends() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await Failpoints("relay.after_send:hang").reach("relay.after_send")
+
+
+async def test_a_delay_comes_at_the_nth_passing_and_at_every_later_one() -> None:
+    points = Failpoints("relay.after_send:delay@2")
+    seconds = []
+    for _ in range(3):
+        started = time.monotonic()
+        await points.reach("relay.after_send")
+        seconds.append(time.monotonic() - started > 0.09)
+    assert seconds == [False, True, True]
+
+
+def test_a_kill_is_a_sigkill_of_this_process() -> None:
+    program = "import asyncio; from app.failpoints import Failpoints as F\n"
+    program += "asyncio.run(F('relay.after_send:kill').reach('relay.after_send'))"
+    ended = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], timeout=30, check=False)
+    assert ended.returncode == -signal.SIGKILL
+
+
+async def test_a_statement_fails_before_or_after_it_took_effect(database_url: str) -> None:
+    real = await open_database(PoolOptions(database_url))
+    before = FailpointDatabase(real, Failpoints("publish.before_commit:error"))
+    after = FailpointDatabase(real, Failpoints("publish.after_commit:error"))
+    for database, payload in ((before, b"before"), (after, b"after")):
+        with pytest.raises(OutcomeUnknown):
+            await publish(database, payload)
+        await publish(database, payload + b" again")
+    rows = await real.fetch("event.latest", "default", "t")
+    stored = await real.fetchval("event.get", "default", rows[0]["id"])
+    first = [(await real.fetchrow("event.get", "default", stored - n)) for n in range(4)]
+    assert [row["payload"] if row else None for row in first] == [b"after again", b"after", b"before again", None]
+    await after.aclose()
+
+
+async def publish(database: FailpointDatabase, payload: bytes) -> None:
+    arguments = ("default", [0], ["t"], [None], [None], [None], [payload], [None], [None], False)
+    await database.fetch("event.publish_batch", *arguments)
+
+
+async def test_statements_of_a_transaction_pass_points_as_well(database_url: str) -> None:
+    real = await open_database(PoolOptions(database_url))
+    database = FailpointDatabase(real, Failpoints("publish.after_commit:error"))
+    with pytest.raises(OutcomeUnknown):
+        await publish_in_a_transaction(database)
+    assert await database.fetchrow("event.latest", "default", "t") is None
+    assert database.options is real.options
+    await database.aclose()
+
+
+async def publish_in_a_transaction(database: FailpointDatabase) -> None:
+    arguments = ("default", [0], ["t"], [None], [None], [None], [b""], [None], [None], True)
+    async with database.transaction() as transaction:
+        await transaction.fetch("event.publish_batch", *arguments)
+
+
+async def test_a_sink_passes_points_round_opening_and_sending() -> None:
+    broker = MemoryBroker()
+    fates = {}
+    for point in ("relay.after_init", "relay.before_send", "relay.after_send"):
+        sink = FailpointSink(MemorySink(broker), Failpoints(f"{point}:error"))
+        try:
+            await sink.open(TERM)
+            await sink.send(Batch(TERM, [RECORD]))
+        except OutcomeUnknown:
+            fates[point] = len(broker.log)
+        await sink.close()
+        assert (sink.name, sink.features) == ("kafka", MemorySink(broker).features)
+    assert fates == {"relay.after_init": 0, "relay.before_send": 0, "relay.after_send": 1}
