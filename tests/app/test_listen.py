@@ -1,0 +1,110 @@
+"""app/listen.py: a NOTIFY of somebody's transaction wakes the relays; a lost connection is made again (RR-15, F60)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from app.listen import Listener
+from db.direct import Direct, connect_direct
+from db.errors import Unavailable
+from db.pool import PoolOptions
+
+WAIT_SECONDS_MAX = 20.0
+
+
+class Bell:
+    """Counts the rings and lets a test wait for the next."""
+
+    def __init__(self) -> None:
+        self.rings = 0
+        self._rung = asyncio.Event()
+
+    def __call__(self) -> None:
+        self.rings += 1
+        self._rung.set()
+
+    async def next(self) -> None:
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            await self._rung.wait()
+        self._rung.clear()
+
+
+@asynccontextmanager
+async def listening(
+    database_url: str, connect: Callable[[], "asyncio.Future[Direct]"] | None = None
+) -> AsyncIterator[tuple[Listener, Bell, asyncpg.Connection]]:
+    bell = Bell()
+    options = PoolOptions(database_url, application_name="hookwire listener")
+    listener = Listener(connect or (lambda: connect_direct(options)), bell)
+    sql = await asyncpg.connect(database_url)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(listener.run())
+        try:
+            yield listener, bell, sql
+        finally:
+            listener.stop()
+            await sql.close()
+
+
+async def publish(sql: asyncpg.Connection) -> None:
+    await sql.execute("SELECT hookwire.publish('t', 'x'::text)")
+
+
+async def test_the_start_rings_for_what_was_committed_before_and_then_each_publish_does(database_url: str) -> None:
+    async with listening(database_url) as (_, bell, sql):
+        await bell.next()
+        for _ in range(3):
+            await publish(sql)
+            await bell.next()
+        assert bell.rings == 4
+
+
+async def test_a_transaction_that_is_rolled_back_rings_nothing(database_url: str) -> None:
+    async with listening(database_url) as (_, bell, sql):
+        await bell.next()
+        await sql.execute("BEGIN; SELECT hookwire.publish('t', 'x'::text); ROLLBACK")
+        await publish(sql)
+        await bell.next()
+        assert bell.rings == 2
+
+
+async def test_a_lost_connection_is_made_again_and_rings_for_what_was_missed(database_url: str) -> None:
+    """F60."""
+    async with listening(database_url) as (_, bell, sql):
+        await bell.next()
+        ended = await sql.fetchval(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'hookwire listener'"
+        )
+        await bell.next()
+        await publish(sql)
+        await bell.next()
+        assert (ended, bell.rings) == (1, 3)
+
+
+async def test_a_database_that_cannot_be_reached_is_tried_again(database_url: str) -> None:
+    options = PoolOptions(database_url)
+    refusals = [Unavailable("away")]
+
+    async def connect() -> Direct:
+        if refusals:
+            raise refusals.pop()
+        return await connect_direct(options)
+
+    async with listening(database_url, connect) as (_, bell, _sql):
+        await bell.next()
+        assert refusals == []
+
+
+async def test_a_stop_ends_it_at_once_and_closes_its_connection(database_url: str) -> None:
+    async with listening(database_url) as (listener, bell, sql):
+        await bell.next()
+        async with asyncio.timeout(2):
+            listener.stop()
+            while await connected(sql):
+                await sql.fetchval("SELECT pg_sleep(0.01)")
+
+
+async def connected(sql: asyncpg.Connection) -> bool:
+    return bool(await sql.fetchval("SELECT true FROM pg_stat_activity WHERE application_name = 'hookwire listener'"))

@@ -1,0 +1,91 @@
+"""app/policy.py: what callbacks may reach, from the settings (EG-12)."""
+
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+
+from app.policy import guard_policy
+from app.settings import Settings, SettingsRefused
+from webhooks.guard import judge, judge_name
+
+
+def settings(**more: Any) -> Settings:
+    return Settings(**{"profile": "production", "public_url": "https://hub.example"} | more)
+
+
+def may_reach(host: str, port: int = 443, listen_port: int = 8080, **more: Any) -> bool:
+    policy = guard_policy(settings(**more), listen_port)
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return not judge_name(host, port, policy)
+    return judge([address], port, policy).allowed
+
+
+def test_production_reaches_public_addresses_and_nothing_else() -> None:
+    reached = {host: may_reach(host) for host in ("93.184.216.34", "127.0.0.1", "::1", "10.0.0.1", "169.254.169.254")}
+    assert reached == {
+        "93.184.216.34": True, "127.0.0.1": False, "::1": False, "10.0.0.1": False, "169.254.169.254": False,
+    }  # fmt: skip
+
+
+def test_development_reaches_loopback_but_never_ourselves() -> None:
+    development = {"profile": "development", "public_url": ""}
+    reached = [
+        may_reach("127.0.0.1", 9000, **development),
+        may_reach("::1", 9000, **development),
+        may_reach("localhost", 9000, **development),
+        may_reach("127.0.0.1", 8080, **development),
+        may_reach("10.0.0.1", 9000, **development),
+    ]
+    assert reached == [True, True, True, False, False]
+
+
+def test_what_the_operator_names_is_reached() -> None:
+    allowed = {"egress_allow_cidrs": ("10.1.0.0/16",), "egress_allow_hosts": ("*.corp.internal",)}
+    reached = [may_reach(host, **allowed) for host in ("10.1.2.3", "10.2.0.1", "a.corp.internal", "a.internal")]
+    assert reached == [True, False, True, False]
+
+
+def test_metadata_needs_its_own_setting() -> None:
+    wide = {"egress_allow_cidrs": ("0.0.0.0/0",)}
+    assert [may_reach("169.254.169.254", **wide, egress_allow_metadata=allowed) for allowed in (False, True)] == [
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [
+        ("10.0.0.5", 15432),
+        ("10.0.0.6", 5432),
+        ("10.0.0.7", 5672),
+        ("10.0.0.8", 5671),
+        ("10.0.0.9", 9092),
+        ("10.0.0.10", 9093),
+        ("hub.example", 443),
+        ("10.0.0.11", 8443),
+    ],
+)
+def test_our_own_servers_are_never_reached_whatever_is_allowed(host: str, port: int) -> None:
+    """EG-02."""
+    wide = {"egress_allow_cidrs": ("10.0.0.0/8",), "egress_allow_hosts": ("hub.example",)}
+    own = {
+        "10.0.0.5": {"database_url": "postgresql://user:secret@10.0.0.5:15432/db"},
+        "10.0.0.6": {"database_url": "postgresql://10.0.0.6/db"},
+        "10.0.0.7": {"amqp_url": "amqp://user:secret@10.0.0.7/"},
+        "10.0.0.8": {"amqp_url": "amqps://10.0.0.8/"},
+        "10.0.0.9": {"kafka_bootstrap_servers": "10.0.0.9:9092,10.0.0.10:9093"},
+        "10.0.0.10": {"kafka_bootstrap_servers": "10.0.0.9:9092, 10.0.0.10:9093"},
+        "hub.example": {},
+        "10.0.0.11": {"listen": "10.0.0.11:8443"},
+    }[host]
+    assert not may_reach(host, port, listen_port=8443, **wide, **own)
+    assert may_reach("10.0.0.99", 8444, **wide, **own)
+
+
+def test_a_network_that_is_none_is_refused_by_its_setting_s_name() -> None:
+    with pytest.raises(SettingsRefused, match="HOOKWIRE_EGRESS_ALLOW_CIDRS"):
+        guard_policy(settings(egress_allow_cidrs=("10.0.0.1/8",)), 8080)

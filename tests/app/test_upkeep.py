@@ -1,0 +1,163 @@
+"""app/upkeep.py on a real database: partitions ahead, old keys forgotten, what the ended are owed cancelled."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.upkeep import Upkeep
+from db.errors import Unavailable
+from db.pool import Database, PoolOptions, open_database
+
+DAY = 86_400
+
+
+@asynccontextmanager
+async def opened(database_url: str) -> AsyncIterator[tuple[Database, asyncpg.Connection]]:
+    database = await open_database(PoolOptions(database_url))
+    sql = await asyncpg.connect(database_url)
+    try:
+        yield database, sql
+    finally:
+        await sql.close()
+        await database.aclose()
+
+
+async def partitions(sql: asyncpg.Connection) -> int:
+    return int(await sql.fetchval("SELECT count(*) FROM pg_inherits WHERE inhparent = 'hookwire.events'::regclass"))
+
+
+async def remember(sql: asyncpg.Connection, key: str, age_seconds: int) -> None:
+    await sql.execute(
+        "INSERT INTO hookwire.idempotency_keys (tenant, key, fingerprint, event_id, accepted_at, ordered)"
+        " SELECT 'default', $1 || n, 'f', n, now() - make_interval(secs => $2), true FROM generate_series(1, 3) n",
+        key,
+        age_seconds,
+    )
+
+
+async def subscribe(sql: asyncpg.Connection, protocol: str, state: str, deliveries: int) -> int:
+    identity = await sql.fetchval(
+        "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, state_reason)"
+        " VALUES ('sub_' || gen_random_uuid(), $1, 't', 'https://a.example/', $2, 'why') RETURNING id",
+        protocol,
+        state,
+    )
+    await sql.execute(
+        "INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, attempts, last_status)"
+        " SELECT n, $1, now(), now(), 'default', 2, 500 FROM generate_series(1, $2::bigint) n",
+        identity,
+        deliveries,
+    )
+    return int(identity)
+
+
+async def test_partitions_are_made_ahead_of_the_ids(database_url: str) -> None:
+    """RR-05: nobody's transaction ever runs out of them."""
+    async with opened(database_url) as (database, sql):
+        upkeep = Upkeep(database, DAY)
+        before = await partitions(sql)
+        nothing = await upkeep.once()
+        await sql.execute("SELECT setval('hookwire.event_id', 45000000)")
+        made = await upkeep.once()
+        await sql.execute("SELECT hookwire.publish('t', 'x'::text)")
+        assert (nothing, made % 2, await partitions(sql) - before, made > 0) == (0, 0, made // 2, True)
+
+
+async def test_idempotency_keys_are_forgotten_in_time(database_url: str) -> None:
+    async with opened(database_url) as (database, sql):
+        await remember(sql, "old", 100)
+        await remember(sql, "young", 10)
+        await Upkeep(database, 60).once()
+        left = await sql.fetch("SELECT key FROM hookwire.idempotency_keys ORDER BY key")
+        assert [row["key"] for row in left] == ["young1", "young2", "young3"]
+
+
+async def test_what_is_owed_to_subscriptions_that_ended_is_cancelled(database_url: str) -> None:
+    """WH-I10: an end that was cut short, or a fan-out that overlapped with it; WebSub's are dropped (DL-10)."""
+    async with opened(database_url) as (database, sql):
+        states = ("active", "disabled", "gone", "deleted")
+        webhooks = {await subscribe(sql, "webhook", state, 3): state for state in states}
+        websubs = {await subscribe(sql, "websub", state, 3): state for state in ("active", "expired", "denied", "gone")}
+        await Upkeep(database, DAY).once()
+        left = await sql.fetch("SELECT subscription_id, count(*) AS n FROM hookwire.deliveries GROUP BY 1")
+        named = webhooks | websubs
+        assert sorted((named[row["subscription_id"]], row["n"]) for row in left) == [
+            ("active", 3), ("active", 3), ("disabled", 3),
+        ]  # fmt: skip
+        dead = await sql.fetch(
+            "SELECT subscription_id, kind, attempts, last_status, detail, count(*) AS n"
+            " FROM hookwire.dead_letters GROUP BY 1, 2, 3, 4, 5"
+        )
+        assert sorted((named[row["subscription_id"]], *list(row)[1:]) for row in dead) == [
+            ("deleted", "gone", 2, 500, "why", 3), ("gone", "gone", 2, 500, "why", 3),
+        ]  # fmt: skip
+
+
+async def test_a_long_queue_is_cancelled_in_batches(database_url: str) -> None:
+    async with opened(database_url) as (database, sql):
+        await subscribe(sql, "webhook", "gone", 12_000)
+        await Upkeep(database, DAY).once()
+        assert await sql.fetchval("SELECT count(*) FROM hookwire.dead_letters") == 12_000
+
+
+async def test_two_processes_keep_one_house(database_url: str) -> None:
+    async with opened(database_url) as (database, sql):
+        await sql.execute("SELECT setval('hookwire.event_id', 45000000)")
+        await subscribe(sql, "webhook", "gone", 500)
+        made = await asyncio.gather(*(Upkeep(database, DAY).once() for _ in range(4)))
+        assert (sorted(made)[:3], await sql.fetchval("SELECT count(*) FROM hookwire.dead_letters")) == ([0, 0, 0], 500)
+
+
+class Failing(Database):
+    """Fails the first rounds, then lets everything through."""
+
+    def __init__(self, inner: Database, rounds: int) -> None:
+        self._inner = inner
+        self._rounds = rounds
+        self.done = asyncio.Event()
+
+    async def fetchval(self, name: str, *args: object) -> Any:
+        if name == "event.ensure_partitions" and self._rounds > 0:
+            self._rounds -= 1
+            raise Unavailable("away")
+        return await self._inner.fetchval(name, *args)
+
+    async def fetch(self, name: str, *args: object) -> Any:
+        self.done.set()
+        return await self._inner.fetch(name, *args)
+
+    async def execute(self, name: str, *args: object) -> int:
+        return await self._inner.execute(name, *args)
+
+
+async def test_it_goes_on_when_the_database_was_away_until_it_is_stopped(database_url: str) -> None:
+    async with opened(database_url) as (database, _):
+        failing = Failing(database, 2)
+        upkeep = Upkeep(failing, DAY, interval_seconds=0.01)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+            tasks.create_task(upkeep.run())
+            await failing.done.wait()
+            upkeep.stop()
+
+
+async def test_a_stop_does_not_wait_for_the_next_round(database_url: str) -> None:
+    async with opened(database_url) as (database, _):
+        upkeep = Upkeep(database, DAY, interval_seconds=3600)
+        upkeep.stop()
+        async with asyncio.timeout(5):
+            await upkeep.run()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_a_stop_ends_a_long_round_between_two_batches(database_url: str, stopped: bool) -> None:
+    async with opened(database_url) as (database, sql):
+        await subscribe(sql, "webhook", "gone", 10)
+        upkeep = Upkeep(database, DAY)
+        if stopped:
+            upkeep.stop()
+        await upkeep.once()
+        assert await sql.fetchval("SELECT count(*) FROM hookwire.dead_letters") == (0 if stopped else 10)
