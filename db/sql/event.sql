@@ -30,7 +30,7 @@ FROM hookwire.events WHERE tenant = $1 AND id = $2;
 
 -- name: latest
 SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, payload
-FROM hookwire.events WHERE tenant = $1 AND topic = $2 ORDER BY id DESC LIMIT 1;
+FROM hookwire.events WHERE id = (SELECT max(e.id) FROM hookwire.events e WHERE e.tenant = $1 AND e.topic = $2);
 
 -- name: sink_states
 -- Per sink that the event was routed to: still in the outbox, held, or sent.

@@ -11,12 +11,13 @@ SELECT name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, creat
 FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: list
-SELECT t.name, t.sinks, t.ordered, t.created_at, last.id AS last_id, last.accepted_at AS last_accepted_at
-FROM hookwire.topics t
-LEFT JOIN LATERAL (SELECT e.id, e.accepted_at FROM hookwire.events e
-                   WHERE e.tenant = t.tenant AND e.topic = t.name ORDER BY e.id DESC LIMIT 1) AS last ON true
-WHERE t.tenant = $1 AND t.name > $2
-ORDER BY t.name LIMIT $3;
+-- max(id) alone comes from the index of topics; with other columns the planner walks the primary key backwards, past
+-- every later event of other topics (700 ms for ten topics and 360,000 events).
+SELECT t.name, t.sinks, t.ordered, t.created_at, last.id AS last_id, e.accepted_at AS last_accepted_at
+FROM (SELECT * FROM hookwire.topics x WHERE x.tenant = $1 AND x.name > $2 ORDER BY x.name LIMIT $3) AS t
+LEFT JOIN LATERAL (SELECT max(y.id) AS id FROM hookwire.events y WHERE y.tenant = t.tenant AND y.topic = t.name) AS last ON true
+LEFT JOIN hookwire.events e ON e.id = last.id
+ORDER BY t.name;
 
 -- name: put
 INSERT INTO hookwire.topics AS t (tenant, name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key)
