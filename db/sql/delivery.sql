@@ -248,31 +248,34 @@ SELECT count(*) FROM gone;
 DELETE FROM hookwire.deliveries WHERE subscription_id = $1;
 
 -- name: list
--- Open, delivered and dead deliveries in one shape; keyset on (event_id, subscription number), newest first.
+-- Open, delivered and dead deliveries in one shape; keyset on (event_id, subscription number), newest first. Each branch
+-- has its own limit, so that a page costs a page and not the sorting of all.
 SELECT * FROM (
-    SELECT d.event_id, d.subscription_id, CASE WHEN d.attempts = 0 THEN 'pending' WHEN d.fence IS NOT NULL THEN 'sending'
-               ELSE 'retrying' END AS state,
-           d.attempts, d.last_outcome, d.last_status, d.due_at AS next_attempt_at, d.created_at AS at, NULL::text AS detail
-    FROM hookwire.deliveries d
-    WHERE d.tenant = $1 AND ($2::bigint IS NULL OR d.event_id = $2) AND ($3::bigint IS NULL OR d.subscription_id = $3)
-      AND ($4::text IS NULL OR $4 IN ('pending', 'sending', 'retrying'))
-      AND (d.event_id, d.subscription_id) < ($5, $6)
+    (SELECT d.event_id, d.subscription_id, d.state, d.attempts, d.last_outcome, d.last_status,
+            d.due_at AS next_attempt_at, d.created_at AS at, NULL::text AS detail
+     FROM (SELECT *, CASE WHEN o.attempts = 0 THEN 'pending' WHEN o.fence IS NOT NULL THEN 'sending' ELSE 'retrying' END AS state
+           FROM hookwire.deliveries o) AS d
+     WHERE d.tenant = $1 AND ($2::bigint IS NULL OR d.event_id = $2) AND ($3::bigint IS NULL OR d.subscription_id = $3)
+       AND ($4::text IS NULL OR ($4 IN ('pending', 'sending', 'retrying') AND d.state = $4))
+       AND (d.event_id, d.subscription_id) < ($5, $6)
+     ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $7)
     UNION ALL
-    SELECT a.event_id, a.subscription_id, 'delivered', a.number, a.outcome, a.status, NULL, a.started_at, NULL
-    FROM hookwire.attempts a
-    WHERE a.tenant = $1 AND a.decision = 'delivered' AND ($2::bigint IS NULL OR a.event_id = $2)
-      AND ($3::bigint IS NULL OR a.subscription_id = $3) AND ($4::text IS NULL OR $4 = 'delivered')
-      AND (a.event_id, a.subscription_id) < ($5, $6)
+    (SELECT a.event_id, a.subscription_id, 'delivered', a.number, a.outcome, a.status, NULL, a.started_at, NULL
+     FROM hookwire.attempts a
+     WHERE a.tenant = $1 AND a.decision = 'delivered' AND ($2::bigint IS NULL OR a.event_id = $2)
+       AND ($3::bigint IS NULL OR a.subscription_id = $3) AND ($4::text IS NULL OR $4 = 'delivered')
+       AND (a.event_id, a.subscription_id) < ($5, $6)
+     ORDER BY a.event_id DESC, a.subscription_id DESC LIMIT $7)
     UNION ALL
-    SELECT l.event_id, l.subscription_id, 'dead', l.attempts, l.last_outcome, l.last_status, NULL, l.died_at,
-           l.kind || coalesce(': ' || l.detail, '')
-    FROM hookwire.dead_letters l
-    WHERE l.tenant = $1 AND ($2::bigint IS NULL OR l.event_id = $2) AND ($3::bigint IS NULL OR l.subscription_id = $3)
-      AND ($4::text IS NULL OR $4 = 'dead')
-      AND (l.event_id, l.subscription_id) < ($5, $6)
+    (SELECT l.event_id, l.subscription_id, 'dead', l.attempts, l.last_outcome, l.last_status, NULL, l.died_at,
+            l.kind || coalesce(': ' || l.detail, '')
+     FROM hookwire.dead_letters l
+     WHERE l.tenant = $1 AND ($2::bigint IS NULL OR l.event_id = $2) AND ($3::bigint IS NULL OR l.subscription_id = $3)
+       AND ($4::text IS NULL OR $4 = 'dead')
+       AND (l.event_id, l.subscription_id) < ($5, $6)
+     ORDER BY l.event_id DESC, l.subscription_id DESC LIMIT $7)
 ) AS every
 JOIN (SELECT id, public_id, callback FROM hookwire.subscriptions) AS s ON s.id = every.subscription_id
-WHERE $4::text IS NULL OR every.state = $4
 ORDER BY every.event_id DESC, every.subscription_id DESC
 LIMIT $7;
 
