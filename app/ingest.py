@@ -53,16 +53,12 @@ class _Envelope:
 
     topic: str
     content_type: str | None = None
+    media_type: str = ""
     key: str | None = None
     idempotency_key: str | None = None
     hops: int = 0
     cloudevent: bool = False
     carried: dict[str, str] = dataclasses.field(default_factory=dict)
-
-    @property
-    def media_type(self) -> str:
-        """The content type without parameters, in lower case."""
-        return (self.content_type or "").partition(";")[0].strip().lower()
 
     @property
     def is_batch(self) -> bool:
@@ -197,6 +193,7 @@ def _line(name: bytes, value: bytes, bytes_max: int) -> str:
 def _take_header(envelope: _Envelope, name: bytes, value: bytes) -> None:
     if name == b"content-type":
         envelope.content_type = _line(name, value, 255) or None
+        envelope.media_type = (envelope.content_type or "").partition(";")[0].strip().lower()
     elif name == b"hookwire-key":
         envelope.key = _key(_line(name, value, 4096))
     elif name == b"hookwire-hops":
