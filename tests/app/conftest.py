@@ -64,7 +64,7 @@ RunHub = Callable[..., AbstractAsyncContextManager[RunningHub]]
 
 @pytest.fixture
 def running_hub(database_url: str, tmp_path: Path) -> RunHub:
-    """Factory: ``async with running_hub(event_bytes_max=100) as hub``; settings by name; the API alone unless roles are given."""
+    """Factory: ``async with running_hub(event_bytes_max=100) as hub``; settings by name; the API alone, or more roles."""
 
     @asynccontextmanager
     async def run(roles: Sequence[str] = ("api",), **settings: Any) -> AsyncIterator[RunningHub]:
@@ -80,7 +80,7 @@ def running_hub(database_url: str, tmp_path: Path) -> RunHub:
                         hub = RunningHub(assembly.public_url, client, loaded, database_url)
                         await hub.until("/readyz", lambda answer: answer["database"] == "ok")
                         yield hub
-                except Exception as error:  # raised again outside of the group, so that a test fails with its own words
+                except Exception as error:  # noqa: BLE001 - raised again outside of the group: in the test's own words
                     failed = error
                 process.stop()
         if failed is not None:
