@@ -5,10 +5,12 @@ import hmac
 import time
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from standardwebhooks import Webhook
 
+from tests.hostile.authority import Authority
 from tests.hostile.server import Conversation, Received, Script, answer, hostile_server
 from tests.webhooks.bench import PUBLIC, Bench, delivery_bench, until
 from webhooks.signature import HmacKey, new_key, parse_key, verify_webhook
@@ -123,6 +125,17 @@ async def test_a_target_that_refuses_the_connection_is_retried(database_url: str
         async with bench.working(schedule_seconds=(HOUR,)):
             await bench.settled()
         assert await bench.attempts("outcome", "decision", "status") == [("connect", "retry", None)]
+
+
+async def test_a_handshake_that_fails_is_retried(database_url: str, tmp_path: Path) -> None:
+    """WH-14, WH-T11: the certificate is nobody's that we know."""
+    tls = Authority(tmp_path).context("127.0.0.1")
+    async with delivery_bench(database_url) as bench, hostile_server(tls=tls) as server:
+        await bench.subscribe(server.url("/ok"))
+        await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(HOUR,), timeout_seconds=2.0):
+            await bench.settled()
+        assert await bench.attempts("outcome", "decision", "status") == [("tls", "retry", None)]
 
 
 async def test_a_target_that_the_guard_refuses_gets_no_packet_and_is_retried(database_url: str) -> None:
