@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import typer
-
-from app.commands.consume import consume
-from app.commands.doctor import doctor
-from app.commands.failure import explained
-from app.commands.migrate import migrate
-from app.commands.prove import prove
-from app.commands.publish import publish
-from app.commands.serve import deliver, relay, serve
-from app.commands.subscribe import subscribe
+if TYPE_CHECKING:
+    import typer
 
 __all__ = ["main"]
 
@@ -25,15 +18,13 @@ Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a dependency is unrea
 """
 _INTERRUPTED: Final = 130
 _STANDARD_ERROR: Final = 2
-app = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
-for command in (serve, relay, deliver, publish, subscribe, migrate, doctor, prove):
-    app.command()(command)
-# What follows --exec belongs to the program, whatever it looks like.
-app.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(consume)
 
 
 def main() -> None:
     """Entry point: every expected failure ends in one sentence and an exit code, never in a traceback."""
+    # Until a command's event loop runs there is nothing to put away, so Ctrl-C simply ends the process (B-56), also
+    # while we import; the loop has its own handling (``app.commands.entry``).
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     _occupy_standard_descriptors()
     try:
         _run()
@@ -51,8 +42,10 @@ def _occupy_standard_descriptors() -> None:
 
 
 def _run() -> None:
+    from app.commands.failure import explained
+
     try:
-        app(standalone_mode=True)
+        _application()(standalone_mode=True)
     except SystemExit:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -66,3 +59,23 @@ def _run() -> None:
             raise
         print(f"hookwire: {failure}", file=sys.stderr)  # noqa: T201 - this is the command's voice
         sys.exit(failure.code)
+
+
+def _application() -> typer.Typer:
+    """The list of commands."""
+    import typer
+
+    from app.commands.consume import consume
+    from app.commands.doctor import doctor
+    from app.commands.migrate import migrate
+    from app.commands.prove import prove
+    from app.commands.publish import publish
+    from app.commands.serve import deliver, relay, serve
+    from app.commands.subscribe import subscribe
+
+    application = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+    for command in (serve, relay, deliver, publish, subscribe, migrate, doctor, prove):
+        application.command()(command)
+    # What follows --exec belongs to the program, whatever it looks like.
+    application.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(consume)
+    return application

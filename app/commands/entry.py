@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +33,8 @@ def settings_from(config: Path | None) -> Settings:
 
 
 def run(work: Coroutine[Any, Any, int]) -> None:
-    """Run the command's coroutine and leave with its exit code."""
+    """Run the command's coroutine and leave with its exit code. From here on Ctrl-C cancels it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(work)
     raise typer.Exit(code)

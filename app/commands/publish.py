@@ -52,7 +52,7 @@ def publish(
     target = f"{hub_url(url, settings_from(config))}/topics/{quote(topic, safe='')}/events"
     named = idempotency_key or f"cli-{secrets.token_hex(8)}"
     headers = {"Idempotency-Key": _line("--idempotency-key", named)}
-    body = _read(data)  # here, and not under the event loop, where Ctrl-C would not end it (B-56)
+    body = _read(data)  # here, and not under the event loop, where Ctrl-C would wait for the end of a read (B-56)
     if content_type is None and data not in (None, "-") and not str(data).startswith("@") and _is_json(body):
         content_type = "application/json"
     if content_type:

@@ -64,7 +64,7 @@ RunHub = Callable[..., AbstractAsyncContextManager[RunningHub]]
 
 @pytest.fixture
 def running_hub(database_url: str, tmp_path: Path) -> RunHub:
-    """Factory: ``async with running_hub(event_bytes_max=100) as hub``; settings by name; the API alone, or more roles."""
+    """Factory: ``async with running_hub(event_bytes_max=100) as hub``; settings by name, roles too."""
 
     @asynccontextmanager
     async def run(roles: Sequence[str] = ("api",), **settings: Any) -> AsyncIterator[RunningHub]:
