@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import typer
 
-__all__ = ["main"]
+__all__ = ["application", "main"]
 
 _HELP: Final = """POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it.
 
@@ -45,7 +45,7 @@ def _run() -> None:
     from app.commands.failure import explained
 
     try:
-        _application()(standalone_mode=True)
+        application()(standalone_mode=True)
     except SystemExit:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -61,7 +61,7 @@ def _run() -> None:
         sys.exit(failure.code)
 
 
-def _application() -> typer.Typer:
+def application() -> typer.Typer:
     """The list of commands."""
     import typer
 
@@ -73,9 +73,9 @@ def _application() -> typer.Typer:
     from app.commands.serve import deliver, relay, serve
     from app.commands.subscribe import subscribe
 
-    application = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+    commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
     for command in (serve, relay, deliver, publish, subscribe, migrate, doctor, prove):
-        application.command()(command)
+        commands.command()(command)
     # What follows --exec belongs to the program, whatever it looks like.
-    application.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(consume)
-    return application
+    commands.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(consume)
+    return commands

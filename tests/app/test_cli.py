@@ -14,7 +14,9 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from typer.testing import CliRunner
 
+from app.cli import application
 from tests.app.conftest import WAIT_SECONDS, RunHub
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
@@ -90,10 +92,14 @@ async def answering(answer: bytes) -> AsyncIterator[Other]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-async def test_every_command_explains_itself_with_an_example(command: str) -> None:
-    finished = await hookwire(command, "--help")
+def test_every_command_explains_itself_with_an_example(command: str) -> None:
+    finished = CliRunner().invoke(application(), [command, "--help"])
 
-    assert (finished.code, "Example" in finished.stdout, f"hookwire {command}" in finished.stdout) == (0, True, True)
+    assert (finished.exit_code, "Example" in finished.stdout, f"hookwire {command}" in finished.stdout) == (
+        0,
+        True,
+        True,
+    )
 
 
 async def test_without_a_command_the_list_is_shown() -> None:
@@ -105,8 +111,8 @@ async def test_without_a_command_the_list_is_shown() -> None:
 @pytest.mark.parametrize(
     "words", [("nothing",), ("publish",), ("publish", "a", "--nothing"), ("publish", "a", "x", "--timeout", "soon")]
 )
-async def test_wrong_use_exits_with_2(words: Sequence[str]) -> None:
-    assert (await hookwire(*words)).code == 2
+def test_wrong_use_exits_with_2(words: Sequence[str]) -> None:
+    assert CliRunner().invoke(application(), words).exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -187,14 +193,11 @@ async def test_publish_repeats_safely_with_an_idempotency_key(running_hub: RunHu
     "words",
     [
         ("a b", "x"),
-        ("a", "x", "--key", ""),
         ("a", "x", "--idempotency-key", "é"),
         ("a", "x", "--content-type", "a\nb"),
         ("a", "@/none"),
-        ("a", "@/"),
         ("a", "{", "--content-type", "application/x-ndjson"),
         ("a", "x", "--url", "ftp://a"),
-        ("a", "x", "--url", "http://"),
         ("a", "x", "--url", "http://[::1"),
         ("a/../../subscriptions", "x"),
     ],
