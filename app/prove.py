@@ -22,8 +22,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -104,11 +104,12 @@ async def prove(options: ProveOptions) -> int:
     folder.chmod(0o711)  # root's PostgreSQL runs as another account, which has to get through
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)  # its pool complains whenever the database is away
     began = time.monotonic()
-    async with _ended_by_sigterm():
-        try:
-            await _run(options, run, folder)
-        except* ChildFailed as failed:
-            run.failures += map(str, failed.exceptions)
+    try:
+        with _ended_by_sigterm():
+            await _run_to_the_end(options, run, folder)
+    except asyncio.CancelledError:
+        shutil.rmtree(folder)
+        raise
     run.seconds = time.monotonic() - began
     _print(options, run, folder)
     if run.holds:
@@ -116,12 +117,27 @@ async def prove(options: ProveOptions) -> int:
     return 0 if run.holds else 1
 
 
-@asynccontextmanager
-async def _ended_by_sigterm() -> AsyncIterator[None]:
+async def _run_to_the_end(options: ProveOptions, run: _Run, folder: Path) -> None:
+    """One run; a child that will not live ends it early, and is what came of it."""
+    try:
+        await _run(options, run, folder)
+    except* ChildFailed as failed:
+        run.failures += map(str, _leaves(failed))
+
+
+def _leaves(group: BaseExceptionGroup[ChildFailed]) -> Iterator[ChildFailed]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
     """SIGTERM ends us like Ctrl-C does: in order, with our children."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     try:
         yield
     finally:
