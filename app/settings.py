@@ -37,6 +37,12 @@ class SettingsRefused(Exception):
     """A setting is unknown or makes no sense; the text names it and what to do."""
 
 
+def _data_dir() -> Path:
+    """`make run` keeps its data in the checkout; a command typed beside it means the same installation."""
+    local = Path(".hookwire")
+    return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
+
+
 class Settings(BaseSettings):
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
@@ -50,8 +56,9 @@ class Settings(BaseSettings):
     listen: str = Field("127.0.0.1:8080", description="Address and port of the HTTP API; port 0 takes a free one.")
     public_url: str = Field("", description="How others reach this hub; default http://<listen>.")
     data_dir: Path = Field(
-        default_factory=lambda: Path(platformdirs.user_state_dir("hookwire")),
-        description="Embedded database, its logs and the key file.",
+        default_factory=_data_dir,
+        description="Embedded database, its logs and the key file; default .hookwire/ where that is, else the user's "
+        "state directory.",
     )
     database_url: SecretStr | None = Field(
         None, description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db; none: the embedded server."

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
 from prometheus_client import CollectorRegistry
 
 from app.api.context import Context
@@ -57,6 +58,7 @@ from webhooks.worker import Worker, WorkerOptions
 
 __all__ = ["ROLES", "Assembly", "open_hub"]
 
+_log = structlog.get_logger(__name__)
 ROLES: Final = ("api", "relay", "deliver")
 _BACKLOG_CONNECTIONS = 2048
 
@@ -139,11 +141,15 @@ class _Builder:
         return phases
 
     async def _configure(self, roles: Sequence[str]) -> None:
+        """Tell the database what ``hookwire.publish`` needs to know; each role tells what it is there for."""
         settings = self._settings
-        notify = settings.sql_notify if settings.sql_notify is not None else settings.profile == "development"
-        await self._database.execute("event.configure", settings.topics_auto_create, notify, settings.event_bytes_max)
+        if "api" in roles:
+            notify = settings.sql_notify if settings.sql_notify is not None else settings.profile == "development"
+            limit = settings.event_bytes_max
+            await self._database.execute("event.configure", settings.topics_auto_create, notify, limit)
         if "relay" in roles:
-            await self._database.execute("event.configure_sinks", self.sinks)
+            for row in await self._database.fetch("event.configure_sinks", self.sinks):
+                _log.warning("sink_led_elsewhere", sink=row["name"], hint="this process has no address for it")
 
     def _background(self) -> list[Service]:
         services: list[Service] = [

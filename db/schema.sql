@@ -13,15 +13,15 @@ BEGIN
     SELECT CASE
                WHEN d.topic IS NULL OR octet_length(d.topic) > 249 OR d.topic !~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
                    THEN format('invalid topic %L: 1-249 of A-Z a-z 0-9 . _ - in dot-separated words', left(d.topic, 80))
-               WHEN d.key = '' OR octet_length(d.key) > 1024
-                   THEN 'invalid key: 1-1024 bytes, or NULL for none'
+               WHEN d.key = '' OR octet_length(d.key) > 1024 OR d.key ~ '[\x01-\x1f\x7f]'
+                   THEN 'invalid key: 1-1024 bytes without control characters, or NULL for none'
                WHEN d.payload IS NULL OR octet_length(d.payload) > house.payload_bytes_max
                    THEN format('payload missing or larger than %s bytes', house.payload_bytes_max)
            END
     INTO wrong
     FROM unnest(topics, keys, payloads) AS d(topic, key, payload)
     WHERE d.topic IS NULL OR octet_length(d.topic) > 249 OR d.topic !~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
-       OR d.key = '' OR octet_length(d.key) > 1024
+       OR d.key = '' OR octet_length(d.key) > 1024 OR d.key ~ '[\x01-\x1f\x7f]'
        OR d.payload IS NULL OR octet_length(d.payload) > house.payload_bytes_max
     LIMIT 1;
     IF wrong IS NOT NULL THEN
@@ -273,7 +273,10 @@ CREATE TABLE hookwire.deliveries (
     last_status smallint,
     tenant text NOT NULL,
     lane text,
-    last_outcome text
+    last_outcome text,
+    free_attempts integer DEFAULT 0 NOT NULL,
+    woken_at timestamp with time zone,
+    planned_at timestamp with time zone
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -578,6 +581,8 @@ CREATE INDEX deliveries_due ON hookwire.deliveries USING btree (subscription_id,
 CREATE INDEX deliveries_lane ON hookwire.deliveries USING btree (subscription_id, lane, event_id) WHERE (lane IS NOT NULL);
 
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
+
+CREATE INDEX held_id ON hookwire.held USING btree (sink, id);
 
 CREATE INDEX idempotency_keys_age ON hookwire.idempotency_keys USING btree (accepted_at);
 

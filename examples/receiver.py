@@ -28,7 +28,10 @@ import threading
 from collections import OrderedDict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+try:
+    from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+except ModuleNotFoundError:
+    sys.exit(f"this receiver needs a package: {sys.executable} -m pip install standardwebhooks")
 
 BODY_BYTES_MAX = 64 * 1024 * 1024
 SEEN_MAX = 100_000

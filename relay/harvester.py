@@ -127,7 +127,6 @@ class Harvester:
         if term is None:
             return
         self._metrics.term(self._sink.name, term.number)
-        self._outbox.begin(self._options.shards)
         self._unpurged.clear()
         async with self._election.reign(term):
             await self._govern(term)
@@ -167,6 +166,8 @@ class Harvester:
             await self._sink.close()
 
     async def _take_over(self, term: Term) -> Term:
+        # Whatever made us open again may have been a database that is not quite the one we knew: trust no low mark.
+        self._outbox.begin(self._options.shards)
         committed = await self._sink.open(term)
         term = await self._outbox.assert_term(term)
         if committed is not None:

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from db.pool import Database
 from relay.election import Deposed
 from relay.record import Record, record_from_row
@@ -24,8 +26,11 @@ from relay.sink import Refusal, Term
 
 __all__ = ["Hold", "Holds"]
 
+_log = structlog.get_logger(__name__)
+
 _PROBE_SECONDS_FIRST = 2.0
 _PROBE_SECONDS_MAX = 300.0
+_DOUBLINGS_MAX = 8  # beyond it the pause is at its maximum anyway, and a power of two outgrows a float
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,11 @@ class Holds:
         rows = await self._database.fetch(
             "hold.claim", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number, limit, bytes_max
         )
-        return [record_from_row(row, self._incarnation) for row in rows]
+        orphans = [row["id"] for row in rows if row["topic"] is None]
+        if orphans:
+            _log.error("events_lost", sink=self._sink, records=len(orphans), first=orphans[0])
+            await self._database.execute("hold.purge", self._sink, orphans)
+        return [record_from_row(row, self._incarnation) for row in rows if row["topic"] is not None]
 
     async def purge(self, records: Sequence[Record]) -> None:
         """Delete held records that the broker has confirmed."""
@@ -110,7 +119,8 @@ class Holds:
 
     async def postpone(self, hold: Hold, attempts: int, detail: str) -> None:
         """Try again later, twice as late each time."""
-        delay = min(_PROBE_SECONDS_FIRST * 2**attempts, _PROBE_SECONDS_MAX)
+        doublings = min(attempts, _DOUBLINGS_MAX)
+        delay = min(_PROBE_SECONDS_FIRST * 2**doublings, _PROBE_SECONDS_MAX)
         await self._database.execute("hold.postpone", self._sink, hold.tenant, hold.topic, hold.key, detail, delay)
 
     async def single_out(self, term: Term, refusal: Refusal) -> None:

@@ -16,12 +16,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import structlog
+
 from db.pool import Database, Row
 from relay.election import Deposed
 from relay.record import Record, record_from_row
 from relay.sink import Batch, Term
 
 __all__ = ["SHARDS", "Outbox"]
+
+_log = structlog.get_logger(__name__)
 
 SHARDS = 64
 _PER_SHARD_MIN = 64
@@ -66,14 +70,25 @@ class Outbox:
         where = [self._sink, list(self._low), list(self._low.values()), list(in_flight), per_shard]
         whose = [term.group, term.number, limit]
         if self._payload:
-            rows = await self._database.fetch("outbox.claim", *where, *whose, bytes_max)
+            rows = await self._owed(await self._database.fetch("outbox.claim", *where, *whose, bytes_max))
             records = [record_from_row(row, self._incarnation) for row in rows]
         else:
-            rows = await self._database.fetch("outbox.claim_heads", *where, *whose)
+            rows = await self._owed(await self._database.fetch("outbox.claim_heads", *where, *whose))
             records = [_head(row, self._incarnation) for row in rows]
         self._adapt(records, limit, bytes_max)
         await self._ensure_topics(rows)
         return records
+
+    async def _owed(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Without the records whose events somebody has deleted: those can only be reported and purged."""
+        orphans = [row for row in rows if row["topic"] is None]
+        if not orphans:
+            return rows
+        _log.error("events_lost", sink=self._sink, records=len(orphans), first=orphans[0]["id"])
+        await self._database.execute(
+            "outbox.purge", self._sink, [row["shard"] for row in orphans], [row["id"] for row in orphans]
+        )
+        return [row for row in rows if row["topic"] is not None]
 
     def _adapt(self, records: Sequence[Record], limit: int, bytes_max: int) -> None:
         """Read deeper per shard when few shards hold the backlog, less deep again when half of it would do."""

@@ -125,6 +125,8 @@ CREATE TABLE hookwire.held (
     PRIMARY KEY (sink, tenant, topic, key, id)
 );
 
+CREATE INDEX held_id ON hookwire.held (sink, id);
+
 CREATE TABLE hookwire.subscriptions (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     public_id text NOT NULL UNIQUE,
@@ -318,15 +320,15 @@ BEGIN
     SELECT CASE
                WHEN d.topic IS NULL OR octet_length(d.topic) > 249 OR d.topic !~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
                    THEN format('invalid topic %L: 1-249 of A-Z a-z 0-9 . _ - in dot-separated words', left(d.topic, 80))
-               WHEN d.key = '' OR octet_length(d.key) > 1024
-                   THEN 'invalid key: 1-1024 bytes, or NULL for none'
+               WHEN d.key = '' OR octet_length(d.key) > 1024 OR d.key ~ '[\x01-\x1f\x7f]'
+                   THEN 'invalid key: 1-1024 bytes without control characters, or NULL for none'
                WHEN d.payload IS NULL OR octet_length(d.payload) > house.payload_bytes_max
                    THEN format('payload missing or larger than %s bytes', house.payload_bytes_max)
            END
     INTO wrong
     FROM unnest(topics, keys, payloads) AS d(topic, key, payload)
     WHERE d.topic IS NULL OR octet_length(d.topic) > 249 OR d.topic !~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
-       OR d.key = '' OR octet_length(d.key) > 1024
+       OR d.key = '' OR octet_length(d.key) > 1024 OR d.key ~ '[\x01-\x1f\x7f]'
        OR d.payload IS NULL OR octet_length(d.payload) > house.payload_bytes_max
     LIMIT 1;
     IF wrong IS NOT NULL THEN

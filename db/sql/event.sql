@@ -15,8 +15,17 @@ UPDATE hookwire.installation SET topics_auto_create = $1, sql_notify = $2, paylo
 WHERE (topics_auto_create, sql_notify, payload_bytes_max) IS DISTINCT FROM ($1, $2, $3);
 
 -- name: configure_sinks
-UPDATE hookwire.sinks SET configured = name = ANY ($1::text[]), updated_at = now()
-WHERE configured <> (name = ANY ($1::text[]));
+-- A sink is switched off only when nobody leads it any more: another process may know it though this one does not.
+-- Gives those that stay on for that reason.
+WITH wanted AS MATERIALIZED (
+    SELECT s.name, s.configured, s.name = ANY ($1::text[]) AS mine,
+           EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = s.name AND r.lease_until > clock_timestamp()) AS led
+    FROM hookwire.sinks s
+), changed AS (
+    UPDATE hookwire.sinks s SET configured = w.mine, updated_at = now()
+    FROM wanted w WHERE w.name = s.name AND w.configured <> w.mine AND (w.mine OR NOT w.led)
+)
+SELECT name FROM wanted WHERE configured AND NOT mine AND led;
 
 -- name: ensure_partitions
 SELECT hookwire.ensure_partitions();

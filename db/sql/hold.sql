@@ -31,20 +31,20 @@ UPDATE hookwire.holds SET attempts = attempts + 1, detail = $5,
 WHERE sink = $1 AND tenant = $2 AND topic = $3 AND key = $4;
 
 -- name: claim
--- Ends with the record that crosses $8 bytes of payload.
+-- Ends with the record that crosses $8 bytes of payload. A record whose event was deleted comes without a topic.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
        true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key
 FROM (
     SELECT h.id, h.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
            t.kafka_topic, t.amqp_exchange, t.amqp_routing_key,
-           sum(octet_length(e.payload)) OVER (ORDER BY h.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload) AS before
+           coalesce(sum(octet_length(e.payload)) OVER (ORDER BY h.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload), 0) AS before
     FROM (
         SELECT x.id, x.shard FROM hookwire.held x
         WHERE x.sink = $1 AND x.tenant = $2 AND x.topic = $3 AND x.key = $4
           AND EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $5 AND r.term = $6)
         ORDER BY x.id LIMIT $7
     ) AS h
-    JOIN hookwire.events e ON e.id = h.id
+    LEFT JOIN hookwire.events e ON e.id = h.id
     LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ) AS batch
 WHERE before < $8

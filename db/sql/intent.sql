@@ -61,7 +61,7 @@ WITH present AS MATERIALIZED (
     ORDER BY i.callback_host, i.mode, i.id
 ), chosen AS MATERIALIZED (
     SELECT i.* FROM hookwire.intents i JOIN candidate c ON c.id = i.id
-    WHERE i.state IN ('requested', 'verifying')
+    WHERE i.state IN ('requested', 'verifying') AND i.due_at <= (SELECT at FROM present)
     ORDER BY i.due_at LIMIT $1
     FOR UPDATE OF i SKIP LOCKED
 )

@@ -2,13 +2,14 @@
 -- each shard, one LATERAL per shard (RR-07).
 
 -- name: claim
--- Ends with the record that crosses $9 bytes of payload, so that a batch fits into memory.
+-- Ends with the record that crosses $9 bytes of payload, so that a batch fits into memory. A record whose event was
+-- deleted comes without a topic: it must be seen, or it would stand before all later ones for ever.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
        topic_known, kafka_topic, amqp_exchange, amqp_routing_key
 FROM (
     SELECT c.id, c.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
            t.name IS NOT NULL AS topic_known, t.kafka_topic, t.amqp_exchange, t.amqp_routing_key,
-           sum(octet_length(e.payload)) OVER (ORDER BY c.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload) AS before
+           coalesce(sum(octet_length(e.payload)) OVER (ORDER BY c.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload), 0) AS before
     FROM (
         SELECT o.id, o.shard
         FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
@@ -20,7 +21,7 @@ FROM (
         WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
         ORDER BY o.id LIMIT $8
     ) AS c
-    JOIN hookwire.events e ON e.id = c.id
+    LEFT JOIN hookwire.events e ON e.id = c.id
     LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ) AS batch
 WHERE before < $9
@@ -39,7 +40,7 @@ FROM (
     WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
     ORDER BY o.id LIMIT $8
 ) AS c
-JOIN hookwire.events e ON e.id = c.id
+LEFT JOIN hookwire.events e ON e.id = c.id
 LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ORDER BY c.id;
 

@@ -29,5 +29,6 @@ SELECT term, layout, batch_no FROM hookwire.relay_terms WHERE sink = $1 AND grp 
 -- A stopped leader's backend may hold its KEY SHARE for ever; its successor ends it (RR-08).
 SELECT count(pg_terminate_backend(l.pid))
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.relation = 'hookwire.relay_terms'::regclass AND l.granted AND l.pid <> pg_backend_pid()
+WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND l.relation = 'hookwire.relay_terms'::regclass AND l.granted AND l.pid <> pg_backend_pid()
   AND a.application_name LIKE 'hookwire%' AND a.xact_start < clock_timestamp() - interval '1 second';

@@ -124,9 +124,13 @@ async def test_an_invalid_topic_is_refused(sql: asyncpg.Connection, topic: str) 
         await sql.execute("SELECT hookwire.publish($1, 'x'::text)", topic)
 
 
-@pytest.mark.parametrize("key", ["", "x" * 1025, "\u00fc" * 513], ids=["empty", "long", "long in bytes"])
+@pytest.mark.parametrize(
+    "key",
+    ["", "x" * 1025, "\u00fc" * 513, "a\r\nb", "\x1f7"],
+    ids=["empty", "long", "long in bytes", "lines", "control"],
+)
 async def test_an_invalid_key_is_refused(sql: asyncpg.Connection, key: str) -> None:
-    with pytest.raises(asyncpg.InvalidParameterValueError, match=r"invalid key: 1-1024 bytes, or NULL"):
+    with pytest.raises(asyncpg.InvalidParameterValueError, match=r"invalid key: 1-1024 bytes without control"):
         await sql.execute("SELECT hookwire.publish('t', 'x'::text, key => $1)", key)
 
 

@@ -49,6 +49,17 @@ async def test_a_claim_gives_the_lowest_records_that_are_not_in_flight_with_thei
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("payload", [True, False], ids=["contents", "heads"])
+async def test_records_whose_events_were_deleted_are_purged_and_do_not_stand_in_the_way(
+    stage: Stage, payload: bool
+) -> None:
+    ids = await stage.publish("a", "b", "c")
+    await stage.connection.execute("DELETE FROM hookwire.events WHERE id = ANY ($1)", ids[:2])
+    outbox, term = outbox_of(stage, payload=payload), await stage.reign()
+    first = [record.id for record in await outbox.claim(term, (), 2, MEBIBYTE)]
+    assert (first, await claimed(outbox, term), await stage.owed()) == ([], [ids[2]], [ids[2]])
+
+
 async def test_a_lower_id_that_commits_later_is_found(stage: Stage) -> None:
     """RG-05: claims re-read from the lowest id, they have no cursor."""
     outbox, term = outbox_of(stage), await stage.reign()
