@@ -43,15 +43,15 @@ __all__ = ["ProveOptions", "prove"]
 _BASELINE_SECONDS = 4.0
 _TAIL_SECONDS = 2.0
 """Load after the last fault, so that what the last reign forgets is noticed."""
-_QUIET_SECONDS_MAX = 14.0
-"""A delivery that a dead process had claimed is due again after 7 s; a held topic is probed after 2 and 4 s more."""
+_QUIET_SECONDS_MAX = 16.0
+"""A delivery that a dead process had claimed is due again after 6 s; a held topic is probed after 2 and 4 s more."""
 _LATE_SECONDS_MAX = 8.0
 """So much longer a run on a busy machine may take, rather than leave out a kind of fault."""
 _QUIET_SECONDS = 9.0
 """What quiet, the last restart and the verdict take of a run, about."""
 _LEASE_SECONDS = 1.0
 _PAUSE_SECONDS = 4.5
-"""Longer than the relay's lease and than our broker's patience (3 s), shorter than a delivery's lease (7 s): a worker
+"""Longer than the relay's lease and than our broker's patience (3 s), shorter than a delivery's lease (6 s): a worker
 that is stopped for longer than its claim may repeat out of order, which RR-10 excludes from the promise."""
 _KEYS = 12
 _WRITE_PAUSE_SECONDS = 0.03

@@ -81,7 +81,7 @@ async def test_a_restart_of_the_database_costs_nothing_that_was_acknowledged(
 async def test_connections_that_are_killed_in_mid_transaction_cost_nothing(
     database_url: str, tmp_path: Path, seed: int
 ) -> None:
-    """F12, F60: I1 I3; the last one kills LISTEN too, and an SQL publish is found all the same."""
+    """F12, F60: I1 I3 I8; the last one kills LISTEN too, and an SQL publish is found all the same."""
     chance = random.Random(seed)
     async with connected(database_url) as killer, open_rig(database_url, tmp_path, seed) as rig:
         async with rig.stage.load():
@@ -92,18 +92,17 @@ async def test_connections_that_are_killed_in_mid_transaction_cost_nothing(
         await kill_backends(killer, 100)
         async with rig.stage.load():
             await rig.receives("plain", 100)
+            # Two processes, each with a pool of eight, a lease's connection and a listener's.
+            assert await killer.fetchval(f"SELECT count(*) {BACKENDS}") <= 2 * (8 + 2)
         assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+
+
+BACKENDS = "FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'hookwire%'"
 
 
 async def kill_backends(killer: asyncpg.Connection, count: int) -> None:
     await killer.execute(
-        """
-        SELECT pg_terminate_backend(pid) FROM (
-            SELECT pid FROM pg_stat_activity
-            WHERE datname = current_database() AND application_name LIKE 'hookwire%'
-            ORDER BY random() LIMIT $1) AS victim
-        """,
-        count,
+        f"SELECT pg_terminate_backend(pid) FROM (SELECT pid {BACKENDS} ORDER BY random() LIMIT $1) AS victim", count
     )
 
 
