@@ -1,0 +1,129 @@
+"""Everything at once, by chance, from a seed: services, database and brokers are hurt two at a time (F50, T1)."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from scripts.servers.kafka import KafkaServer
+from scripts.servers.postgres import PostgresServer
+from scripts.servers.rabbitmq import RabbitServer
+from tests.faults.rig import CLEAN, Kafka, Rabbit, Rig, open_rig
+
+Deed = Callable[[], Awaitable[None]]
+RUN_SECONDS = 60.0
+
+
+class Nemesis:
+    """Hurts and heals; every deed leaves its victim as it found it."""
+
+    def __init__(
+        self, rig: Rig, rabbit: Rabbit, servers: tuple[PostgresServer, KafkaServer, RabbitServer], seed: int
+    ) -> None:
+        self.rig = rig
+        self.rabbit = rabbit
+        self.postgres_server, self.kafka_server, self.rabbit_server = servers
+        self.chance = random.Random(seed)
+        self.done: list[str] = []
+        self.deeds: dict[str, list[Deed]] = {
+            "service": [self.kill, self.kill_all, self.pause, self.drain],
+            "postgres": [self.restart_postgres, self.kill_backends],
+            "kafka": [self.kill_kafka, self.pause_kafka],
+            "rabbit": [self.stop_rabbit, self.close_connections, self.unbind],
+        }
+
+    async def run(self, seconds: float) -> None:
+        deadline = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < deadline:
+            victims = self.chance.sample(sorted(self.deeds), self.chance.choice([1, 1, 2]))
+            deeds = [self.chance.choice(self.deeds[victim]) for victim in victims]
+            self.done += [deed.__name__ for deed in deeds]
+            async with asyncio.TaskGroup() as tasks:
+                for deed in deeds:
+                    tasks.create_task(deed())
+            await self.rig.accepts(30, 60)
+
+    async def kill(self) -> None:
+        child = self.chance.choice(self.rig.stage.children)
+        await child.kill()
+        await child.start()
+
+    async def kill_all(self) -> None:
+        for child in self.rig.stage.children:
+            await child.kill()
+        for child in self.rig.stage.children:
+            await child.start()
+
+    async def pause(self) -> None:
+        child = self.chance.choice(self.rig.stage.children)
+        child.pause()
+        try:
+            await asyncio.sleep(self.chance.uniform(0.5, 4.0))  # less than a delivery's lease of 6 s (RR-10)
+        finally:
+            child.resume()
+
+    async def drain(self) -> None:
+        child = self.chance.choice(self.rig.stage.children)
+        assert (await child.drain(15))[0] == 0
+        await child.start()
+
+    async def restart_postgres(self) -> None:
+        await asyncio.to_thread(self.postgres_server.restart, self.chance.choice(["fast", "immediate"]))
+
+    async def kill_backends(self) -> None:
+        connection = await asyncpg.connect(self.rig.stage.options.database_url)
+        await connection.execute(
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name LIKE 'hookwire%'
+            """
+        )
+        await connection.close()
+
+    async def kill_kafka(self) -> None:
+        await asyncio.to_thread(self.kafka_server.kill)
+        await asyncio.sleep(self.chance.uniform(0, 3))
+        await asyncio.to_thread(self.kafka_server.start)
+
+    async def pause_kafka(self) -> None:
+        self.kafka_server.pause()
+        try:
+            await asyncio.sleep(self.chance.uniform(1, 15))
+        finally:
+            self.kafka_server.resume()
+
+    async def stop_rabbit(self) -> None:
+        await asyncio.to_thread(self.rabbit_server.stop_app)
+        await asyncio.to_thread(self.rabbit_server.start_app)
+
+    async def close_connections(self) -> None:
+        await asyncio.to_thread(self.rabbit_server.close_all_connections, "nemesis")
+
+    async def unbind(self) -> None:
+        await self.rabbit.unbind()
+        await asyncio.sleep(self.chance.uniform(0, 2))
+        await self.rabbit.bind()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("mode", ["transactional", "idempotent"])
+@pytest.mark.parametrize("number", range(2))
+async def test_nothing_is_lost_or_reordered_whatever_fails_together(
+    number: int, mode: str, database_url: str, postgres18: PostgresServer, kafka: KafkaServer, rabbitmq: RabbitServer,
+    tmp_path: Path, seed: int,
+) -> None:  # fmt: skip
+    """F50: I1 I2 I3 I5 I13"""
+    brokers = Kafka(kafka.bootstrap, mode=mode), Rabbit(rabbitmq.url)
+    async with open_rig(database_url, tmp_path, seed, *brokers, keys=12, pause_seconds=0.03) as rig:
+        nemesis = Nemesis(rig, brokers[1], (postgres18, kafka, rabbitmq), seed + number)
+        async with rig.stage.load():
+            await nemesis.run(RUN_SECONDS)
+        print(f"seed {seed}, {rig.stage.accepted} accepted, {len(nemesis.done)} faults: {nemesis.done}")
+        for child in rig.stage.children:
+            await child.kill()
+            await child.start()
+        assert await rig.concluded(duplicates_max=1000 * len(nemesis.done), quiet_seconds_max=90) == CLEAN
