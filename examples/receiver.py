@@ -23,6 +23,7 @@ Ctrl-C ends it.
 import argparse
 import json
 import os
+import signal
 import sys
 import threading
 from collections import OrderedDict
@@ -126,6 +127,7 @@ def main() -> None:
         receiver = Receiver((given.host, given.port), given.secret, as_json=given.json)
     except (OSError, ValueError) as error:
         options.error(f"cannot start: {error}")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit it as ignored
     print(f"receiving at http://{given.host}:{receiver.server_port}/", file=sys.stderr, flush=True)
     try:
         receiver.serve_forever()
