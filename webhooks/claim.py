@@ -13,13 +13,18 @@ __all__ = ["Claim", "Claims"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """``attempts`` counts the one to come; ``fence`` is the claim's token; ``leased_until`` monotonic."""
+    """``position`` is the place in the retry schedule of the attempt to come, from 1; ``fence`` is the claim's token.
+
+    ``leased_until`` and ``planned_at`` are monotonic. ``planned_at`` is when the schedule goes on, for an attempt out
+    of turn, made because new content came; else None.
+    """
 
     event: Event
     subscriber: Subscriber
-    attempts: int
+    position: int
     fence: int
     leased_until: float
+    planned_at: float | None = None
 
 
 class Claims:

@@ -40,12 +40,15 @@ class Decision:
     end_reason: str | None = None
 
 
-def decide(outcome: Outcome, attempts: int, schedule: Sequence[int], chance: float) -> Decision:
-    """Decide after attempt number ``attempts`` (1 = the first).
+def decide(
+    outcome: Outcome, position: int, schedule: Sequence[int], chance: float, rest_seconds: float | None = None
+) -> Decision:
+    """Decide after the attempt at this ``position`` of the schedule (1 = the first).
 
     ``schedule`` holds the pauses after the first, second, ... attempt, in seconds; when it is used up the delivery
     dies. ``chance`` in [0, 1) places the pause in its jitter of plus or minus 20 %, upwards only under a
-    Retry-After (WH-R02, WH-R06).
+    Retry-After (WH-R02, WH-R06). ``rest_seconds`` is what was left of the pause that an attempt out of turn fell into
+    (new content, DL-8): the schedule goes on where it was.
     """
     final = _final(outcome)
     if final is not None:
@@ -53,17 +56,19 @@ def decide(outcome: Outcome, attempts: int, schedule: Sequence[int], chance: flo
     pause = _subscription_pause(outcome)
     state, reason = _asked_end(outcome)
     # 413: the same body will not shrink (DL-6).
-    if attempts > len(schedule) or outcome.status == 413:
+    if position > len(schedule) or outcome.status == 413:
         kind = "internal" if outcome.kind == "internal" else "exhausted"  # theirs or ours (WH-13)
         return Decision("dead", 0.0, kind, pause, state, reason)
-    return Decision("retry", _wait_seconds(outcome, schedule[attempts - 1], chance), None, pause, state, reason)
+    wait = _wait_seconds(outcome, schedule[position - 1], chance, rest_seconds)
+    return Decision("retry", wait, None, pause, state, reason)
 
 
-def _wait_seconds(outcome: Outcome, planned: float, chance: float) -> float:
+def _wait_seconds(outcome: Outcome, planned: float, chance: float, rest: float | None) -> float:
     wait = outcome.retry_after_seconds
-    if wait is not None and wait >= planned:
+    if wait is not None and wait >= (planned if rest is None else rest):
         return wait * (1 + JITTER * chance)
-    return max(planned * (1 + JITTER * (2 * chance - 1)), wait or 0.0)
+    pause = planned * (1 + JITTER * (2 * chance - 1)) if rest is None else rest
+    return max(pause, wait or 0.0)
 
 
 def _final(outcome: Outcome) -> Decision | None:

@@ -216,7 +216,11 @@ class Worker:
             if event is not None:
                 leased_until = asked_at + row["lease_seconds"]
                 subscriber = subscribers[row["subscription_id"]]
-                self._claims.put(Claim(event, subscriber, row["attempts"], row["fence"], leased_until))
+                wait = row["planned_seconds"]
+                planned_at = None if wait is None else asked_at + wait
+                self._claims.put(
+                    Claim(event, subscriber, row["schedule_position"], row["fence"], leased_until, planned_at)
+                )
             else:
                 (orphans if row["event_id"] in lost else surplus).append(row)
         for subscription in self._resting:
@@ -284,7 +288,8 @@ class Worker:
         """Hand the result over; what else was claimed for a subscription that rests or has ended is not sent."""
         subscriber = claim.subscriber
         schedule = self._options.schedule_seconds if subscriber.schedule is None else subscriber.schedule
-        decision = decide(outcome, claim.attempts, schedule, self._chance())
+        rest = None if claim.planned_at is None else max(claim.planned_at - time.monotonic(), 0.0)
+        decision = decide(outcome, claim.position, schedule, self._chance(), rest)
         result = Result(claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision)
         if _rests(decision):
             self._resting.add(subscriber.id)  # until that is on record
@@ -352,18 +357,25 @@ class Worker:
         self.due([claim.subscriber.id for claim in claims])
 
     async def _poll(self) -> None:
-        """Ask who is due: finds what other processes fanned out, and what a dead worker held."""
-        pause = self._options.poll_seconds
+        """Ask who is due: what other processes fanned out, what a dead worker held, lanes whose head nobody made due.
+
+        A walk costs one step per subscription, or per lane, with open deliveries: each is kept to a twentieth of the
+        time, by itself, so that many lanes don't keep subscriptions waiting.
+        """
+        async with asyncio.TaskGroup() as polls:
+            polls.create_task(self._poll_by("delivery.due_subscriptions"))
+            polls.create_task(self._poll_by("delivery.promote_heads"))
+
+    async def _poll_by(self, statement: str) -> None:
         while True:
             started = time.monotonic()
             try:
-                rows = await self._database.fetch("delivery.due_subscriptions")
+                rows = await self._database.fetch(statement)
             except DatabaseError as error:
                 _log.warning("poll_failed", error=str(error))
                 rows = ()
             self.due([row["subscription_id"] for row in rows])
-            # The walk costs one step per subscription with open deliveries: keep it a twentieth of the time.
-            await asyncio.sleep(max(pause, 20 * (time.monotonic() - started)))
+            await asyncio.sleep(max(self._options.poll_seconds, 20 * (time.monotonic() - started)))
 
 
 def _rests(decision: Decision) -> bool:

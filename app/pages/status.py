@@ -199,7 +199,7 @@ def _deliveries(status: Status) -> str:
             callback(row["callback"]),
             _delivery_state(row),
             str(row["attempts"]),
-            "now" if row["due_at"] <= status.now else moment(row["due_at"], status.now),
+            _next_attempt(row["due_at"], status.now),
         ]
         for row in status.open_deliveries
     ]
@@ -207,6 +207,12 @@ def _deliveries(status: Status) -> str:
     total = count(status.totals["open_deliveries"], COUNTED_MAX)
     aside = f'the oldest of {total}, made {oldest}, <a href="deliveries">list</a>'
     return section("Open deliveries", table(["Event", "Callback", "State", "#Attempts", "Next"], rows), aside)
+
+
+def _next_attempt(due_at: datetime | None, now: datetime) -> str:
+    if due_at is None:
+        return "in turn"  # behind another delivery of its lane
+    return "now" if due_at <= now else moment(due_at, now)
 
 
 def _delivery_state(row: Row) -> str:

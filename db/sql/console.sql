@@ -22,8 +22,8 @@ FROM hookwire.subscriptions WHERE tenant = $1 AND state <> 'deleted' ORDER BY id
 
 -- name: open_deliveries
 -- Of the oldest events.
-SELECT d.event_id, d.subscription_id, d.attempts, d.last_outcome, d.last_status, d.due_at, d.created_at, d.fence IS NOT NULL AS claimed,
-       s.public_id, s.callback
+SELECT d.event_id, d.subscription_id, d.attempts, d.last_outcome, d.last_status, nullif(d.due_at, 'infinity') AS due_at,
+       d.created_at, d.fence IS NOT NULL AS claimed, s.public_id, s.callback
 FROM (SELECT * FROM hookwire.deliveries ORDER BY event_id, subscription_id LIMIT $1) AS d
 JOIN hookwire.subscriptions s ON s.id = d.subscription_id
 ORDER BY d.event_id, d.subscription_id;

@@ -1,4 +1,7 @@
 -- Deliveries: made by the fan-out, claimed with a lease and a fence, settled in batches.
+--
+-- Rows that are found by their primary key are checked with isfinite(due_at), which no index can answer: while the
+-- statistics know little, the planner would rather read all that waits at infinity along deliveries_due.
 
 -- name: audience
 -- How many active subscriptions each topic has, to cut a fan-out by the rows it will write.
@@ -11,7 +14,8 @@ FROM unnest($1::text[], $2::text[]) AS d(tenant, topic);
 
 -- name: fan_out
 -- The purge of the outbox rows feeds the deliveries: each event is fanned out exactly once (RR-10). An event that was
--- begun in slices, and whose audience fits into one statement by now, goes on behind its cursor.
+-- begun in slices, and whose audience fits into one statement by now, goes on behind its cursor. Only the head of a
+-- lane is due: what has an earlier event before it, here or in the table, waits at infinity.
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), gone AS MATERIALIZED (
@@ -32,23 +36,42 @@ WITH reign AS MATERIALIZED (
         WHERE x.tenant = t.tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL AND t.topic ~ x.topic_regex
           AND (x.lease_until IS NULL OR x.lease_until > now())
     ) AS s
-), made AS (
-    INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
-    SELECT e.id, a.id, now(), now(), e.tenant, CASE WHEN a.ordered THEN e.key END
+), owed AS MATERIALIZED (
+    SELECT e.id AS event_id, a.id AS subscription_id, e.tenant, a.protocol, CASE WHEN a.ordered THEN e.key END AS lane,
+           row_number() OVER (PARTITION BY a.id, e.key ORDER BY e.id) AS place
     FROM event e JOIN audience a ON a.tenant = e.tenant AND a.topic = e.topic
     WHERE NOT EXISTS (SELECT FROM hookwire.fanout_cursors c WHERE c.event_id = e.id
                       AND (a.id <= c.last_subscription_id OR a.id > c.upper_subscription_id))
-    ORDER BY e.id
+), made AS (
+    INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
+    SELECT o.event_id, o.subscription_id,
+           CASE WHEN o.lane IS NOT NULL AND (o.place > 1 OR EXISTS (
+                     SELECT FROM hookwire.deliveries x
+                     WHERE x.subscription_id = o.subscription_id AND x.lane = o.lane AND x.event_id < o.event_id))
+                THEN 'infinity' ELSE now() END,
+           now(), o.tenant, o.lane
+    FROM owed o
+    ORDER BY o.event_id
     ON CONFLICT DO NOTHING
     RETURNING subscription_id
 ), finished AS (
     DELETE FROM hookwire.fanout_cursors c USING gone WHERE c.event_id = gone.id
 ), woken AS (
-    -- WebSub: new content is tried at once, whatever the back-off of what it waits behind (WS-61, DL-8).
-    UPDATE hookwire.deliveries d SET due_at = now()
-    FROM (SELECT DISTINCT a.id, e.key FROM event e JOIN audience a ON a.tenant = e.tenant AND a.topic = e.topic
-          WHERE a.protocol = 'websub' AND a.ordered AND e.key IS NOT NULL) AS lane
-    WHERE d.subscription_id = lane.id AND d.lane = lane.key AND d.fence IS NULL AND d.due_at > now()
+    -- WebSub: new content is tried at once, whatever the back-off of what it waits behind (WS-61, DL-8), but not more
+    -- often than every 5 s, and outside the retry schedule. What is locked is being claimed or woken just now.
+    UPDATE hookwire.deliveries d
+    SET due_at = now(), woken_at = now(), planned_at = d.due_at, free_attempts = d.free_attempts + 1
+    FROM (SELECT x.event_id, x.subscription_id
+          FROM (SELECT DISTINCT subscription_id, lane FROM owed WHERE protocol = 'websub' AND lane IS NOT NULL) AS w
+          CROSS JOIN LATERAL (
+              SELECT h.event_id FROM hookwire.deliveries h
+              WHERE h.subscription_id = w.subscription_id AND h.lane = w.lane ORDER BY h.event_id LIMIT 1
+          ) AS head
+          JOIN hookwire.deliveries x ON x.event_id = head.event_id AND x.subscription_id = w.subscription_id
+          WHERE x.fence IS NULL AND isfinite(x.due_at) AND x.due_at - interval '5 seconds' > now()
+            AND (x.woken_at IS NULL OR x.woken_at < now() - interval '5 seconds')
+          FOR UPDATE OF x SKIP LOCKED) AS asleep
+    WHERE d.event_id = asleep.event_id AND d.subscription_id = asleep.subscription_id
 )
 SELECT (SELECT count(*) FROM gone) AS events,
        (SELECT count(*) FROM made) AS deliveries,
@@ -56,7 +79,7 @@ SELECT (SELECT count(*) FROM gone) AS events,
        EXISTS (SELECT FROM reign) AS reigns;
 
 -- name: fan_out_slice
--- One event, up to $5 deliveries; the last slice purges. The upper end is fixed by the first slice.
+-- One event, up to $5 deliveries; the last slice purges. The upper end is fixed by the first slice. Lanes as in fan_out.
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), event AS MATERIALIZED (
@@ -68,7 +91,7 @@ WITH reign AS MATERIALIZED (
            coalesce(max(c.upper_subscription_id), (SELECT max(id) FROM hookwire.subscriptions), 0) AS high
     FROM hookwire.fanout_cursors c WHERE c.event_id = $4
 ), slice AS MATERIALIZED (
-    SELECT x.id, x.ordered, e.id AS event_id, e.tenant, e.key
+    SELECT x.id, x.protocol, e.id AS event_id, e.tenant, CASE WHEN x.ordered THEN e.key END AS lane
     FROM event e, span, hookwire.subscriptions x
     WHERE x.tenant = e.tenant AND x.state = 'active' AND (x.lease_until IS NULL OR x.lease_until > now())
       AND x.id > span.low AND x.id <= span.high
@@ -76,7 +99,13 @@ WITH reign AS MATERIALIZED (
     ORDER BY x.id LIMIT $5
 ), made AS (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
-    SELECT s.event_id, s.id, now(), now(), s.tenant, CASE WHEN s.ordered THEN s.key END FROM slice s
+    SELECT s.event_id, s.id,
+           CASE WHEN s.lane IS NOT NULL AND EXISTS (
+                     SELECT FROM hookwire.deliveries x
+                     WHERE x.subscription_id = s.id AND x.lane = s.lane AND x.event_id < s.event_id)
+                THEN 'infinity' ELSE now() END,
+           now(), s.tenant, s.lane
+    FROM slice s
     ON CONFLICT DO NOTHING
     RETURNING subscription_id
 ), full_slice AS MATERIALIZED (
@@ -90,6 +119,20 @@ WITH reign AS MATERIALIZED (
     WHERE NOT f.more AND o.sink = 'webhooks' AND o.shard = $3 AND o.id = e.id
 ), finished AS (
     DELETE FROM hookwire.fanout_cursors c USING event e, full_slice f WHERE NOT f.more AND c.event_id = e.id
+), woken AS (
+    UPDATE hookwire.deliveries d
+    SET due_at = now(), woken_at = now(), planned_at = d.due_at, free_attempts = d.free_attempts + 1
+    FROM (SELECT x.event_id, x.subscription_id
+          FROM (SELECT id AS subscription_id, lane FROM slice WHERE protocol = 'websub' AND lane IS NOT NULL) AS w
+          CROSS JOIN LATERAL (
+              SELECT h.event_id FROM hookwire.deliveries h
+              WHERE h.subscription_id = w.subscription_id AND h.lane = w.lane ORDER BY h.event_id LIMIT 1
+          ) AS head
+          JOIN hookwire.deliveries x ON x.event_id = head.event_id AND x.subscription_id = w.subscription_id
+          WHERE x.fence IS NULL AND isfinite(x.due_at) AND x.due_at - interval '5 seconds' > now()
+            AND (x.woken_at IS NULL OR x.woken_at < now() - interval '5 seconds')
+          FOR UPDATE OF x SKIP LOCKED) AS asleep
+    WHERE d.event_id = asleep.event_id AND d.subscription_id = asleep.subscription_id
 )
 SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS deliveries,
        (SELECT coalesce(array_agg(m.subscription_id), '{}') FROM made m) AS subscriptions,
@@ -98,7 +141,8 @@ SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS del
 -- name: claim
 -- Due deliveries of the named subscriptions, up to so many each. The attempt counts from here on (WH-R11); the
 -- lease is the new due_at, so that a dead worker's claims come due by themselves. Of an ordered lane only the
--- lowest event is ever claimed (RR-10). A lease is as long as the subscription's own deadline, else $3, and $4 more:
+-- lowest event is ever claimed (RR-10). What waits behind it is at infinity; of that only the latest are looked at,
+-- because a fan-out that overlapped with the settlement of a head has just left one there. A lease is as long as the subscription's own deadline, else $3, and $4 more:
 -- a lane whose worker was killed stands still for no longer than that.
 WITH fence AS MATERIALIZED (
     SELECT nextval('hookwire.delivery_fence') AS value
@@ -109,20 +153,36 @@ WITH fence AS MATERIALIZED (
     JOIN hookwire.subscriptions s ON s.id = w.id AND s.state = 'active'
          AND (s.paused_until IS NULL OR s.paused_until <= now()) AND (s.lease_until IS NULL OR s.lease_until > now())
     CROSS JOIN LATERAL (
-        SELECT q.event_id, q.subscription_id FROM hookwire.deliveries q
-        WHERE q.subscription_id = w.id AND q.due_at <= now()
-          AND (q.lane IS NULL OR NOT EXISTS (
-                SELECT FROM hookwire.deliveries x
-                WHERE x.subscription_id = q.subscription_id AND x.lane = q.lane AND x.event_id < q.event_id))
-        ORDER BY q.due_at, q.event_id LIMIT w.most
-        FOR UPDATE OF q SKIP LOCKED
+        SELECT * FROM (
+            SELECT q.event_id, q.subscription_id FROM hookwire.deliveries q
+            WHERE q.subscription_id = w.id AND q.due_at <= now()
+              AND (q.lane IS NULL OR NOT EXISTS (
+                    SELECT FROM hookwire.deliveries x
+                    WHERE x.subscription_id = q.subscription_id AND x.lane = q.lane AND x.event_id < q.event_id))
+            ORDER BY q.due_at, q.event_id LIMIT w.most
+            FOR UPDATE OF q SKIP LOCKED
+        ) AS due
+        UNION ALL
+        SELECT * FROM (
+            SELECT q.event_id, q.subscription_id
+            FROM (SELECT b.event_id FROM hookwire.deliveries b
+                  WHERE b.subscription_id = w.id AND b.due_at = 'infinity' ORDER BY b.event_id DESC LIMIT 16) AS latest
+            JOIN hookwire.deliveries q ON q.event_id = latest.event_id AND q.subscription_id = w.id
+            WHERE NOT isfinite(q.due_at) AND q.event_id = (
+                    SELECT x.event_id FROM hookwire.deliveries x
+                    WHERE x.subscription_id = q.subscription_id AND x.lane = q.lane ORDER BY x.event_id LIMIT 1)
+            FOR UPDATE OF q SKIP LOCKED
+        ) AS overlooked
+        LIMIT w.most
     ) AS d
 )
 UPDATE hookwire.deliveries d
 SET due_at = now() + make_interval(secs => p.lease_seconds), fence = fence.value, attempts = d.attempts + 1
 FROM picked p, fence
 WHERE d.event_id = p.event_id AND d.subscription_id = p.subscription_id
-RETURNING d.event_id, d.subscription_id, d.attempts, d.fence, p.version, p.lease_seconds;
+RETURNING d.event_id, d.subscription_id, d.fence, p.version, p.lease_seconds,
+          greatest(d.attempts - d.free_attempts, 1) AS schedule_position,
+          extract(epoch FROM d.planned_at - now())::double precision AS planned_seconds;
 
 -- name: events
 -- Payloads of the lowest ids, up to the one that crosses $2 bytes; beyond it NULL.
@@ -146,9 +206,33 @@ WHERE w.due_at <= now()
   AND (SELECT s.state = 'active' AND coalesce(s.paused_until <= now(), true) AND coalesce(s.lease_until > now(), true)
        FROM hookwire.subscriptions s WHERE s.id = w.subscription_id);
 
+-- name: promote_heads
+-- One step per lane: heads that nobody made due. A fan-out that still saw the old head, while the settlement of that
+-- did not see the new delivery yet, leaves one behind; so does whatever else deletes a head.
+WITH RECURSIVE walk AS (
+    (SELECT subscription_id, lane, event_id, due_at FROM hookwire.deliveries
+     WHERE lane IS NOT NULL ORDER BY subscription_id, lane, event_id LIMIT 1)
+    UNION ALL
+    SELECT n.subscription_id, n.lane, n.event_id, n.due_at
+    FROM walk w CROSS JOIN LATERAL (
+        SELECT d.subscription_id, d.lane, d.event_id, d.due_at FROM hookwire.deliveries d
+        WHERE d.lane IS NOT NULL AND (d.subscription_id, d.lane) > (w.subscription_id, w.lane)
+        ORDER BY d.subscription_id, d.lane, d.event_id LIMIT 1
+    ) AS n
+), promoted AS (
+    UPDATE hookwire.deliveries d SET due_at = now()
+    FROM (SELECT x.event_id, x.subscription_id
+          FROM walk w JOIN hookwire.deliveries x ON x.event_id = w.event_id AND x.subscription_id = w.subscription_id
+          WHERE NOT isfinite(w.due_at) AND NOT isfinite(x.due_at)
+          FOR UPDATE OF x SKIP LOCKED) AS head
+    WHERE d.event_id = head.event_id AND d.subscription_id = head.subscription_id
+    RETURNING d.subscription_id
+)
+SELECT DISTINCT subscription_id FROM promoted;
+
 -- name: settle
 -- A late settlement by a former owner finds another fence and changes nothing; of two results for one delivery, made
--- under two claims, at most one does.
+-- under two claims, at most one does. What waited behind an ended one is due.
 WITH result AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::double precision[], $6::text[], $7::smallint[],
@@ -158,13 +242,22 @@ WITH result AS MATERIALIZED (
 ), ended AS (
     DELETE FROM hookwire.deliveries d USING result r
     WHERE r.decision <> 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
-    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant
+    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane
 ), again AS (
     UPDATE hookwire.deliveries d
-    SET due_at = now() + make_interval(secs => r.delay_seconds), fence = NULL, last_outcome = r.outcome, last_status = r.status
+    SET due_at = now() + make_interval(secs => r.delay_seconds), planned_at = NULL, fence = NULL,
+        last_outcome = r.outcome, last_status = r.status
     FROM result r
     WHERE r.decision = 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
-    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant
+    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane
+), promoted AS (
+    UPDATE hookwire.deliveries d SET due_at = now()
+    FROM ended e CROSS JOIN LATERAL (
+        SELECT x.event_id FROM hookwire.deliveries x
+        WHERE x.subscription_id = e.subscription_id AND x.lane = e.lane AND x.event_id > e.event_id
+        ORDER BY x.event_id LIMIT 1
+    ) AS next
+    WHERE d.event_id = next.event_id AND d.subscription_id = e.subscription_id AND NOT isfinite(d.due_at)
 ), settled AS MATERIALIZED (
     SELECT * FROM ended UNION ALL SELECT * FROM again
 ), logged AS (
@@ -204,7 +297,15 @@ WITH ended AS (
     DELETE FROM hookwire.deliveries d
     USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
     WHERE d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
-    RETURNING d.event_id, d.subscription_id, d.tenant, d.attempts, d.last_status, d.last_outcome
+    RETURNING d.event_id, d.subscription_id, d.tenant, d.lane, d.attempts, d.last_status, d.last_outcome
+), promoted AS (
+    UPDATE hookwire.deliveries d SET due_at = now()
+    FROM ended e CROSS JOIN LATERAL (
+        SELECT x.event_id FROM hookwire.deliveries x
+        WHERE x.subscription_id = e.subscription_id AND x.lane = e.lane AND x.event_id > e.event_id
+        ORDER BY x.event_id LIMIT 1
+    ) AS next
+    WHERE d.event_id = next.event_id AND d.subscription_id = e.subscription_id AND NOT isfinite(d.due_at)
 )
 INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
 SELECT event_id, subscription_id, tenant, 'internal', attempts - 1, last_status, last_outcome, $4 FROM ended
@@ -252,7 +353,7 @@ DELETE FROM hookwire.deliveries WHERE subscription_id = $1;
 -- has its own limit, so that a page costs a page and not the sorting of all.
 SELECT * FROM (
     (SELECT d.event_id, d.subscription_id, d.state, d.attempts, d.last_outcome, d.last_status,
-            d.due_at AS next_attempt_at, d.created_at AS at, NULL::text AS detail
+            nullif(d.due_at, 'infinity') AS next_attempt_at, d.created_at AS at, NULL::text AS detail
      FROM (SELECT *, CASE WHEN o.attempts = 0 THEN 'pending' WHEN o.fence IS NOT NULL THEN 'sending' ELSE 'retrying' END AS state
            FROM hookwire.deliveries o) AS d
      WHERE d.tenant = $1 AND ($2::bigint IS NULL OR d.event_id = $2) AND ($3::bigint IS NULL OR d.subscription_id = $3)

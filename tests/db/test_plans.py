@@ -32,6 +32,13 @@ INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, 
 """
 _DRAIN = "DELETE FROM hookwire.outbox; DELETE FROM hookwire.deliveries"
 
+# Two results: one delivered, one to be retried.
+_SETTLED = (
+    [1, 2], [2, 3], [1, 1], ["delivered", "retry"], [0.0, 5.0], ["delivered", "server_error"], [204, 500],
+    ["now", "now"], [0.1, 0.1], [0.1, 0.1], [0.1, 0.1], ["NULL"] * 2, ["NULL"] * 2, ["NULL"] * 2, ["NULL"] * 2,
+    ["NULL"] * 2, "w1",
+)  # fmt: skip
+
 # name, arguments
 HOT: list[tuple[str, tuple[object, ...]]] = [
     ("outbox.claim", ("kafka", SHARDS, [1] * 64, [5, 6, 7], 40, 0, 1, 500, 1_000_000)),
@@ -42,6 +49,8 @@ HOT: list[tuple[str, tuple[object, ...]]] = [
     ("delivery.fan_out", (0, 1, [n % 64 for n in range(1, 501)], list(range(1, 501)))),
     ("delivery.claim", (list(range(1, 33)), [16] * 32, 15.0, 5.0)),
     ("delivery.due_subscriptions", ()),
+    ("delivery.promote_heads", ()),
+    ("delivery.settle", _SETTLED),
     ("delivery.events", (list(range(1, 33)), 1_000_000)),
     ("delivery.ended_subscriptions", ()),
     ("delivery.release", ([1, 2], [2, 3], [1, 1])),

@@ -337,19 +337,23 @@ def _all_shards() -> tuple[list[int], list[int], list[int], int]:
 # --- WebSub -----------------------------------------------------------------------------------------------------
 
 
-async def test_new_content_wakes_what_waits_in_its_websub_lane(database_url: str) -> None:
+@pytest.mark.parametrize("deliveries_max", [20_000, 1], ids=["whole", "in slices"])
+async def test_new_content_wakes_the_head_of_its_websub_lane(database_url: str, deliveries_max: int) -> None:
     """WS-61, DL-8: of this key and this subscription alone, and nothing that a worker holds."""
     async with delivery_bench(database_url) as bench:
         websub = await bench.subscribe_websub(CALLBACK)
         plain = await bench.subscribe(CALLBACK, ordered=True)
-        old, held = await bench.deliver(b"1", b"2", key="k")
+        (old,) = await bench.deliver(b"1", key="k")
+        (held,) = await bench.deliver(b"2", key="held")
         (other,) = await bench.deliver(b"3", key="other")
         await bench.sql.execute(
             "UPDATE hookwire.deliveries"
             " SET due_at = now() + interval '1 h', fence = CASE WHEN event_id = $1 THEN 1 END",
             held,
         )
-        await bench.deliver(b"4", key="k")
+        for key in ("k", "held"):
+            await bench.publish(b"4", key=key)
+        await bench.fan_out(deliveries_max=deliveries_max)
         due = await bench.sql.fetch(
             "SELECT event_id, subscription_id FROM hookwire.deliveries WHERE due_at <= now() AND event_id <= $1", other
         )

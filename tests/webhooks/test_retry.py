@@ -75,3 +75,14 @@ def test_the_pause_stays_in_its_jitter_and_never_ends_before_retry_after(
     decision = decide(Outcome("server_error", 503, retry_after_seconds=wait), 1, (planned,), chance)
     least = max(planned * 0.8, wait or 0)
     assert least - 1e-6 <= decision.retry_seconds <= max(planned, wait or 0) * 1.2 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("retry_after_seconds", "wait_seconds"), [(None, 30.0), (20.0, 30.0), (50.0, 55.0)], ids=["none", "less", "more"]
+)
+def test_after_an_attempt_out_of_turn_the_schedule_goes_on_where_it_was(
+    retry_after_seconds: float | None, wait_seconds: float
+) -> None:
+    """DL-8: 30 s were left of the pause; WH-R06: not before Retry-After."""
+    outcome = Outcome("server_error", 503, retry_after_seconds=retry_after_seconds)
+    assert decide(outcome, 2, SCHEDULE, 0.5, 30.0) == Decision("retry", pytest.approx(wait_seconds))
