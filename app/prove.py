@@ -44,7 +44,9 @@ _BASELINE_SECONDS = 4.0
 _TAIL_SECONDS = 2.0
 """Load after the last fault, so that what the last reign forgets is noticed."""
 _QUIET_SECONDS_MAX = 16.0
-"""A delivery that a dead process had claimed is due again after 6 s; a held topic is probed after 2 and 4 s more."""
+_QUIET_SHARE = 0.25
+"""A delivery that a dead process had claimed is due again after 6 s; a held topic is probed after 2 and 4 s more. A
+long run, with a kill every few seconds all the time, leaves lanes a backlog to work off: a share of its length."""
 _LATE_SECONDS_MAX = 8.0
 """So much longer a run on a busy machine may take, rather than leave out a kind of fault."""
 _QUIET_SECONDS = 9.0
@@ -165,7 +167,7 @@ async def _run(options: ProveOptions, run: _Run, folder: Path) -> None:
             finally:
                 await nemesis.heal()
             await asyncio.sleep(_TAIL_SECONDS)
-        await _conclude(stage, run)
+        await _conclude(stage, run, max(_QUIET_SECONDS_MAX, _QUIET_SHARE * options.seconds))
 
 
 @asynccontextmanager
@@ -212,10 +214,10 @@ async def _do_harm(nemesis: Nemesis, run: _Run, seconds: float) -> None:
         _say(f"{at_seconds:5.1f} s  {fault}: {harm.note} ({harm.accepted} accepted in {harm.seconds:.1f} s)")
 
 
-async def _conclude(stage: Stage, run: _Run) -> None:
+async def _conclude(stage: Stage, run: _Run, quiet_seconds_max: float) -> None:
     """Quiet, everything killed and started once more, quiet again, verdict (OR-10)."""
     try:
-        seconds = await stage.quiet(_QUIET_SECONDS_MAX)
+        seconds = await stage.quiet(quiet_seconds_max)
         _say(f"quiet after {seconds:.1f} s")
         for child in stage.children:
             await child.kill()
