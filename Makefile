@@ -1,6 +1,10 @@
 # `make help` lists the targets; a line with two number signs after a target is its help.
 .DEFAULT_GOAL := help
 PYTHON_IN_VENV := .venv/bin/python
+# Tests run in this many processes, each with servers of its own; 0: in one. A wait that ran past its deadline is
+# repeated once, a wrong result never (docs/adr/0025-repeated-waits.md).
+PROCESSES ?= 3
+PYTEST = $(PYTHON_IN_VENV) -m pytest -n $(PROCESSES) --no-loadscope-reorder --reruns 1 --max-suite-reruns 10
 
 .PHONY: run
 run: ## Run the service on the embedded database, data in .hookwire/ (Ctrl-C ends it)
@@ -17,15 +21,15 @@ prove: ## Kill and pause our own processes for at most a minute, then count what
 	@.venv/bin/hookwire prove
 
 .PHONY: test
-test: dev-environment ## Lint, then every test but the long ones, on real servers (at most 15 minutes)
+test: dev-environment ## Lint, then every test but the long ones, on real servers (at most 15 minutes; PROCESSES=3)
 	@scripts/install-servers
 	@$(MAKE) --no-print-directory check
-	@$(PYTHON_IN_VENV) -m pytest -m "not slow"
+	@$(PYTEST) --dist loadfile -m "not slow"
 
 .PHONY: faults
-faults: dev-environment ## The fault scenarios, the long ones included
+faults: dev-environment ## The fault scenarios, the long ones included (PROCESSES=1: one at a time)
 	@scripts/install-servers
-	@$(PYTHON_IN_VENV) -m pytest tests/faults
+	@$(PYTEST) --dist load --maxschedchunk 1 tests/faults
 
 .PHONY: bench
 bench: dev-environment ## Ours and a yardstick in one run, and their ratio

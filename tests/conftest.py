@@ -4,6 +4,8 @@ A server is booted when the first test asks for it and ends with the session; an
 (HOOKWIRE_TEST_POSTGRES18_URL, HOOKWIRE_TEST_POSTGRES15_URL, HOOKWIRE_TEST_KAFKA, HOOKWIRE_TEST_AMQP_URL). A server
 that is missing fails the tests that need it with one sentence; nothing is skipped. All fixtures are synchronous, so
 that tests on any event loop can use them.
+
+With several processes (`-n 3`) each boots servers of its own; the report names them all.
 """
 
 import asyncio
@@ -11,7 +13,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,12 +29,78 @@ from scripts.servers.given import GivenServer
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.missing import MissingServerError
 from scripts.servers.postgres import PostgresServer
-from scripts.servers.process import ServerFailedError, ServerProcess
+from scripts.servers.process import ServerFailedError, ServerOverdueError, ServerProcess
 from scripts.servers.rabbitmq import RabbitServer
 from scripts.servers.warden import WARDEN
+from tests.overdue import MAY_RUN_AGAIN
 
 _T = TypeVar("_T")
 _used_servers = pytest.StashKey[list[str]]()
+
+# Files that need longest, longest first: begun last, one of them would keep the other processes waiting at the end.
+_LONG_FILES = (
+    "tests/faults/test_brokers.py",
+    "tests/faults/test_failpoints.py",
+    "tests/servers/test_servers.py",
+    "tests/faults/test_processes.py",
+    "tests/db/test_embedded.py",
+    "tests/relay/test_kafka.py",
+    "tests/acceptance/test_tour.py",
+    "tests/acceptance/test_demo.py",
+    "tests/acceptance/test_git_push.py",
+    "tests/relay/test_amqp.py",
+    "tests/faults/test_database.py",
+    "tests/faults/test_prove.py",
+    "tests/faults/test_seeded_bugs.py",
+    "tests/event/test_cloudevents_modes.py",
+    "tests/app/test_consume.py",
+    "tests/house/test_wheels.py",
+    "tests/house/test_make_run.py",
+)
+
+
+# --- the order, the processes, the report -----------------------------------------------------------------------
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files first; with `--reruns`, what may run again after an overdue wait (ADR 25)."""
+    rank = {name: number for number, name in enumerate(_LONG_FILES)}
+    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+    if config.getoption("reruns"):
+        for item in items:
+            item.add_marker(MAY_RUN_AGAIN)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process of several hands on which servers it ran."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["servers"] = session.config.stash.get(_used_servers, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """One of several processes has ended; one that crashed hands nothing on."""
+    used = node.config.stash.setdefault(_used_servers, [])
+    used += [f"{node.gateway.id} {line}" for line in getattr(node, "workeroutput", {}).get("servers", [])]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says which waits ran past their deadline, and on which servers the suite ran (EC-K06)."""
+    repeated = terminalreporter.stats.get("rerun", [])
+    _section(terminalreporter, "overdue waits, each repeated once", map(_overdue_line, repeated))
+    _section(terminalreporter, "servers", sorted(terminalreporter.config.stash.get(_used_servers, [])))
+
+
+def _section(terminalreporter: pytest.TerminalReporter, title: str, lines: Iterable[str]) -> None:
+    for number, line in enumerate(lines):
+        if number == 0:
+            terminalreporter.section(title)
+        terminalreporter.write_line(line)
+
+
+def _overdue_line(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return f"{report.nodeid}: {crash.message.splitlines()[0] if crash else 'no details'}"
 
 
 # --- servers ----------------------------------------------------------------------------------------------------
@@ -53,6 +121,8 @@ def _session_server(name: str, request: pytest.FixtureRequest) -> Iterator[Serve
     folder = request.getfixturevalue("servers_folder")
     try:
         server = take_server(name, folder, os.environ)
+    except ServerOverdueError:
+        raise
     except (MissingServerError, ServerFailedError) as error:
         pytest.fail(str(error), pytrace=False)
     boot = f"booted in {server.boot_seconds:.1f} s" if server.boot_seconds else "given"
@@ -95,14 +165,6 @@ def rabbitmq(request: pytest.FixtureRequest) -> Iterator[RabbitServer | GivenSer
         yield server
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says on which servers the suite ran (EC-K06)."""
-    if used := terminalreporter.config.stash.get(_used_servers, []):
-        terminalreporter.section("servers")
-        for line in used:
-            terminalreporter.write_line(line)
-
-
 # --- databases --------------------------------------------------------------------------------------------------
 
 
@@ -136,7 +198,7 @@ class Databases:
 
     def _execute(self, statement: str) -> None:
         async def execute() -> None:
-            connection = await asyncpg.connect(self._server_url, timeout=10, command_timeout=60)
+            connection = await asyncpg.connect(self._server_url, timeout=60, command_timeout=60)
             try:
                 await connection.execute(statement)
             finally:

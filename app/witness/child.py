@@ -26,9 +26,9 @@ import app
 from app.settings import PREFIX
 from app.witness.client import Client, NoAnswer
 
-__all__ = ["Child", "ChildFailed", "free_port"]
+__all__ = ["Child", "ChildFailed", "ChildOverdue", "free_port"]
 
-_READY_SECONDS_MAX = 30.0
+_READY_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.05
 # Below the ranges of outgoing connections, so that nobody's client takes the port while the child is down.
 _PORTS = range(20_000, 32_000)
@@ -36,6 +36,10 @@ _PORTS = range(20_000, 32_000)
 
 class ChildFailed(Exception):
     """A child ended or stayed silent where it should have run; the text ends with its last log lines."""
+
+
+class ChildOverdue(ChildFailed, TimeoutError):
+    """It runs, and did not answer in its time."""
 
 
 def free_port() -> int:
@@ -96,7 +100,7 @@ class Child:
             await self.ready()
 
     async def ready(self, seconds_max: float = _READY_SECONDS_MAX) -> None:
-        """Wait until it answers; raises :class:`ChildFailed`."""
+        """Wait until it answers; raises :class:`ChildFailed`, after that time :class:`ChildOverdue`."""
         client = Client("127.0.0.1", self.port, 1.0)
         deadline = time.monotonic() + seconds_max
         try:
@@ -110,7 +114,7 @@ class Child:
                     await asyncio.sleep(_POLL_SECONDS)
         finally:
             client.close()
-        raise ChildFailed(f"{self.name} does not answer after {seconds_max:g} s:\n{self.log_tail()}")
+        raise ChildOverdue(f"{self.name} does not answer after {seconds_max:g} s:\n{self.log_tail()}")
 
     async def ended(self, seconds_max: float) -> int:
         """Wait for its end; returns the exit code, negative for a signal. Raises TimeoutError."""

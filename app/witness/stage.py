@@ -44,7 +44,7 @@ _POLL_SECONDS = 0.1
 _DATABASE_SECONDS = 5.0
 
 
-class NotQuiet(Exception):
+class NotQuiet(TimeoutError):
     """The system still has work after the time that it should have needed; the text says which (I13)."""
 
 

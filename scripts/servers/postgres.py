@@ -85,7 +85,7 @@ class PostgresServer(ServerProcess):
     def stop(self, mode: StopMode = "fast") -> None:
         """Ends the server: `fast` rolls back and writes a checkpoint, `immediate` leaves a recovery for the next start.
 
-        Raises ServerFailedError when it needed more than `stop_seconds_max`; it is killed then.
+        Raises ServerOverdueError when it needed more than `stop_seconds_max`; it is killed then.
         """
         self._end(_STOP_SIGNALS[mode], self.stop_seconds_max)
 

@@ -26,6 +26,10 @@ class ServerFailedError(RuntimeError):
     """A server ended or stayed silent where it should have answered; the message ends with its last log lines."""
 
 
+class ServerOverdueError(ServerFailedError, TimeoutError):
+    """It lived, and did not answer or end in its time."""
+
+
 class Account(TypedDict, total=False):
     """Whom a child process runs as, in the words of subprocess; empty: ourselves."""
 
@@ -50,8 +54,8 @@ class ServerProcess(ABC):
     """Asks the root for an orderly end."""
     quit_signal: ClassVar[int] = signal.SIGKILL
     """The quickest end that leaves nothing behind in the kernel; used where the data is thrown away anyway."""
-    ready_seconds_max: ClassVar[float] = 90.0
-    stop_seconds_max: ClassVar[float] = 30.0
+    ready_seconds_max: ClassVar[float] = 180.0
+    stop_seconds_max: ClassVar[float] = 60.0
 
     def __init__(self, name: str, folder: Path, *, outlives_us: bool = False) -> None:
         self.name = name
@@ -121,13 +125,16 @@ class ServerProcess(ABC):
         self.boot_seconds = time.monotonic() - begun
 
     def wait_ready(self) -> None:
-        """Waits until the server answers its protocol's greeting; or raises ServerFailedError."""
+        """Waits until the server answers its protocol's greeting.
+
+        Raises ServerFailedError when it ends instead, ServerOverdueError when it stays silent.
+        """
         deadline = time.monotonic() + self.ready_seconds_max
         while not self.is_ready():
             if self.pid is None:
                 raise ServerFailedError(f"{self.software} ({self.name}) ended while it started.\n{self._log_tail()}")
             if time.monotonic() > deadline:
-                raise ServerFailedError(
+                raise ServerOverdueError(
                     f"{self.software} ({self.name}) does not answer after {self.ready_seconds_max:g} s."
                     f"\n{self._log_tail()}"
                 )
@@ -146,7 +153,7 @@ class ServerProcess(ABC):
     def stop(self) -> None:
         """Ends the server in an orderly way, waking it first if it is paused.
 
-        Raises ServerFailedError when it needed more than `stop_seconds_max`; it is killed then.
+        Raises ServerOverdueError when it needed more than `stop_seconds_max`; it is killed then.
         """
         self._end(self.stop_signal, self.stop_seconds_max)
 
@@ -183,7 +190,7 @@ class ServerProcess(ABC):
         in_time = self.tree.end(number, grace_seconds)
         self._ended()
         if not in_time:
-            raise ServerFailedError(
+            raise ServerOverdueError(
                 f"{self.software} ({self.name}) did not stop within {grace_seconds:g} s and was killed."
                 f"\n{self._log_tail()}"
             )

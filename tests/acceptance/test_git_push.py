@@ -92,7 +92,7 @@ class Chain:
         return 0
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 40) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110 - another process makes it true
             await asyncio.sleep(0.05)

@@ -24,7 +24,7 @@ from scripts.servers.warden import WARDEN
 
 ROOT = Path(__file__).parents[2]
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 STOP_SECONDS = 5.0
 
 

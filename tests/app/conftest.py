@@ -17,7 +17,7 @@ from app.process import Process
 from app.settings import Settings
 from app.wiring import open_hub
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 ALL_ROLES = ("api", "relay", "deliver")
 
 

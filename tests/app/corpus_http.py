@@ -249,7 +249,7 @@ async def send(writer: asyncio.StreamWriter, sent: Iterable[bytes]) -> None:
 
 async def exchange(port: int, *sent: bytes) -> tuple[Answer, bool]:
     """Send, read one answer, and say whether the server has ended the connection after it."""
-    async with asyncio.timeout(20), connected(port) as (reader, writer):
+    async with asyncio.timeout(45), connected(port) as (reader, writer):
         async with asyncio.TaskGroup() as both:
             both.create_task(send(writer, sent))
             reading = both.create_task(read_answer(reader))
@@ -268,7 +268,7 @@ async def has_ended(reader: asyncio.StreamReader) -> bool:
 
 async def ask(port: int, *sent: bytes) -> Answer:
     """Send one ordinary request and read its answer."""
-    async with asyncio.timeout(20), connected(port) as (reader, writer):
+    async with asyncio.timeout(45), connected(port) as (reader, writer):
         await send(writer, sent)
         return await read_answer(reader)
 

@@ -77,7 +77,7 @@ class Corner:
                 await exchange.publish(message, topic)
 
     async def publish_when_bound(self, message_id: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(45):
             while True:
                 try:
                     return await self.publish(message_id)
@@ -110,7 +110,7 @@ class Corner:
         )  # fmt: skip
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - another process makes it true
             await asyncio.sleep(0.02)
@@ -121,7 +121,7 @@ def corner(rabbitmq: RabbitServer, tmp_path: Path) -> Corner:
     return Corner(rabbitmq, tmp_path)
 
 
-async def done(options: ConsumeOptions, seconds: float = 30) -> int:
+async def done(options: ConsumeOptions, seconds: float = 60.0) -> int:
     async with asyncio.timeout(seconds):
         return await consume(options)
 
@@ -238,7 +238,7 @@ async def test_a_second_signal_kills_the_program_and_its_message_goes_back(corne
     stopped = await corner.start(*corner.script("hang begun"), attempts_max=1)
     await corner.until_logged("begun")
     stopped.send_signal(signal.SIGTERM)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(45):
         while stopped.returncode is None:
             stopped.send_signal(signal.SIGTERM)
             await asyncio.sleep(0.1)
@@ -252,7 +252,7 @@ async def test_a_stop_during_the_pause_gives_the_message_back_at_once(corner: Co
     assert stopped.stderr is not None
     await stopped.stderr.readuntil(b"given back\n")
     stopped.terminate()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert (await stopped.wait(), len(await corner.left())) == (0, 1)
 
 

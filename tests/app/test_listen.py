@@ -11,7 +11,7 @@ from db.direct import Direct, connect_direct
 from db.errors import Unavailable
 from db.pool import PoolOptions
 
-WAIT_SECONDS_MAX = 20.0
+WAIT_SECONDS_MAX = 60.0
 
 
 class Bell:
@@ -100,7 +100,7 @@ async def test_a_database_that_cannot_be_reached_is_tried_again(database_url: st
 async def test_a_stop_ends_it_at_once_and_closes_its_connection(database_url: str) -> None:
     async with listening(database_url) as (listener, bell, sql):
         await bell.next()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(20):
             listener.stop()
             while await connected(sql):
                 await sql.fetchval("SELECT pg_sleep(0.01)")

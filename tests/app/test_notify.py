@@ -16,7 +16,7 @@ async def test_rr15_a_commit_here_rings_a_listener_elsewhere_and_many_commits_ri
     rung = asyncio.Event()
     await listener.listen("hookwire_outbox", lambda: (rings.append(1), rung.set()))
     notifier = Notifier(database, interval_seconds=0.2)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         tasks.create_task(notifier.run())
         for _ in range(100):
             notifier.ring()

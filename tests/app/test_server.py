@@ -52,7 +52,7 @@ def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLo
     return policy
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - the condition is the server's, it has no event for tests
             await asyncio.sleep(0.01)
@@ -299,7 +299,7 @@ async def test_an_application_behind_a_pipeline_learns_that_its_client_has_left(
         async with connected(server.port) as (_, writer):
             writer.write(get() + get())
             await until(lambda: server.request_count == 1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert await told.get() == "http.disconnect"
 
 
@@ -521,7 +521,7 @@ async def test_nothing_is_accepted_after_stop_accepting_and_what_has_begun_is_fi
         await until(lambda: server.connection_count == 2)
         port = server.port
         server.stop_accepting()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             idle_ended = await has_ended(idle)
         with pytest.raises(ConnectionError):
             await asyncio.open_connection("127.0.0.1", port)
@@ -550,7 +550,7 @@ async def test_the_end_of_the_grace_cancels_what_is_left() -> None:
     async with connected(server.port) as (reader, writer):
         writer.write(GET)
         await app.entered.wait()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await server.stop(0.05)
             ended = await read_answer(reader)
     assert (server.request_count, server.connection_count, app.left, ended.status in (500, CLOSED)) == (0, 0, 0, True)

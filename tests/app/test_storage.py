@@ -106,7 +106,7 @@ async def until_answered(storage: Storage) -> Any:
 async def test_an_idle_watch_stops_at_once(database_url: str, tmp_path: Path) -> None:
     async with open_storage(settings(tmp_path / "data", database_url=database_url)) as storage:
         watch = EmbeddedWatch(None, storage.database, interval_seconds=3600)  # type: ignore[arg-type]
-        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
             tasks.create_task(watch.run())
             await asyncio.sleep(0)
             watch.stop()

@@ -251,7 +251,7 @@ async def test_a_sink_that_is_not_open_is_unavailable(bench: SinkBench) -> None:
 async def test_closing_is_quick_and_may_be_repeated(bench: SinkBench) -> None:
     """RK-27."""
     sender = await opened(bench)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await sender.sink.close()
         await sender.sink.close()
     with pytest.raises(SinkUnavailable):

@@ -65,10 +65,11 @@ def data_dir() -> Iterator[Path]:
     shutil.rmtree(home)
 
 
-def until(condition: Callable[[], object], seconds: float = 20) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
+        if time.monotonic() > deadline:
+            raise TimeoutError("the condition did not come true")
         time.sleep(0.002)
 
 

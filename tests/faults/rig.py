@@ -22,7 +22,7 @@ from app.witness.log import LineLog
 from app.witness.mark import Mark
 from app.witness.stage import TOPIC, Stage, StageOptions, open_stage
 
-QUIET_SECONDS_MAX = 40.0
+QUIET_SECONDS_MAX = 90.0
 
 
 @dataclass(frozen=True)
@@ -195,12 +195,12 @@ class Rig:
             await broker.read(self.stage.options.folder)
         return verdict(await self.stage.judge(), duplicates_max)
 
-    async def accepts(self, count: int, seconds_max: float = 30.0) -> None:
+    async def accepts(self, count: int, seconds_max: float = 60.0) -> None:
         """Wait until so many more events were accepted: progress, asserted while a fault lasts (OR-05)."""
         goal = self.stage.accepted + count
         await until(lambda: self.stage.accepted >= goal, seconds_max)
 
-    async def receives(self, sink: str, count: int, seconds_max: float = 30.0) -> None:
+    async def receives(self, sink: str, count: int, seconds_max: float = 60.0) -> None:
         """Wait until a receiver got so many more."""
         receiver = self.stage.receivers[sink]
         goal = receiver.arrived + count

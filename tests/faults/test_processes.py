@@ -22,7 +22,7 @@ from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.rig import CLEAN, Kafka, Rabbit, Rig, open_rig, until
 
 
-async def leads(rig: Rig, sink: str, child: Child, seconds_max: float = 20) -> None:
+async def leads(rig: Rig, sink: str, child: Child, seconds_max: float = 60.0) -> None:
     async with asyncio.timeout(seconds_max):
         while await rig.stage.leader(sink) is not child:  # noqa: ASYNC110 - it looks at other processes
             await asyncio.sleep(0.05)

@@ -121,7 +121,7 @@ class HostileServer:
         async with self._changed:
             self._changed.notify_all()
 
-    async def until(self, condition: Callable[["HostileServer"], bool], seconds: float = 10.0) -> None:
+    async def until(self, condition: Callable[["HostileServer"], bool], seconds: float = 60.0) -> None:
         """Wait until something has happened here, e.g. `lambda s: s.closed == 1`."""
         async with asyncio.timeout(seconds), self._changed:
             await self._changed.wait_for(lambda: condition(self))

@@ -48,11 +48,12 @@ class Terminal:
         deadline = time.monotonic() + 60
         while True:
             try:
-                with urlopen(Request(f"{self.url}/topics/t/events", data=body, method="POST"), timeout=5) as answer:
+                with urlopen(Request(f"{self.url}/topics/t/events", data=body, method="POST"), timeout=30) as answer:
                     decoded: dict[str, Any] = json.load(answer)
                     return decoded
             except (URLError, ConnectionError):
-                assert time.monotonic() < deadline, self.said
+                if time.monotonic() > deadline:
+                    raise TimeoutError(self.said) from None
                 time.sleep(0.1)
 
     def press_ctrl_c(self) -> None:
@@ -72,9 +73,10 @@ class Terminal:
     def wait(self) -> int:
         """How it ended: an exit code, or minus a signal's number."""
         if self._code is None:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             while (ended := os.waitpid(self.pid, os.WNOHANG)) == (0, 0):
-                assert time.monotonic() < deadline, self.said
+                if time.monotonic() > deadline:
+                    raise TimeoutError(self.said)
                 time.sleep(0.05)
             self._code = os.waitstatus_to_exitcode(ended[1])
             self._reader.join(timeout=10)
@@ -120,7 +122,7 @@ def test_after_kill_9_it_starts_again_with_everything_that_was_acknowledged(make
     killed.wait()
     terminal = make_run()
     terminal.publish(b"another")
-    with urlopen(f"{terminal.url}/events/{accepted['id']}", timeout=5) as answer:
+    with urlopen(f"{terminal.url}/events/{accepted['id']}", timeout=30) as answer:
         event = json.load(answer)
     terminal.press_ctrl_c()
     terminal.wait()

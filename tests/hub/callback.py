@@ -59,7 +59,7 @@ class Callbacks:
         return [parse_qs(query, keep_blank_values=True) for found, _, query in split if found == path]
 
     async def wait_for(self, requests: int) -> None:
-        async with asyncio.timeout(20), self.arrived:
+        async with asyncio.timeout(45), self.arrived:
             await self.arrived.wait_for(lambda: len(self.targets) >= requests)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

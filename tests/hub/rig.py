@@ -28,7 +28,7 @@ PUBLIC = "http://hub.example"
 TOPIC = f"{PUBLIC}/topics/a"
 POLICY = GuardPolicy(allow_cidrs=(ip_network("127.0.0.0/8"),), allow_high_ports=True)
 OPTIONS = HubOptions(PUBLIC, POLICY, verification_retries=(), sweep_seconds=0.05)
-WAIT_SECONDS_MAX = 20.0
+WAIT_SECONDS_MAX = 60.0
 """How long a test waits for a condition before it fails."""
 
 

@@ -24,7 +24,7 @@ from hub.publish import (
     PublishRefused,
 )
 
-WAIT_SECONDS_MAX = 20.0
+WAIT_SECONDS_MAX = 60.0
 
 
 @dataclass
@@ -349,7 +349,7 @@ async def test_a_held_key_is_stored_when_its_holder_commits_and_its_id_is_the_hi
 async def test_many_units_of_a_held_key_wait_together_and_leave_room_for_another_held_key(database_url: str) -> None:
     """RR-03: one transaction per key waits, however many units do; nobody queues behind another key's patience."""
     async with (
-        publishing(database_url, key_lock_seconds=5, key_waiters=2) as bench,
+        publishing(database_url, key_lock_seconds=40, key_waiters=2) as bench,
         foreign_transaction(database_url, "stuck"),
         foreign_transaction(database_url, "short") as short,
     ):
@@ -358,7 +358,7 @@ async def test_many_units_of_a_held_key_wait_together_and_leave_room_for_another
         quick = asyncio.create_task(bench.publish(draft("q", "short")))
         await bench.blocked(2)
         await short.execute("COMMIT")
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(20):
             await quick
         for unit in stuck:
             unit.cancel()

@@ -41,7 +41,7 @@ async def read_committed(bootstrap: str, topic: str) -> list[Message]:
 async def _until(consumer: AIOKafkaConsumer, partition: TopicPartition, end: int) -> list[Message]:
     # The position also moves over control records and over what was aborted.
     messages: list[Message] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(45):
         while await consumer.position(partition) < end:
             fetched = await consumer.getmany(partition, timeout_ms=50)
             messages += [
@@ -81,7 +81,7 @@ async def make_topic(bootstrap: str, name: str, partitions: int = 4, **settings:
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, topic_configs=configuration)
         answer = await admin.create_topics([topic])
         assert answer.topic_errors[0][1] == 0, answer
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(45):
             while (await admin.describe_topics([name]))[0]["error_code"]:  # noqa: ASYNC110 - the broker's state
                 await asyncio.sleep(0.02)
 
@@ -95,7 +95,7 @@ async def set_message_bytes_max(bootstrap: str, name: str, limit: int) -> None:
         settings = {"max.message.bytes": str(limit)}
         answers = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings)])
         assert answers[0].resources[0][0] == 0, answers
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer, asyncio.timeout(20):
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer, asyncio.timeout(45):
         while not (await _takes(producer, name, limit - 500) and not await _takes(producer, name, limit + 500)):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

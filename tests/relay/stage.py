@@ -22,7 +22,7 @@ from relay.sink import Sink, Term
 from relay.wake import Wake
 
 INCARNATION = "abcd2345"
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 60.0
 
 
 class Stage:

@@ -102,7 +102,7 @@ def refusals(receipt: Receipt) -> list[tuple[int, str, str]]:
     return [(refusal.record.id, refusal.scope, refusal.reason) for refusal in receipt.refused]
 
 
-async def eventually(action, seconds: float = 20):  # type: ignore[no-untyped-def]
+async def eventually(action, seconds: float = 60.0):  # type: ignore[no-untyped-def]
     """Repeats an action until it raises SinkUnavailable no more."""
     async with asyncio.timeout(seconds):
         while True:
@@ -380,7 +380,7 @@ async def send_on(sink: AmqpSink, batch: list[Record], confirmed: list[Record]) 
 
 async def eventually_not_locked(sink: AmqpSink) -> None:
     """Opens until the lock of the predecessor is gone; the broker notices only then that a blocked client left."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(45):
         while True:
             try:
                 return await sink.open(TERM)
@@ -398,7 +398,7 @@ async def test_a_broker_that_hangs_is_an_unknown_outcome_and_never_an_endless_wa
     try:
         with pytest.raises(SinkUnavailable, match="in time"):
             await send(sink, batch)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await sink.close()
     finally:
         broker.server.resume()
@@ -417,7 +417,7 @@ async def test_a_broker_that_falls_silent_is_found_by_the_heartbeat(broker: Brok
     await sink.open(TERM)
     broker.server.pause()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(45):
             with pytest.raises(SinkUnavailable, match="lost"):
                 await send(sink, [record(1)])
     finally:

@@ -399,7 +399,7 @@ async def test_a_broker_that_falls_silent_is_given_up_in_time_and_closing_is_qui
         sink = KafkaSink(options)
         await sink.open(TERM)
         wire.hold_request = PRODUCE
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             with pytest.raises(SinkUnavailable):
                 await sink.send(Batch(TERM, [record(1, topic)], 1))
             await sink.close()

@@ -23,7 +23,7 @@ from scripts.servers.postgres import PostgresServer
 from scripts.servers.rabbitmq import RabbitServer
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 60.0
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -30,7 +30,7 @@ from webhooks.worker import Worker, WorkerOptions
 PUBLIC = "http://hub.example"
 INCARNATION = "abcd2345"
 POLICY = GuardPolicy(allow_cidrs=(ip_network("127.0.0.0/8"),), allow_high_ports=True)
-WAIT_SECONDS_MAX = 20.0
+WAIT_SECONDS_MAX = 60.0
 TERM = 1
 
 

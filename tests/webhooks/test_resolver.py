@@ -41,7 +41,7 @@ def _resolver(lookup: Callable[[str], list[str]], **rest: float) -> ThreadResolv
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 - threads cannot set the loop's events
             await asyncio.sleep(0)
 

@@ -351,7 +351,7 @@ async def test_dead_subscribers_leave_room_for_the_living(database_url: str) -> 
             await arrived(dead, 4)
             await bench.publish(*(b"%d" % n for n in range(50)))
             await bench.fan_out(due=worker.due)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 await arrived(server, 51)
             assert len(dead.requests) == 4
             worker.stop()
