@@ -224,6 +224,24 @@ CREATE FUNCTION hookwire.shard_of(digest bytea) RETURNS smallint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN ((get_byte(digest, 0) & 63))::smallint;
 
+CREATE FUNCTION hookwire.stash_row() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW.payload IS NOT NULL AND NEW.payload_bytes IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.stash: give payload (text) or payload_bytes, not both';
+    END IF;
+    IF NEW.payload IS NOT NULL THEN
+        NEW.content_type := coalesce(NEW.content_type, 'text/plain; charset=utf-8');
+        NEW.payload_bytes := convert_to(NEW.payload, 'UTF8');
+    END IF;
+    NEW.headers := coalesce(NEW.headers, '{}');
+    NEW.event_id := hookwire.publish(NEW.topic, coalesce(NEW.payload_bytes, ''::bytea), NEW.key, NEW.content_type, NEW.headers);
+    RETURN NEW;
+END
+$$;
+
 CREATE FUNCTION hookwire.stripe_of(digest bytea) RETURNS integer
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN (((get_byte(digest, 1) << 8) | get_byte(digest, 2)) & 1023);
@@ -441,6 +459,18 @@ CREATE TABLE hookwire.sinks (
     CONSTRAINT sinks_name_check CHECK ((name = ANY (ARRAY['kafka'::text, 'amqp'::text, 'webhooks'::text])))
 );
 
+CREATE VIEW hookwire.stash AS
+ SELECT NULL::text AS event_id,
+    NULL::text AS topic,
+    NULL::text AS key,
+    NULL::text AS payload,
+    NULL::bytea AS payload_bytes,
+    NULL::text AS content_type,
+    NULL::jsonb AS headers
+  WHERE false;
+
+COMMENT ON VIEW hookwire.stash IS 'INSERT here to publish in your transaction; see docs/how-to/publish-from-your-transaction.md';
+
 CREATE TABLE hookwire.subscription_secrets (
     subscription_id bigint NOT NULL,
     number integer NOT NULL,
@@ -603,6 +633,8 @@ CREATE INDEX subscriptions_lease ON hookwire.subscriptions USING btree (lease_un
 CREATE INDEX subscriptions_pattern ON hookwire.subscriptions USING btree (tenant) WHERE ((state = 'active'::text) AND (topic_regex IS NOT NULL));
 
 CREATE UNIQUE INDEX subscriptions_websub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
+
+CREATE TRIGGER publish INSTEAD OF INSERT ON hookwire.stash FOR EACH ROW EXECUTE FUNCTION hookwire.stash_row();
 
 ALTER TABLE ONLY hookwire.subscription_secrets
     ADD CONSTRAINT subscription_secrets_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES hookwire.subscriptions(id) ON DELETE CASCADE;

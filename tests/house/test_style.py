@@ -46,6 +46,7 @@ BLOCKING_SLEEPERS = {
 
 SQL_FOR_PEOPLE = {
     "app/checks/database.py": "a finding names the statement with which the operator cures it",
+    "sdk/src/hookwire/outbox.py": "one call of the published function, in each driver's way of writing a parameter",
 }
 
 

@@ -108,6 +108,20 @@ def run(folder: Path, *command: str | Path) -> str:
     return finished.stdout
 
 
+STASH = """
+import asyncio, sys, asyncpg, hookwire
+async def main():
+    connection = await asyncpg.connect(sys.argv[1])
+    async with connection.transaction():
+        print(await hookwire.stash(connection, hookwire.Record("orders", {"n": 1}, key="ada")))
+asyncio.run(main())
+"""
+
+
+def test_the_installed_sdk_publishes_in_a_transaction(folder: Path, programs: Path, database_url: str) -> None:
+    assert run(folder, programs / "python", "-c", STASH, database_url).startswith("evt_")
+
+
 def test_the_environment_is_not_the_checkout(folder: Path, programs: Path) -> None:
     """Otherwise the tests below would prove nothing."""
     where = run(

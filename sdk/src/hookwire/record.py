@@ -1,0 +1,68 @@
+"""Record: what a program publishes, checked before it reaches a transaction.
+
+A statement that PostgreSQL refuses aborts the caller's transaction with it, so whatever can be known to be wrong is
+refused here, as a ValueError. The rules are those of ``hookwire.publish`` (docs/reference/sql.md), which checks again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Record"]
+
+_TOPIC_BYTES_MAX = 249
+_KEY_BYTES_MAX = 1024
+_CONTENT_TYPE_BYTES_MAX = 255
+_TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
+_HEADER_NAME = re.compile(r"[a-z0-9_.-]{1,200}", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One event to be. Raises ValueError for what no hub would take, TypeError for a payload JSON has no form for.
+
+    ``payload``: ``bytes`` are kept as they are, ``str`` as its UTF-8, anything else as JSON. ``content_type`` follows
+    from that unless given: none, ``text/plain; charset=utf-8``, ``application/json``.
+
+    ``key`` is the ordering key: events of one topic and key keep the order of their commits. ``headers`` have
+    lower-case names and one-line values; CloudEvents attributes are ``ce-<name>``.
+    """
+
+    topic: str
+    payload: Any = b""
+    key: str | None = None
+    content_type: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.topic) > _TOPIC_BYTES_MAX or not _TOPIC.fullmatch(self.topic):
+            raise ValueError(f"topic {self.topic[:80]!r}: 1-249 of A-Z a-z 0-9 . _ - in dot-separated words")
+        if self.key is not None and (not 1 <= len(self.key.encode()) <= _KEY_BYTES_MAX or _CONTROL.search(self.key)):
+            raise ValueError("key: 1-1024 bytes without control characters, or None for none")
+        if self.content_type is not None and (
+            len(self.content_type.encode()) > _CONTENT_TYPE_BYTES_MAX or _CONTROL.search(self.content_type)
+        ):
+            raise ValueError("content_type: one line of at most 255 bytes")
+        for name, value in self.headers.items():
+            if not _HEADER_NAME.fullmatch(name) or _CONTROL.search(value):
+                raise ValueError(f"header {name[:80]!r}: a lower-case name and a value of one line")
+        self.encoded()
+
+    def encoded(self) -> tuple[bytes, str | None]:
+        """The payload's bytes and their content type."""
+        if isinstance(self.payload, bytes | bytearray | memoryview):
+            return bytes(self.payload), self.content_type
+        if isinstance(self.payload, str):
+            return self.payload.encode(), self.content_type or "text/plain; charset=utf-8"
+        text = json.dumps(self.payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode(), self.content_type or "application/json"
+
+    def arguments(self) -> tuple[str, bytes, str | None, str | None, str]:
+        """What ``hookwire.publish`` is called with: topic, payload, key, content type, headers as JSON."""
+        payload, content_type = self.encoded()
+        return self.topic, payload, self.key, content_type, json.dumps(dict(self.headers))
