@@ -1,5 +1,5 @@
 """Upkeep: partitions made far ahead (RR-05), idempotency keys forgotten in time, deliveries of ended subscriptions
-cancelled. Any number of processes may run it."""
+cancelled, the ledger folded. Any number of processes may run it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from app.ledger import Ledger
 from db.errors import DatabaseError
 from db.pool import Database
 
@@ -24,6 +25,7 @@ class Upkeep:
 
     def __init__(self, database: Database, idempotency_seconds: int, interval_seconds: float = 60.0) -> None:
         self._database = database
+        self._ledger = Ledger(database)
         self._idempotency_seconds = idempotency_seconds
         self._interval_seconds = interval_seconds
         self._stopping = asyncio.Event()
@@ -56,6 +58,7 @@ class Upkeep:
         ended = [row["id"] for row in await self._database.fetch("delivery.ended_subscriptions")]
         if ended:
             await self._in_batches(lambda: self._database.fetchval("delivery.cancel_ended", ended, _BATCH))
+        await self._ledger.fold(self._stopping.is_set)
         return made
 
     async def _in_batches(self, batch: Callable[[], Awaitable[int]]) -> None:

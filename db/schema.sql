@@ -79,6 +79,14 @@ CREATE FUNCTION hookwire.key_digest(topic text, key text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN sha256(((convert_to(topic, 'UTF8'::name) || '\x00'::bytea) || convert_to(key, 'UTF8'::name)));
 
+CREATE FUNCTION hookwire.ledger_hash(id bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN ((('x'::text || "left"(encode(sha256(int8send(id)), 'hex'::text), 16)))::bit(64))::bigint;
+
+CREATE FUNCTION hookwire.ledger_sum(total numeric) RETURNS numeric
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN mod((mod(COALESCE(total, (0)::numeric), '18446744073709551616'::numeric) + '18446744073709551616'::numeric), '18446744073709551616'::numeric);
+
 CREATE FUNCTION hookwire.publish(topic text, payload bytea, key text DEFAULT NULL::text, content_type text DEFAULT NULL::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -417,6 +425,54 @@ ALTER TABLE hookwire.intents ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE hookwire.ledger (
+    sink text NOT NULL COLLATE pg_catalog."C",
+    tenant text NOT NULL,
+    topic text NOT NULL,
+    hour timestamp with time zone NOT NULL,
+    bucket smallint NOT NULL,
+    owed_count bigint DEFAULT 0 NOT NULL,
+    owed_sum numeric(20,0) DEFAULT 0 NOT NULL,
+    owed_min bigint,
+    owed_max bigint,
+    sent_count bigint DEFAULT 0 NOT NULL,
+    dead_count bigint DEFAULT 0 NOT NULL,
+    settled_sum numeric(20,0) DEFAULT 0 NOT NULL,
+    settled_min bigint,
+    settled_max bigint
+)
+WITH (fillfactor='70');
+
+CREATE TABLE hookwire.ledger_cursor (
+    singleton boolean DEFAULT true NOT NULL,
+    since_at timestamp with time zone NOT NULL,
+    through_id bigint NOT NULL,
+    through_at timestamp with time zone NOT NULL,
+    mark_id bigint,
+    mark_at timestamp with time zone,
+    mark_xid xid8,
+    CONSTRAINT ledger_cursor_singleton_check CHECK (singleton)
+);
+
+CREATE TABLE hookwire.ledger_entries (
+    id bigint NOT NULL,
+    sink text NOT NULL COLLATE pg_catalog."C",
+    outcome text NOT NULL,
+    ids bigint[] NOT NULL,
+    CONSTRAINT ledger_entries_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'dead'::text])))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY hookwire.ledger_entries ALTER COLUMN ids SET STORAGE MAIN;
+
+ALTER TABLE hookwire.ledger_entries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.ledger_entries_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE hookwire.migrations (
     version integer NOT NULL,
     name text NOT NULL,
@@ -569,6 +625,15 @@ ALTER TABLE ONLY hookwire.installation
 ALTER TABLE ONLY hookwire.intents
     ADD CONSTRAINT intents_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY hookwire.ledger_cursor
+    ADD CONSTRAINT ledger_cursor_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY hookwire.ledger_entries
+    ADD CONSTRAINT ledger_entries_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.ledger
+    ADD CONSTRAINT ledger_pkey PRIMARY KEY (hour, sink, tenant, topic, bucket);
+
 ALTER TABLE ONLY hookwire.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
 
@@ -623,6 +688,8 @@ CREATE INDEX intents_due ON hookwire.intents USING btree (due_at) WHERE (state =
 CREATE INDEX intents_in_flight ON hookwire.intents USING btree (callback_host, mode) WHERE (state = 'verifying'::text);
 
 CREATE INDEX intents_pair ON hookwire.intents USING btree (tenant, identity, id);
+
+CREATE INDEX ledger_unequal ON hookwire.ledger USING btree (hour) WHERE ((sink <> ''::text) AND ((((owed_count IS DISTINCT FROM (sent_count + dead_count)) OR (owed_sum IS DISTINCT FROM settled_sum)) OR (owed_min IS DISTINCT FROM settled_min)) OR (owed_max IS DISTINCT FROM settled_max)));
 
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
 

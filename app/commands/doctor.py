@@ -7,7 +7,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from app.commands.entry import Config, Json, run, say, settings_from
 from app.settings import Settings
@@ -21,7 +23,12 @@ _MARKS = {"ok": "[green]ok[/]", "note": "[dim]note[/]", "warn": "[yellow]warning
           "unreachable": "[red]unreachable[/]"}  # fmt: skip
 
 
-def doctor(as_json: Json = False, config: Config = None) -> None:
+Ledger = Annotated[
+    bool, typer.Option("--ledger", help="Instead: has all that was accepted left for its sinks? (closed hours)")
+]
+
+
+def doctor(as_json: Json = False, config: Config = None, by_ledger: Ledger = False) -> None:
     """Check settings, database, brokers, keys and the egress guard, without changing anything.
 
     Exit code 0: all is well; 1: findings; 3: the database or a broker cannot be reached.
@@ -30,8 +37,14 @@ def doctor(as_json: Json = False, config: Config = None) -> None:
 
       hookwire doctor
 
+      hookwire doctor --ledger
+
       HOOKWIRE_DATABASE_URL=postgresql://hookwire:secret@db/hookwire hookwire doctor --json
     """
+    if by_ledger:
+        from app.commands.ledger import ledger
+
+        run(ledger(settings_from(config), as_json))
     run(_doctor(as_json, config))
 
 

@@ -56,6 +56,9 @@ WITH reign AS MATERIALIZED (
     RETURNING subscription_id
 ), finished AS (
     DELETE FROM hookwire.fanout_cursors c USING gone WHERE c.event_id = gone.id
+), noted AS (
+    INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
+    SELECT 'webhooks', 'sent', array_agg(id) FROM gone HAVING count(*) > 0
 ), woken AS (
     -- WebSub: new content is tried at once, whatever the back-off of what it waits behind (WS-61, DL-8), but not more
     -- often than every 5 s, and outside the retry schedule. What is locked is being claimed or woken just now.
@@ -117,6 +120,10 @@ WITH reign AS MATERIALIZED (
 ), purged AS (
     DELETE FROM hookwire.outbox o USING event e, full_slice f
     WHERE NOT f.more AND o.sink = 'webhooks' AND o.shard = $3 AND o.id = e.id
+    RETURNING o.id
+), noted AS (
+    INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
+    SELECT 'webhooks', 'sent', array_agg(id) FROM purged HAVING count(*) > 0
 ), finished AS (
     DELETE FROM hookwire.fanout_cursors c USING event e, full_slice f WHERE NOT f.more AND c.event_id = e.id
 ), woken AS (

@@ -83,4 +83,8 @@ WHERE h.sink = $1 AND h.tenant = $4 AND h.topic = $5 AND h.key = '' AND e.id = h
   AND coalesce(e.key, chr(31) || e.id) = $6 AND EXISTS (SELECT FROM reign);
 
 -- name: purge
-DELETE FROM hookwire.held h USING unnest($2::bigint[]) AS a(id) WHERE h.sink = $1 AND h.id = a.id;
+WITH purged AS (
+    DELETE FROM hookwire.held h USING unnest($2::bigint[]) AS a(id) WHERE h.sink = $1 AND h.id = a.id
+    RETURNING h.id
+)
+INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0;

@@ -29,6 +29,9 @@ WITH reign AS MATERIALIZED (
 ), purged_held AS (
     DELETE FROM hookwire.held h USING published p WHERE h.sink = $1 AND h.id = p.id
     RETURNING h.id
+), noted AS (
+    INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
+    SELECT $1, 'sent', array_agg(id) FROM (SELECT id FROM purged UNION ALL SELECT id FROM purged_held) AS gone HAVING count(*) > 0
 )
 SELECT (SELECT count(*) FROM batch) AS batches, (SELECT count(*) FROM purged) + (SELECT count(*) FROM purged_held) AS records;
 
@@ -40,5 +43,7 @@ WITH gone AS (
     DELETE FROM hookwire.outbox o USING unnest($2::smallint[], $3::bigint[]) AS a(shard, id)
     WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id
     RETURNING o.id
+), noted AS (
+    INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0
 )
 SELECT count(*) FROM purged;

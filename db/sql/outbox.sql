@@ -45,10 +45,14 @@ LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ORDER BY c.id;
 
 -- name: purge
--- Of acknowledged records; needs no term, because what was acknowledged is owed by nobody.
-DELETE FROM hookwire.outbox o
-USING unnest($2::smallint[], $3::bigint[]) AS a(shard, id)
-WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id;
+-- Of acknowledged records; needs no term, because what was acknowledged is owed by nobody. Leaves its ledger entry.
+WITH purged AS (
+    DELETE FROM hookwire.outbox o
+    USING unnest($2::smallint[], $3::bigint[]) AS a(shard, id)
+    WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id
+    RETURNING o.id
+)
+INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0;
 
 -- name: ensure_topics
 -- Topics first used by plain SQL get their row here, outside every publishing transaction (RR-04).

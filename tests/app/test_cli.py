@@ -424,6 +424,24 @@ async def test_doctor_exits_with_3_when_something_cannot_be_reached(free_port: i
     assert (finished.code, unreachable, "canary" in finished.stdout) == (3, ["database", "kafka", "amqp"], False)
 
 
+async def test_doctor_compares_the_ledger(database_url: str, tmp_path: Path) -> None:
+    """PL-A04: a cell whose sides differ is a finding; the report is a table, or JSON."""
+    sql = await asyncpg.connect(database_url)
+    await sql.execute(
+        "UPDATE hookwire.ledger_cursor SET since_at = '2026-01-01', through_at = now();"
+        "INSERT INTO hookwire.ledger (hour, sink, tenant, topic, bucket, owed_count, owed_sum, owed_min, owed_max)"
+        " VALUES ('2026-01-15 09:00Z', 'kafka', 'default', 'orders', 1, 5, 7, 1, 17)"
+    )
+    await sql.close()
+    where = {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path)}
+    table, report = await asyncio.gather(
+        hookwire("doctor", "--ledger", **where), hookwire("doctor", "--ledger", "--json", **where)
+    )
+    [cell] = json.loads(report.stdout)["unequal"]
+    assert (table.code, report.code, cell["verdict"], cell["missing"]) == (1, 1, "lost", 5)
+    assert ("lost 5" in table.stdout, table.stdout.splitlines()[-1].endswith("0 dead; 1 finding")) == (True, True)
+
+
 async def test_doctor_changes_nothing_where_nothing_is_yet(tmp_path: Path) -> None:
     finished = await hookwire("doctor", DATA_DIR=str(tmp_path / "state"))
 

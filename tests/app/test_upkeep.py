@@ -116,7 +116,7 @@ class Failing(Database):
     """Fails the first rounds, then lets everything through."""
 
     def __init__(self, inner: Database, rounds: int) -> None:
-        self._inner = inner
+        super().__init__(inner._pool, inner.options)
         self._rounds = rounds
         self.done = asyncio.Event()
 
@@ -124,14 +124,11 @@ class Failing(Database):
         if name == "event.ensure_partitions" and self._rounds > 0:
             self._rounds -= 1
             raise Unavailable("away")
-        return await self._inner.fetchval(name, *args)
+        return await super().fetchval(name, *args)
 
     async def fetch(self, name: str, *args: object) -> Any:
         self.done.set()
-        return await self._inner.fetch(name, *args)
-
-    async def execute(self, name: str, *args: object) -> int:
-        return await self._inner.execute(name, *args)
+        return await super().fetch(name, *args)
 
 
 async def test_it_goes_on_when_the_database_was_away_until_it_is_stopped(database_url: str) -> None:

@@ -30,6 +30,11 @@ INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, 
     SELECT n, 1 + n % {SUBSCRIPTIONS}, now(), now(), 'default', CASE WHEN n % 2 = 0 THEN 'k' END
     FROM generate_series(1, {ROWS}) n;
 """
+_LEDGER = f"""
+INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
+    SELECT 'kafka', 'sent', array_agg(n) FROM generate_series(1, {ROWS}) n GROUP BY n / 1000;
+UPDATE hookwire.ledger_cursor SET mark_id = {ROWS}, mark_at = now(), mark_xid = pg_current_xact_id();
+"""
 _DRAIN = "DELETE FROM hookwire.outbox; DELETE FROM hookwire.deliveries"
 
 # Two results: one delivered, one to be retried.
@@ -54,6 +59,8 @@ HOT: list[tuple[str, tuple[object, ...]]] = [
     ("delivery.events", (list(range(1, 33)), 1_000_000)),
     ("delivery.ended_subscriptions", ()),
     ("delivery.release", ([1, 2], [2, 3], [1, 1])),
+    ("ledger.fold_events", (20_000,)),
+    ("ledger.fold_entries", (20,)),
     ("event.latest", ("default", "t7")),
     ("event.get", ("default", 7)),
 ]
@@ -115,6 +122,7 @@ def size_of(sizes: dict[str, int], read: str) -> int:
 async def test_no_hot_statement_reads_a_whole_table(sql: asyncpg.Connection) -> None:
     found = {"new": await all_reads(sql)}
     await sql.execute(_FILL)
+    await sql.execute(_LEDGER)
     found["filled, not yet analysed"] = await all_reads(sql)
     await sql.execute("VACUUM ANALYZE")
     found["filled"] = await all_reads(sql)

@@ -358,3 +358,16 @@ async def test_new_content_wakes_the_head_of_its_websub_lane(database_url: str, 
             "SELECT event_id, subscription_id FROM hookwire.deliveries WHERE due_at <= now() AND event_id <= $1", other
         )
         assert ([tuple(row) for row in due], plain > websub) == ([(old, websub)], True)
+
+
+@pytest.mark.parametrize("deliveries_max", [20_000, 1], ids=["whole", "in slices"])
+async def test_what_is_fanned_out_leaves_its_trace(database_url: str, deliveries_max: int) -> None:
+    """PL-A01: in the statement that purges, once for each event."""
+    async with delivery_bench(database_url) as bench:
+        await subscribe_many(bench, 3)
+        events = await bench.publish(b"1", b"2")
+        await bench.fan_out(deliveries_max=deliveries_max)
+        rows = await bench.sql.fetch("SELECT sink, outcome, ids FROM hookwire.ledger_entries")
+        assert sorted((row["sink"], row["outcome"], n) for row in rows for n in row["ids"]) == [
+            ("webhooks", "sent", event) for event in events
+        ]
