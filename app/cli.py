@@ -67,6 +67,7 @@ def application() -> typer.Typer:
 
     from app.commands.consume import consume
     from app.commands.doctor import doctor
+    from app.commands.keys import keys
     from app.commands.migrate import migrate
     from app.commands.prove import prove
     from app.commands.publish import publish
@@ -76,6 +77,7 @@ def application() -> typer.Typer:
     commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
     for command in (serve, relay, deliver, publish, subscribe, migrate, doctor, prove):
         commands.command()(command)
+    commands.add_typer(keys, name="keys")
     # What follows --exec belongs to the program, whatever it looks like.
     commands.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(consume)
     return commands

@@ -15,8 +15,11 @@ __all__ = ["configure_logging"]
 _SECRET_NAMES = re.compile(
     r"authorization|cookie|secret|token|signature|password|dsn|database_url|amqp_url", re.IGNORECASE
 )
-_SECRET_TEXTS = re.compile(r"(?<=whsec_)[A-Za-z0-9+/=]+|(?<=whsk_)[A-Za-z0-9+/=]+|(?<=://)[^/?#\s]+(?=@)")
-"""Signing keys, and everything before the last @ of a URL's authority."""
+_SECRET_TEXTS = re.compile(
+    r"(?<=whsec_)[A-Za-z0-9+/=]+|(?<=whsk_)[A-Za-z0-9+/=]+|(?<=hwk_[0-9a-f]{12}_)[A-Za-z0-9]+"
+    r"|(?<=://)[^/?#\s]+(?=@)|(?<=\?)[^\s\"'<>#?]*(?==)[^\s\"'<>#]+"
+)
+"""Signing keys, API keys but their names, everything before the last @ of a URL's authority, a URL's query (SE-09)."""
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _VALUE_CHARACTERS_MAX = 2_000

@@ -165,6 +165,22 @@ _ROWS: Final = (
         "Repeat the request with the same key in a moment: it will get the first one's answer.",
         retry_after_seconds=1,
     ),
+    # Who asks
+    Kind(
+        "unauthorized",
+        401,
+        "A valid API key is needed",
+        "The request carries no Authorization header, more than one, or a key that is unknown, expired or revoked.",
+        "Send `Authorization: Bearer hwk_...` with a key that counts; keys in the query are never read. Operators make "
+        "one with `hookwire keys create`.",
+    ),
+    Kind(
+        "forbidden",
+        403,
+        "The API key does not allow this",
+        "The key is valid, but it lacks the scope that this route needs, or it is for other topics.",
+        "Use a key with the scope and the topics that the detail names; operators make one: `hookwire keys create`.",
+    ),
     # The service's own state
     Kind(
         "database-unavailable",

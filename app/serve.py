@@ -20,7 +20,8 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
         raise SettingsRefused(f"--role is one of {', '.join(ROLES)}, not {', '.join(sorted(unknown))}")
     await early_checks(settings)
     async with open_hub(settings, roles or ROLES) as hub:
-        await startup_checks(settings, hub.storage.database.options, settings.listen_address[1])
+        options, port = hub.storage.database.options, settings.listen_address[1]
+        await startup_checks(settings, options, port, serves_api="api" in (roles or ROLES))
         _greet(hub, roles or ROLES)
         await Process(hub.phases, settings.drain_seconds).run()
     return 0

@@ -55,6 +55,14 @@ class Settings(BaseSettings):
     )
     listen: str = Field("127.0.0.1:8080", description="Address and port of the HTTP API; port 0 takes a free one.")
     public_url: str = Field("", description="How others reach this hub; default http://<listen>.")
+    access: Literal["keys", "proxy", "open"] | None = Field(
+        None,
+        description="Who decides about requests: keys (API keys; default in production), proxy (one before this hub), "
+        "open (nobody; default in development, refused in production).",
+    )
+    hub_access: Literal["open", "keys"] = Field(
+        "open", description="With API keys: whether POST /hub and the topic URLs, WebSub's public face, need one too."
+    )
     data_dir: Path = Field(
         default_factory=_data_dir,
         description="Embedded database, its logs and the key file; default .hookwire/ where that is, else the user's "
@@ -164,7 +172,14 @@ class Settings(BaseSettings):
             raise ValueError("websub_lease_seconds_min <= _default <= _max does not hold")
         if self.profile == "production" and self.failpoints:
             raise ValueError("failpoints are refused in production")
+        if self.profile == "production" and self.access == "open":
+            raise ValueError("access=open is refused in production: keys, or proxy where a proxy decides who comes in")
         return self
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether requests need an API key."""
+        return self.access == "keys" or (self.access is None and self.profile == "production")
 
     @property
     def listen_address(self) -> tuple[str, int]:

@@ -9,14 +9,16 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api import console, deliveries, docs, events, health, subscriptions, topics
+from app.api import console, deliveries, docs, events, health, keys, subscriptions, topics
 from app.api.context import Context
 from app.api.contract import TITLE, VERSION, operation_id
+from app.gate import Gate, Keyring
 from app.ingest import Ingest, is_publish
 from app.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.pages import install_problem_pages
 from app.problem import Problem, Problems, install_problem_handlers, request_id_of
 from db.errors import Busy, DatabaseError, OutcomeUnknown, Unavailable
+from hub.keys import Keys
 
 __all__ = ["build_api", "build_web"]
 
@@ -25,6 +27,7 @@ _ROUTERS: Sequence[APIRouter] = (
     deliveries.router,
     events.router,
     topics.router,
+    keys.router,
     health.router,
     console.router,
 )
@@ -54,7 +57,10 @@ def build_web(
     api.state.context = context
     event_bytes_max = context.settings.event_bytes_max
     limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
-    return FrontDoor(_Fork(ingest, api), problems=problems, limits=limits, request_ids=request_ids)
+    inside: ASGIApp = _Fork(ingest, api)
+    if context.settings.needs_keys:
+        inside = Gate(inside, Keyring(Keys(context.database)), hub_is_open=context.settings.hub_access == "open")
+    return FrontDoor(inside, problems=problems, limits=limits, request_ids=request_ids)
 
 
 class _Fork:

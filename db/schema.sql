@@ -254,6 +254,31 @@ CREATE FUNCTION hookwire.stripe_of(digest bytea) RETURNS integer
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN (((get_byte(digest, 1) << 8) | get_byte(digest, 2)) & 1023);
 
+CREATE TABLE hookwire.api_keys (
+    id bigint NOT NULL,
+    public_id text NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    name text NOT NULL,
+    digest bytea NOT NULL,
+    scopes text[] NOT NULL,
+    topics text[],
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT api_keys_digest_check CHECK ((length(digest) = 32)),
+    CONSTRAINT api_keys_scopes_check CHECK (((scopes <@ ARRAY['publish'::text, 'subscribe'::text, 'read'::text, 'admin'::text]) AND (cardinality(scopes) > 0))),
+    CONSTRAINT api_keys_topics_check CHECK ((cardinality(topics) > 0))
+);
+
+ALTER TABLE hookwire.api_keys ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.api_keys_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE hookwire.attempts (
     event_id bigint NOT NULL,
     subscription_id bigint NOT NULL,
@@ -591,6 +616,15 @@ CREATE TABLE hookwire.verification_buckets (
     CONSTRAINT verification_buckets_check CHECK (((tenant = ''::text) <> (host = ''::text)))
 )
 WITH (fillfactor='50');
+
+ALTER TABLE ONLY hookwire.api_keys
+    ADD CONSTRAINT api_keys_digest_key UNIQUE (digest);
+
+ALTER TABLE ONLY hookwire.api_keys
+    ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.api_keys
+    ADD CONSTRAINT api_keys_public_id_key UNIQUE (public_id);
 
 ALTER TABLE ONLY hookwire.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (event_id, subscription_id, number);

@@ -93,15 +93,26 @@ def matches(pattern: str, topic: str) -> bool:
 
     Cost: words of the pattern x words of the topic.  Both are taken as legal.
     """
-    words = topic.split(".")
-    # reachable[i]: the pattern's words so far can have consumed exactly the first i words of the topic
+    return covers(pattern, topic)
+
+
+def covers(outer: str, inner: str) -> bool:
+    """Whether the outer pattern chooses every topic that the inner one chooses; a name is a pattern, too.
+
+    A wildcard of the inner pattern counts as a word that an equal or a wider wildcard stands for: the answer is never
+    wrongly yes.  Cost: words of the one x words of the other.
+    """
+    words = inner.split(".")
+    # reachable[i]: the outer pattern's words so far can have consumed exactly the first i words of the inner one
     reachable = [True] + [False] * len(words)
-    for part in pattern.split("."):
+    for part in outer.split("."):
         if part == "#":
             first = reachable.index(True) if True in reachable else len(reachable)
             reachable = [index >= first for index in range(len(reachable))]
         else:
-            steps = (reached and part in ("*", word) for reached, word in zip(reachable, words, strict=False))
+            steps = (
+                reached and word != "#" and part in ("*", word) for reached, word in zip(reachable, words, strict=False)
+            )
             reachable = [False, *steps]
     return reachable[-1]
 

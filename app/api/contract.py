@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from app.api.hub_contract import HUB_PATHS
 from app.api.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
-from app.api.refusals import PROBLEM_SCHEMA
+from app.api.refusals import PROBLEM_SCHEMA, refusals
 
 __all__ = ["TITLE", "VERSION", "openapi_document", "operation_id"]
 
@@ -35,9 +35,20 @@ _TAGS = [
     {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
     {"name": "topics", "description": "What there is, how it is routed, its latest content."},
     {"name": "WebSub", "description": "The hub of the W3C WebSub recommendation."},
+    {"name": "keys", "description": "Who may use this API."},
     {"name": "operations", "description": "Health and metrics."},
 ]
 _FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
+_WITHOUT_KEY = ("/healthz", "/readyz", "/hub")
+_REFUSED_BY_THE_GATE = refusals("unauthorized", "forbidden", "too-many-requests")
+_SECURITY_SCHEMES = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "hwk_...",
+        "description": "An API key, where the hub asks for one (`HOOKWIRE_ACCESS`, default in production).",
+    }
+}
 _FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
 
 
@@ -60,9 +71,13 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
         name: schemas[name] for name in sorted(schemas) if name not in _FRAMEWORK_SCHEMAS
     }
     _restore_examples(document["components"]["schemas"])
-    for path in document["paths"].values():
+    for name, path in document["paths"].items():
         for operation in path.values():
             _drop_framework_refusal(operation["responses"])
+            if name not in _WITHOUT_KEY:
+                operation["security"] = [{}, {"key": []}]
+                operation["responses"] |= {str(status): answer for status, answer in _REFUSED_BY_THE_GATE.items()}
+    document["components"]["securitySchemes"] = _SECURITY_SCHEMES
     return document
 
 

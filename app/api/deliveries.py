@@ -14,6 +14,8 @@ from app.api.context import Context, context_of
 from app.api.events import event_number
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.api.refusals import refusals
+from app.api.subscriptions import find
+from app.gate import require_every_topic, require_topic
 from app.problem import Problem
 from db.pool import Row
 from event.identity import format_event_id
@@ -141,10 +143,9 @@ async def list_deliveries(
     event = event_number(event_id, context.incarnation) if event_id is not None else None
     subscription = None
     if subscription_id is not None:
-        row = await context.subscriptions.get(subscription_id) if subscription_id.isprintable() else None
-        if row is None:
-            raise Problem("not-found", "There is no such subscription.")
-        subscription = row["id"]
+        subscription = (await find(request, subscription_id, context))["id"]
+    else:
+        require_every_topic(request)
     before = read_cursor(cursor, [int, int]) or [_LARGEST, _LARGEST]
     rows = await context.database.fetch(
         "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1
@@ -156,13 +157,22 @@ async def list_deliveries(
 
 
 @router.get("/{delivery_id}/attempts", summary="Every attempt of one delivery", responses=refusals("not-found"))
-async def attempts(delivery_id: str, context: In) -> AttemptList:
+async def attempts(request: Request, delivery_id: str, context: In) -> AttemptList:
     """First one first."""
     match = _ID.fullmatch(delivery_id)
     if match is None or max(int(match[1]), int(match[2])) > _LARGEST:
         raise Problem("not-found", "There is no such delivery.")
+    await _require_reach(request, int(match[1]), context)
     rows = await context.database.fetch("delivery.attempts", "default", int(match[1]), int(match[2]))
     return AttemptList.model_validate({"items": [_attempt_out(row) for row in rows]})
+
+
+async def _require_reach(request: Request, event: int, context: Context) -> None:
+    row = await context.database.fetchrow("event.topic", "default", event)
+    if row is None:
+        require_every_topic(request)
+    else:
+        require_topic(request, row["topic"], hidden="There is no such delivery.")
 
 
 def _attempt_out(row: Row) -> dict[str, Any]:

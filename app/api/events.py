@@ -7,11 +7,12 @@ import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.context import Context, context_of
 from app.api.refusals import refusals
+from app.gate import require_topic
 from app.problem import Problem
 from event.identity import parse_event_id
 
@@ -20,6 +21,7 @@ __all__ = ["event_number", "router"]
 router = APIRouter(prefix="/events", tags=["events"], responses=refusals("database-unavailable", "busy", "not-found"))
 In = Annotated[Context, Depends(context_of)]
 _SHOWN_DELIVERIES = 100
+_MISSING = "There is no such event; its retention may have ended."
 
 
 class SinkOut(BaseModel):
@@ -121,12 +123,13 @@ def _summary(sinks: list[dict[str, Any]], deliveries: list[dict[str, Any]]) -> s
 
 
 @router.get("/{event_id}", summary="An event and what became of it")
-async def get(event_id: str, context: In) -> EventOut:
+async def get(request: Request, event_id: str, context: In) -> EventOut:
     """Per sink and per subscription. That nobody asked for an event is an answer too, with its reason."""
     number = event_number(event_id, context.incarnation)
     row = await context.database.fetchrow("event.get", "default", number)
     if row is None:
-        raise Problem("not-found", "There is no such event; its retention may have ended.")
+        raise Problem("not-found", _MISSING)
+    require_topic(request, row["topic"], hidden=_MISSING)
     sinks = [_sink_out(sink) for sink in await context.database.fetch("event.sink_states", "default", number)]
     rows = await context.database.fetch(
         "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES

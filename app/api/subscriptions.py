@@ -12,6 +12,7 @@ from app.api.context import Context, context_of
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.api.refusals import refusals
 from app.api.strict_route import StrictRoute
+from app.gate import require_every_topic, require_topic
 from app.problem import Problem
 from db.pool import Row
 from event.topic import TopicError, validate_pattern
@@ -19,7 +20,7 @@ from hub.subscriptions import Change, NewSubscription
 from webhooks.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
 from webhooks.url import UrlRefused, parse_target
 
-__all__ = ["router"]
+__all__ = ["find", "router"]
 
 router = APIRouter(
     prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
@@ -148,10 +149,12 @@ def _callback(callback: str, context: Context) -> str:
         "invalid-pattern", "invalid-callback", "callback-refused",
     ),
 )  # fmt: skip
-async def create(body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
+async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
+    pattern = _pattern(body.topic)
+    require_topic(request, pattern)
     new = NewSubscription(
-        _pattern(body.topic), _callback(body.callback, context), body.secret, body.state, body.ordered,
+        pattern, _callback(body.callback, context), body.secret, body.state, body.ordered,
         body.retry_schedule_seconds, body.timeout_seconds,
     )  # fmt: skip
     try:
@@ -176,28 +179,39 @@ async def list_subscriptions(
     after = read_cursor(cursor, [int]) or [0]
     if topic is not None and "\x00" in topic:
         raise Problem("invalid-parameter", "topic holds a NUL character", parameter="topic")
+    if topic is None:
+        require_every_topic(request)
+    else:
+        require_topic(request, topic)
     rows = await context.database.fetch("subscription.list", "default", after[0], topic, state, limit + 1)
     more = [rows[limit - 1]["id"]] if len(rows) > limit else None
     next_cursor = link_next(request, response, more)
     return SubscriptionPage.model_validate({"items": [_out(row) for row in rows[:limit]], "next_cursor": next_cursor})
 
 
+_MISSING = "There is no such subscription."
+
+
+async def find(request: Request, identity: str, context: Context) -> Row:
+    """The subscription of this id, if the request's key may know of it; else ``Problem``."""
+    named = identity.isascii() and identity.isprintable() and len(identity) <= 60
+    row = await context.subscriptions.get(identity) if named else None
+    if row is None:
+        raise Problem("not-found", _MISSING)
+    require_topic(request, row["topic"], hidden=_MISSING)
+    return row
+
+
 def _found(row: Row | None) -> SubscriptionOut:
     if row is None:
-        raise Problem("not-found", "There is no such subscription.")
+        raise Problem("not-found", _MISSING)
     return SubscriptionOut.model_validate(_out(row))
 
 
-def _id(identity: str) -> str:
-    if not identity.isascii() or not identity.isprintable() or len(identity) > 60:
-        raise Problem("not-found", "There is no such subscription.")
-    return identity
-
-
 @router.get("/{subscription_id}", summary="One subscription", responses=refusals("not-found"))
-async def get(subscription_id: str, context: In) -> SubscriptionOut:
+async def get(request: Request, subscription_id: str, context: In) -> SubscriptionOut:
     """As it stands now."""
-    return _found(await context.subscriptions.get(_id(subscription_id)))
+    return _found(await find(request, subscription_id, context))
 
 
 @router.patch(
@@ -208,12 +222,16 @@ async def get(subscription_id: str, context: In) -> SubscriptionOut:
         "invalid-pattern", "invalid-callback", "callback-refused",
     ),
 )  # fmt: skip
-async def change(subscription_id: str, body: SubscriptionChange, context: In) -> SubscriptionOut:
+async def change(request: Request, subscription_id: str, body: SubscriptionChange, context: In) -> SubscriptionOut:
     """What is left out stays. Setting `state` to `active` also ends a pause."""
+    row = await find(request, subscription_id, context)
+    pattern = _pattern(body.topic) if body.topic is not None else None
+    if pattern is not None:
+        require_topic(request, pattern)
     changed = await context.subscriptions.change(
-        _id(subscription_id),
+        row["public_id"],
         Change(
-            _pattern(body.topic) if body.topic is not None else None,
+            pattern,
             _callback(body.callback, context) if body.callback is not None else None,
             body.state, body.ordered, body.retry_schedule_seconds, body.timeout_seconds,
         ),
@@ -222,7 +240,8 @@ async def change(subscription_id: str, body: SubscriptionChange, context: In) ->
 
 
 @router.delete("/{subscription_id}", status_code=204, summary="End a subscription", responses=refusals("not-found"))
-async def delete(subscription_id: str, context: In) -> None:
+async def delete(request: Request, subscription_id: str, context: In) -> None:
     """What it was still owed becomes dead letters of kind `gone`."""
-    if not await context.subscriptions.delete(_id(subscription_id)):
-        raise Problem("not-found", "There is no such subscription.")
+    row = await find(request, subscription_id, context)
+    if not await context.subscriptions.delete(row["public_id"]):
+        raise Problem("not-found", _MISSING)

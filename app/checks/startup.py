@@ -9,6 +9,7 @@ import structlog
 
 from app.checks.check import Check, ChecksRefused
 from app.checks.database import database_checks
+from app.checks.keys import key_checks
 from app.checks.process import descriptor_check, guard_check
 from app.checks.settings import settings_checks
 from app.settings import Settings
@@ -32,7 +33,9 @@ async def early_checks(settings: Settings) -> None:
     _refuse([check for check in found if check.id not in _SCHEMA])
 
 
-async def startup_checks(settings: Settings, options: PoolOptions, listen_port: int) -> list[Check]:
+async def startup_checks(
+    settings: Settings, options: PoolOptions, listen_port: int, *, serves_api: bool = True
+) -> list[Check]:
     """Everything, once the database is open and migrated; warnings are logged.
 
     Raises ``ChecksRefused``.
@@ -42,6 +45,7 @@ async def startup_checks(settings: Settings, options: PoolOptions, listen_port: 
         descriptor_check(settings),
         await guard_check(settings, listen_port),
         *await database_checks(settings, options),
+        *(await key_checks(settings, options) if serves_api else ()),
     ]
     _refuse(found)
     for check in found:

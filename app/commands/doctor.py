@@ -76,6 +76,7 @@ async def _all(settings: Settings) -> list[Check]:
 async def _database(settings: Settings) -> list[Check]:
     from app.checks.check import Check
     from app.checks.database import database_checks
+    from app.checks.keys import key_checks
     from app.commands.database import database_url, is_made
     from db.embedded import EmbeddedError
     from db.errors import DatabaseError
@@ -86,7 +87,9 @@ async def _database(settings: Settings) -> list[Check]:
         return [Check("database", "database", "note", detail)]
     try:
         async with database_url(settings) as url:
-            return await database_checks(settings, PoolOptions(url))
+            found = await database_checks(settings, PoolOptions(url))
+            migrated = any(check.subject == "schema" and check.level == "ok" for check in found)
+            return [*found, *(await key_checks(settings, PoolOptions(url)) if migrated else ())]
     except (DatabaseError, EmbeddedError) as error:
         return [Check("database", "database", "unreachable", str(error))]
 

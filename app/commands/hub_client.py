@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ import httpx
 from app.commands.failure import CommandFailed
 from app.settings import Settings
 
-__all__ = ["hub_url", "post"]
+__all__ = ["bearer", "hub_url", "post"]
 
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
@@ -33,10 +34,19 @@ def hub_url(given: str | None, settings: Settings) -> str:
     return url.rstrip("/")
 
 
+def bearer() -> dict[str, str]:
+    """The Authorization header of HOOKWIRE_TOKEN, an API key; none without it. It is no option: others see those."""
+    token = os.environ.get("HOOKWIRE_TOKEN", "").strip()
+    if not token.isascii() or not token.isprintable():
+        raise CommandFailed("HOOKWIRE_TOKEN is no API key", 2)
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
 async def post(
     url: str, content: bytes, headers: dict[str, str], *, params: dict[str, str] | None = None, deadline_seconds: float
 ) -> tuple[Any, httpx.Headers]:
     """POST once; gives the JSON and the headers of a 2xx answer. Raises ``CommandFailed`` for everything else."""
+    headers = {**bearer(), **headers}
     client = httpx.AsyncClient(trust_env=False, timeout=deadline_seconds)
     try:
         async with asyncio.timeout(deadline_seconds), client:

@@ -37,6 +37,9 @@ SELECT pg_notify('hookwire_outbox', '');
 SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, payload
 FROM hookwire.events WHERE tenant = $1 AND id = $2;
 
+-- name: topic
+SELECT topic FROM hookwire.events WHERE tenant = $1 AND id = $2;
+
 -- name: latest
 SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, payload
 FROM hookwire.events WHERE id = (SELECT max(e.id) FROM hookwire.events e WHERE e.tenant = $1 AND e.topic = $2);

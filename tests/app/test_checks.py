@@ -17,10 +17,12 @@ from app.checks import ChecksRefused, early_checks, startup_checks
 from app.checks.brokers import broker_checks
 from app.checks.check import Check
 from app.checks.database import database_checks, server_checks
+from app.checks.keys import key_checks
 from app.checks.process import descriptor_check, guard_check
 from app.checks.settings import settings_checks
 from app.settings import Settings
-from db.pool import PoolOptions
+from db.pool import PoolOptions, open_database
+from hub.keys import Keys, NewKey
 
 SOUND: dict[str, Any] = {
     "version_number": 180006,
@@ -327,3 +329,25 @@ async def test_the_real_brokers_answer(kafka: Any, rabbitmq: Any, tmp_path: Path
     checks = await broker_checks(settings_of(tmp_path, **values))
 
     assert [check.level for check in checks] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "level"),
+    [({"profile": "production"}, "refuse"), ({"profile": "production", "access": "proxy"}, "ok"), ({}, "ok")],
+)
+async def test_production_needs_a_key_or_a_proxy(
+    tmp_path: Path, database_url: str, settings: dict[str, str], level: str
+) -> None:
+    """SC-18."""
+    [check] = await key_checks(settings_of(tmp_path, **settings), PoolOptions(database_url))
+
+    assert check.level == level
+
+
+async def test_one_key_is_enough_for_production(tmp_path: Path, database_url: str) -> None:
+    database = await open_database(PoolOptions(database_url, connections_min=1))
+    await Keys(database).create(NewKey("ops", ["admin"]))
+    await database.aclose()
+
+    [check] = await key_checks(settings_of(tmp_path, profile="production"), PoolOptions(database_url))
+    assert check.level == "ok"

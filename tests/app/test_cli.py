@@ -20,7 +20,7 @@ from app.cli import application
 from tests.app.conftest import WAIT_SECONDS, RunHub
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
-COMMANDS = ("serve", "relay", "deliver", "publish", "subscribe", "consume", "migrate", "doctor", "prove")
+COMMANDS = ("serve", "relay", "deliver", "publish", "subscribe", "consume", "keys create", "migrate", "doctor", "prove")
 NOTICE = "hookwire: nobody listens: no subscription matches this topic, and it goes to no configured broker\n"
 
 
@@ -93,7 +93,7 @@ async def answering(answer: bytes) -> AsyncIterator[Other]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself_with_an_example(command: str) -> None:
-    finished = CliRunner().invoke(application(), [command, "--help"])
+    finished = CliRunner().invoke(application(), [*command.split(), "--help"])
 
     assert (finished.exit_code, "Example" in finished.stdout, f"hookwire {command}" in finished.stdout) == (
         0,
@@ -102,10 +102,34 @@ def test_every_command_explains_itself_with_an_example(command: str) -> None:
     )
 
 
+async def test_the_first_key_is_made_by_the_command_and_opens_the_hub(running_hub: RunHub) -> None:
+    """SE-04: made, listed without its text, revoked; production refuses to start without one (SC-18)."""
+    async with running_hub(access="keys") as hub:
+        server = {"DATABASE_URL": hub.database_url}
+        made = json.loads((await hookwire("keys", "create", "ops", "--scope", "admin", "--json", **server)).stdout)
+        published = await hookwire("publish", "a", "x", URL=hub.url, PUBLIC_URL=hub.url, TOKEN=made["key"])
+        without = await hookwire("publish", "a", "x", PUBLIC_URL=hub.url)
+        revoked = await hookwire("keys", "revoke", made["id"], **server)
+        listed = json.loads((await hookwire("keys", "list", "--json", **server)).stdout)
+
+        assert (published.code, without.code, revoked.code) == (0, 2, 0), published.stderr
+        assert "A valid API key is needed" in without.stderr
+        assert [(key["id"], key["revoked_at"] is None, "key" in key) for key in listed] == [(made["id"], False, False)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("create", "a", "--scope", "root"), ("create", "a", "--scope", "read", "--topic", "a..b"),
+     ("create", "a", "--scope", "read", "--expires-in", "soon"), ("revoke", "key_none")],
+)  # fmt: skip
+async def test_a_key_that_cannot_be_is_refused(database_url: str, words: Sequence[str]) -> None:
+    assert (await hookwire("keys", *words, DATABASE_URL=database_url)).code == 2
+
+
 async def test_without_a_command_the_list_is_shown() -> None:
     finished = await hookwire()
 
-    assert [command for command in COMMANDS if command not in finished.stdout] == []
+    assert [command for command in COMMANDS if command.split()[0] not in finished.stdout] == []
 
 
 @pytest.mark.parametrize(

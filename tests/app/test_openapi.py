@@ -191,7 +191,7 @@ async def test_production_serves_the_docs_page_only_when_asked(
     running_hub: RunHub, docs: bool | None, status: int
 ) -> None:
     """SE-10."""
-    async with running_hub(profile="production", docs=docs) as hub:
+    async with running_hub(profile="production", access="proxy", docs=docs) as hub:
         answers = [await hub.client.get(path) for path in ("/docs", "/docs/swagger-ui.css")]
 
         assert [answer.status_code for answer in answers] == [status, status]

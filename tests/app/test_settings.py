@@ -130,6 +130,12 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         Settings(websub_lease_seconds_min=10_000_000)
 
 
+def test_production_is_not_open_to_everybody() -> None:
+    """SE-04."""
+    with pytest.raises(ValueError, match="access=open is refused in production"):
+        Settings(profile="production", access="open")
+
+
 def test_fail_points_are_refused_in_production() -> None:
     """SC-19."""
     with pytest.raises(ValueError, match="failpoints are refused in production"):

@@ -101,7 +101,7 @@ async def test_a_network_that_the_operator_allowed_is_taken(running_hub: RunHub)
 
 
 async def test_production_reaches_no_loopback(running_hub: RunHub) -> None:
-    async with running_hub(profile="production") as hub:
+    async with running_hub(profile="production", access="proxy") as hub:
         answer = await hub.client.post("/subscriptions", json={"topic": "a", "callback": CALLBACK})
 
         assert kind(answer)[::2] == (422, "callback-refused")

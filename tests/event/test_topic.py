@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from event.topic import TopicError, compile_pattern, matches, validate_key, validate_pattern, validate_topic
+from event.topic import TopicError, compile_pattern, covers, matches, validate_key, validate_pattern, validate_topic
 
 WORDS = st.sampled_from(["a", "b", "ab", "A-1", "_"])
 TOPICS = st.lists(WORDS, min_size=1, max_size=6).map(".".join)
@@ -102,3 +102,30 @@ def test_the_worst_legal_pattern_ends_on_the_longest_topic() -> None:
 
     assert expression is not None
     assert (re.search(expression, topic), matches("#.a.*.#.a.*.#.b", topic)) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "expected"),
+    [
+        ("#", "#", True),
+        ("#", "a.*.b", True),
+        ("a.#", "a", True),
+        ("a.#", "a.#", True),
+        ("a.*", "a.*", True),
+        ("a.*", "a.b", True),
+        ("a.*", "a.#", False),
+        ("a.*", "a", False),
+        ("a.b", "a.*", False),
+        ("*.#", "#", False),
+        ("a.#", "ab", False),
+    ],
+)
+def test_covers_tells_whether_a_pattern_is_within_another(outer: str, inner: str, expected: bool) -> None:
+    """AB-04."""
+    assert covers(outer, inner) is expected
+
+
+@given(PATTERNS, PATTERNS, TOPICS)
+def test_what_is_covered_is_never_outside(outer: str, inner: str, topic: str) -> None:
+    """AB-04: a key's patterns are never wrongly wide."""
+    assert not (covers(outer, inner) and matches(inner, topic)) or matches(outer, topic)

@@ -1,0 +1,31 @@
+"""Who may use the API: in production it takes a key, or a proxy that decides (SC-18)."""
+
+from __future__ import annotations
+
+from app.checks.check import Check
+from app.settings import Settings
+from db.direct import connect_direct
+from db.errors import DatabaseError
+from db.pool import PoolOptions
+
+__all__ = ["key_checks"]
+
+_CURE = "run: hookwire keys create NAME --scope admin (or set HOOKWIRE_ACCESS=proxy where a proxy decides)"
+
+
+async def key_checks(settings: Settings, options: PoolOptions) -> list[Check]:
+    """One check; the database is migrated."""
+    if not settings.needs_keys:
+        decider = "a proxy decides" if settings.access == "proxy" else "whoever reaches the API may use it"
+        return [Check("SC-18", "API keys", "ok", f"not needed: {decider}")]
+    try:
+        connection = await connect_direct(options)
+        try:
+            row = await connection.fetchrow("key.live")
+        finally:
+            await connection.aclose()
+    except DatabaseError as error:
+        return [Check("SC-18", "API keys", "unreachable", str(error), "the connection broke while we asked")]
+    if row is not None and row["exists"]:
+        return [Check("SC-18", "API keys", "ok", "there are some")]
+    return [Check("SC-18", "API keys", "refuse", "requests need a key and there is none", _CURE)]

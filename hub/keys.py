@@ -1,0 +1,100 @@
+"""API keys: who may do what at the front door (SE-04, AB-04).
+
+A key's text is ``hwk_<12 hexadecimal digits>_<40 hexadecimal digits>``: the first group is its visible name, the second
+160 random bits. The database keeps the SHA-256 of the text, which needs no salt against guessing so many bits; so a key
+is found by its digest, and an unknown one takes as long as a wrong one (SE-06).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from db.pool import Row, Session
+from event.topic import covers, validate_pattern
+
+__all__ = ["SCOPES", "Grant", "Keys", "NewKey", "Scope"]
+
+Scope = Literal["publish", "subscribe", "read", "admin"]
+SCOPES: Final[tuple[Scope, ...]] = ("publish", "subscribe", "read", "admin")
+_TENANT = "default"
+_TEXT = re.compile(r"hwk_[0-9a-f]{12}_[0-9a-f]{40}")
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """What is asked for. ``topics`` are patterns, None every topic; ``lifetime_seconds`` None: until revoked.
+
+    Raises ``event.topic.TopicError`` (a ValueError) for a pattern that is none.
+    """
+
+    name: str
+    scopes: Sequence[Scope]
+    topics: Sequence[str] | None = None
+    lifetime_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.topics is not None:
+            object.__setattr__(self, "topics", sorted({validate_pattern(topic) for topic in self.topics}))
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a key allows: its scopes, for topics that one of its patterns covers. ``admin`` holds every scope."""
+
+    key_id: str
+    scopes: frozenset[str]
+    topics: tuple[str, ...] | None
+    remaining_seconds: float | None
+
+    def has(self, *scopes: Scope) -> bool:
+        """Whether it has one of the scopes."""
+        return "admin" in self.scopes or not self.scopes.isdisjoint(scopes)
+
+    def reaches(self, pattern: str) -> bool:
+        """Whether everything that a pattern (or a topic's name) chooses is within the key's own patterns."""
+        return self.topics is None or any(covers(own, pattern) for own in self.topics)
+
+
+class Keys:
+    """The verbs. Rows have the columns of ``key.list``."""
+
+    def __init__(self, database: Session) -> None:
+        self._database = database
+
+    async def create(self, new: NewKey) -> tuple[Row, str]:
+        """Make a key; returns its row and its text, which is shown this once."""
+        name = secrets.token_hex(6)
+        text = f"hwk_{name}_{secrets.token_hex(20)}"
+        row = await self._database.fetchrow(
+            "key.create", f"key_{name}", _TENANT, new.name, _digest(text), sorted(set(new.scopes)), new.topics,
+            new.lifetime_seconds,
+        )  # fmt: skip
+        assert row is not None, "INSERT ... RETURNING gives its row"
+        return row, text
+
+    async def find(self, text: str) -> Grant | None:
+        """What the key of this text allows now; None for one that is unknown, expired or revoked."""
+        if not _TEXT.fullmatch(text):
+            return None
+        row = await self._database.fetchrow("key.find", _digest(text))
+        if row is None:
+            return None
+        topics = tuple(row["topics"]) if row["topics"] is not None else None
+        return Grant(row["public_id"], frozenset(row["scopes"]), topics, row["remaining_seconds"])
+
+    async def list(self, after: int, limit: int) -> Sequence[Row]:
+        """Oldest first, revoked ones too."""
+        return await self._database.fetch("key.list", _TENANT, after, limit)
+
+    async def revoke(self, public_id: str) -> Row | None:
+        """End it; None when there is none. It is refused everywhere within five seconds."""
+        return await self._database.fetchrow("key.revoke", _TENANT, public_id)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
