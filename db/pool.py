@@ -97,7 +97,9 @@ class Database:
         try:
             yield connection
         finally:
-            with translated(sent=False):
+            # A connection that cannot be given back is closed by the pool. What counts is what came of its use: a
+            # result, an error, above all a cancellation.
+            with suppress(DatabaseError), translated(sent=False):
                 await self._pool.release(connection)
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:

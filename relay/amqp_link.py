@@ -291,6 +291,11 @@ def _edge(doing: str) -> Iterator[None]:
         if task is None or task.cancelling():
             raise
         raise SinkUnavailable(f"{doing}: the connection was lost") from error
+    except Exception as error:
+        # The library ends whoever waits on a connection that closed without a reason by a bare Exception.
+        if type(error) is not Exception:
+            raise
+        raise SinkUnavailable(f"{doing}: the connection was closed") from error
 
 
 def _line(text: str) -> str:

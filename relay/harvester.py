@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import structlog
 
 from db.errors import DatabaseError
+from relay.cancellation import end_if_cancelled
 from relay.election import Deposed, Election
 from relay.hold import Hold, Holds
 from relay.metrics import RelayMetrics
@@ -109,6 +110,7 @@ class Harvester:
             try:
                 await self._one_reign()
             except (Deposed, Fenced) as over:
+                end_if_cancelled()
                 _log.warning("leader_fenced", sink=self._sink.name, reason=str(over))
                 await self._pause(self._options.backoff_seconds_first)
             except MarkerAhead as finding:
@@ -117,6 +119,7 @@ class Harvester:
                 self._report(finding)
                 await self._pause(self._options.refused_seconds)
             except DatabaseError as error:
+                end_if_cancelled()
                 self._report(error)
                 await self._pause(self._options.backoff_seconds_max / 5)
         self.state = "stopped"
@@ -150,6 +153,7 @@ class Harvester:
             try:
                 await self._serve(term)
             except (SinkUnavailable, DatabaseError) as error:
+                end_if_cancelled()
                 self.state = "backing off"
                 self._report(error)
                 await self._pause(self._backoff_seconds)

@@ -15,7 +15,7 @@ cut off, and the seat can be taken at once. Or its *lease* has ended by the data
 detect; raising the term is what refuses a leader that wakes up (every deciding write names its term).
 
 A leader trusts its lease from the moment *before* the renewal request left, on a clock that also runs during
-suspend (RR-09). If it cannot renew in time it deposes itself.
+suspend (RR-09). If it cannot renew in time it deposes itself: a watch beside the keeper asks only the clock.
 """
 
 from __future__ import annotations
@@ -127,8 +127,10 @@ class Lease:
         try:
             async with asyncio.TaskGroup() as tasks:
                 keeper = tasks.create_task(self._keep(term), name=f"lease {self._sink}/{self._group}")
+                watch = tasks.create_task(self._watch(), name=f"lease watch {self._sink}/{self._group}")
                 yield
                 keeper.cancel()
+                watch.cancel()
         except BaseExceptionGroup as failed:
             # Being deposed outranks whatever the cancelled block made of it.
             raise next((e for e in failed.exceptions if isinstance(e, Deposed)), failed.exceptions[0]) from failed
@@ -154,6 +156,16 @@ class Lease:
             self._trusted_until = asked_at + options.lease_seconds
             await self._keep_session_lock()
 
+    async def _watch(self) -> None:
+        """Ends the reign when the lease has run out, whatever became of the keeper.
+
+        It asks the clock and nobody else: a renewal may hang beyond its time-out, while its connection is given back,
+        and a cancellation that the client library made of its own accord ends the keeper without an error.
+        """
+        while (left := self._trusted_until - _now()) > 0:  # noqa: ASYNC110 - the end moves while it sleeps
+            await asyncio.sleep(left)
+        raise Deposed(f"the lease of {self._sink}/{self._group} has run out")
+
     async def _keep_session_lock(self) -> None:
         """Take the lock anew after its connection was lost; without it the lease alone keeps the seat."""
         try:
@@ -173,5 +185,6 @@ class Lease:
                 await self._database.execute("term.release", self._sink, self._group, term.number)
         except (DatabaseError, TimeoutError):
             _log.warning("lease_not_released", sink=self._sink, group=self._group, term=term.number)
-        await self._drop_session()
+        finally:
+            await self._drop_session()
         _log.info("leader_revoked", sink=self._sink, group=self._group, term=term.number)

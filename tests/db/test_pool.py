@@ -256,6 +256,30 @@ async def test_a_cancelled_transaction_stays_cancelled_when_its_connection_is_go
             await waiting
 
 
+async def test_a_cancellation_is_not_lost_when_the_connection_cannot_be_given_back(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(database_url, connections_max=1) as database:
+        release, inside = asyncpg.Pool.release, asyncio.Event()
+
+        async def release_and_fail(pool: asyncpg.Pool, connection: asyncpg.Connection) -> None:
+            await release(pool, connection)
+            raise asyncpg.ConnectionDoesNotExistError("the server has gone")
+
+        async def wait_inside() -> None:
+            async with database.transaction():
+                inside.set()
+                await asyncio.Event().wait()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncpg.Pool, "release", release_and_fail)
+            waiting = asyncio.ensure_future(wait_inside())
+            await inside.wait()
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        assert (waiting.cancelled(), await database.fetchval("test.one")) == (True, 1)
+
+
 async def test_closing_ends_within_its_bound_though_a_statement_runs(database_url: str) -> None:
     database = await open_database(PoolOptions(database_url, application_name="pool-test"))
     asking = asyncio.ensure_future(database.fetch("test.sleep"))

@@ -109,10 +109,10 @@ def harvester_of(
 
 
 async def all_carried(stage: Stage) -> None:
-    """Wait until nothing is owed and nothing held."""
+    """Wait until nothing is owed, nothing held, and no hold stands."""
 
     async def carried() -> bool:
-        return not await stage.owed() and not await stage.held()
+        return not (await stage.owed() or await stage.held() or await stage.holds())
 
     await until(carried)
 

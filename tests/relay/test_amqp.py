@@ -425,6 +425,22 @@ async def test_a_broker_that_falls_silent_is_found_by_the_heartbeat(broker: Brok
     await sink.close()
 
 
+@pytest.mark.parametrize(("reason", "expected"), [(Exception(), SinkUnavailable), (ValueError(), ExceptionGroup)])
+async def test_a_bare_exception_of_the_library_is_an_operating_error_and_a_bug_is_not(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, reason: Exception, expected: type[Exception]
+):
+    """RQ-04: aiormq ends so whoever waits on a connection that was closed without a reason."""
+    await broker.bind()
+    async with opened(broker.sink()) as sink:
+
+        async def ended(*_arguments: object, **_options: object) -> None:
+            raise reason
+
+        monkeypatch.setattr("aiormq.Channel.basic_publish", ended)
+        with pytest.raises(expected):
+            await send(sink, [record(1)])
+
+
 async def test_nobody_at_the_address_is_unavailable_and_the_password_is_not_told(free_port: int):
     """I11."""
     options = AmqpOptions(f"amqp://user:hush@127.0.0.1:{free_port}/", "abcdefgh")

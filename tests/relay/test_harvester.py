@@ -18,8 +18,9 @@ from relay.harvester import Harvester
 from relay.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.outbox import SHARDS, Outbox
-from relay.sink import Batch, Features, Receipt
+from relay.sink import Batch, Features, Receipt, SinkUnavailable
 from tests.relay.stage import (
+    DEADLINE_SECONDS,
     INCARNATION,
     FaultyDatabase,
     Stage,
@@ -121,6 +122,25 @@ async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(stage: Stage
         broker.gate.set()
     assert (waited, harvester.state, election.free.is_set()) == (True, "stopped", True)
     assert (broker.ids(), await stage.owed(), await stage.manifests()) == (ids, [], [])
+
+
+class _FailingWhenCancelled(MemorySink):
+    """Fails at the very moment at which the whole harvester is cancelled."""
+
+    run: asyncio.Task[None]
+
+    async def send(self, batch: Batch) -> Receipt:
+        self.run.cancel()
+        raise SinkUnavailable("the broker has gone, too")
+
+
+async def test_a_cancellation_is_not_lost_when_a_batch_fails_at_the_same_moment(stage: Stage) -> None:
+    """A leader that only took the failure would lead on, its term over."""
+    sink = _FailingWhenCancelled(MemoryBroker(), PLAIN)
+    async with running(harvester_of(stage, sink)) as sink.run:
+        await stage.publish("a")
+        await asyncio.wait([sink.run], timeout=DEADLINE_SECONDS)
+        assert sink.run.cancelled()
 
 
 async def test_a_standby_can_be_stopped(stage: Stage) -> None:

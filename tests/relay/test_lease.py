@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import asyncpg
 import pytest
@@ -159,6 +160,37 @@ async def test_a_leader_that_cannot_renew_deposes_itself_before_its_lease_can_en
         async with leader.reign(term), asyncio.timeout(DEADLINE_SECONDS):
             await asyncio.Event().wait()
     assert not leader.trusted()
+
+
+class Hanging(FaultyDatabase):
+    """A renewal that does not come back: it outlives a first cancellation, as one does whose connection hangs while
+    it is given back; or it ends by a cancellation that nobody asked for, as client libraries make them.
+    """
+
+    def __init__(self, database: Database, way: str) -> None:
+        super().__init__(database)
+        self._way = way
+
+    async def execute(self, name: str, *args: object) -> int:
+        if name != "term.renew":
+            return await super().execute(name, *args)
+        if self._way == "cancelled by the client":
+            raise asyncio.CancelledError
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("way", ["cancelled by the client", "hanging beyond its time-out"])
+async def test_a_leader_whose_renewal_never_ends_is_deposed_by_the_clock(stage: Stage, way: str) -> None:
+    """RR-09, I5."""
+    leader = lease_of(stage, seconds=0.6, database=Hanging(stage.database, way))
+    term = await elected(leader)
+    with pytest.raises(Deposed, match="run out"):
+        async with asyncio.timeout(DEADLINE_SECONDS), leader.reign(term):
+            await asyncio.Event().wait()
+    assert (await seat(stage), await session_locks(stage)) == ((1, None), 0)
 
 
 async def test_a_lost_session_lock_costs_nothing_while_the_lease_is_renewed(stage: Stage) -> None:
