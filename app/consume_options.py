@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from relay.tls import TlsFiles
+
 __all__ = ["ConsumeOptions"]
 
 
@@ -28,6 +30,7 @@ class ConsumeOptions:
     retry_seconds_max: float = 60.0
     connect_seconds_max: float = 10.0
     heartbeat_seconds: int = 10
+    tls: TlsFiles = field(default_factory=lambda: TlsFiles("HOOKWIRE_AMQP_TLS"))
 
     @property
     def dead_queue(self) -> str:

@@ -228,11 +228,16 @@ async def _acknowledge(message: AbstractIncomingMessage) -> None:
 
 @asynccontextmanager
 async def _connection(options: ConsumeOptions) -> AsyncIterator[AbstractConnection]:
+    try:
+        context = options.tls.context() if options.url.startswith("amqps://") else None
+    except ValueError as error:
+        raise Lost(str(error), exit_code=2) from error
     with _edge("no AMQP broker"):
         async with asyncio.timeout(_ANSWER_SECONDS):
             connection = await aio_pika.connect(
-                options.url, heartbeat=options.heartbeat_seconds, name=f"hookwire consume {options.queue}"
-            )
+                options.url, ssl_context=context, heartbeat=options.heartbeat_seconds,
+                name=f"hookwire consume {options.queue}",
+            )  # fmt: skip
     try:
         yield connection
     finally:

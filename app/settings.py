@@ -79,7 +79,32 @@ class Settings(BaseSettings):
     kafka_topic_prefix: str = Field(
         "", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Put before every topic's name in Kafka."
     )
-    amqp_url: SecretStr | None = Field(None, description="amqp://user:secret@host:5672/vhost; none: no AMQP sink.")
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="What the brokers' listener speaks, in Kafka's own words."
+    )
+    kafka_tls_ca: Path | None = Field(
+        None, description="PEM file with who signs the brokers' certificates; none: the system's authorities."
+    )
+    kafka_tls_certificate: Path | None = Field(
+        None, description="PEM file with our certificate, for brokers that want one."
+    )
+    kafka_tls_key: Path | None = Field(None, description="PEM file with its key; none: it is in the certificate's.")
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        None, description="How the user proves itself."
+    )
+    kafka_sasl_username: str = Field("", description="User of the brokers.")
+    kafka_sasl_password: SecretStr | None = Field(None, description="Its password.")
+    amqp_url: SecretStr | None = Field(
+        None, description="amqp:// or amqps://user:secret@host:5672/vhost; none: no AMQP sink."
+    )
+    amqp_tls_ca: Path | None = Field(
+        None,
+        description="For amqps://: PEM file with who signs the broker's certificate; none: the system's authorities.",
+    )
+    amqp_tls_certificate: Path | None = Field(
+        None, description="For amqps://: PEM file with our certificate, for a broker that wants one."
+    )
+    amqp_tls_key: Path | None = Field(None, description="PEM file with its key; none: it is in the certificate's.")
     amqp_exchange: str = Field(
         "hookwire", min_length=1, max_length=127, description="Durable topic exchange that events are published to."
     )

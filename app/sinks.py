@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from app.settings import Settings, SettingsRefused
 from relay.amqp import AmqpSink
-from relay.amqp_link import AmqpOptions
+from relay.amqp_options import AmqpOptions
 from relay.kafka import KafkaSink
 from relay.kafka_options import KafkaOptions
+from relay.kafka_security import KafkaSecurity
 from relay.sink import Sink
+from relay.tls import TlsFiles
 
-__all__ = ["configured_sinks", "make_broker_sink"]
+__all__ = ["amqp_options", "amqp_tls", "configured_sinks", "kafka_options", "make_broker_sink"]
 
 
 def configured_sinks(settings: Settings) -> list[str]:
@@ -24,18 +27,53 @@ def configured_sinks(settings: Settings) -> list[str]:
 
 def make_broker_sink(name: str, settings: Settings, incarnation: str, trusted: Callable[[], bool]) -> Sink:
     """The Kafka or the AMQP sink. ``trusted`` says whether the lease still holds. Raises SettingsRefused."""
+    if name == "kafka":
+        return KafkaSink(kafka_options(settings, incarnation), trusted)
+    return AmqpSink(amqp_options(settings, incarnation))
+
+
+def kafka_options(settings: Settings, incarnation: str) -> KafkaOptions:
+    """For the sink and for the check; raises SettingsRefused."""
+    password = settings.kafka_sasl_password
+    with _refused("kafka"):
+        security = KafkaSecurity(
+            settings.kafka_security_protocol,
+            TlsFiles(
+                "HOOKWIRE_KAFKA_TLS", settings.kafka_tls_ca, settings.kafka_tls_certificate, settings.kafka_tls_key
+            ),
+            settings.kafka_sasl_mechanism,
+            settings.kafka_sasl_username,
+            password.get_secret_value() if password is not None else "",
+        )
+        return KafkaOptions(
+            settings.kafka_bootstrap_servers,
+            incarnation,
+            mode=settings.kafka_mode,
+            topic_prefix=settings.kafka_topic_prefix,
+            security=security,
+        )
+
+
+def amqp_options(settings: Settings, incarnation: str) -> AmqpOptions:
+    """For the sink and for the check; raises SettingsRefused."""
+    assert settings.amqp_url is not None, "the sink is configured by its URL"
+    with _refused("amqp"):
+        return AmqpOptions(
+            settings.amqp_url.get_secret_value(),
+            incarnation,
+            exchange=settings.amqp_exchange,
+            tls=amqp_tls(settings),
+        )
+
+
+def amqp_tls(settings: Settings) -> TlsFiles:
+    """The files for ``amqps://``, whatever the URL."""
+    return TlsFiles("HOOKWIRE_AMQP_TLS", settings.amqp_tls_ca, settings.amqp_tls_certificate, settings.amqp_tls_key)
+
+
+@contextmanager
+def _refused(name: str) -> Iterator[None]:
     try:
-        if name == "kafka":
-            return KafkaSink(
-                KafkaOptions(
-                    settings.kafka_bootstrap_servers,
-                    incarnation,
-                    mode=settings.kafka_mode,
-                    topic_prefix=settings.kafka_topic_prefix,
-                ),
-                trusted,
-            )
-        assert settings.amqp_url is not None, "the sink is configured by its URL"
-        return AmqpSink(AmqpOptions(settings.amqp_url.get_secret_value(), incarnation, exchange=settings.amqp_exchange))
+        yield
     except ValueError as error:
         raise SettingsRefused(f"HOOKWIRE_{name.upper()}_*: {error}") from None

@@ -14,7 +14,7 @@ The fence (RO-13): the lock queue is exclusive to the connection that publishes.
 both; whoever does not get the lock does not publish. That is why nothing here may reconnect by itself: a robust
 connection would go on publishing without its lock (RQ-06).
 
-All exceptions of the client library end in this file.
+All exceptions of the client library end in this file and in :mod:`relay.amqp_door`, which connects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 import aio_pika
@@ -36,6 +35,8 @@ from aio_pika.exceptions import (
     PublishError,
 )
 
+from relay.amqp_door import connect
+from relay.amqp_options import AmqpOptions
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
 
@@ -46,38 +47,6 @@ _LOCK_POLL_SECONDS = 0.2
 _CLOSE_SECONDS = 3.0
 _EXCHANGES_KNOWN_MAX = 1000
 _lingering: set[asyncio.Future[None]] = set()
-
-
-@dataclass(frozen=True, slots=True)
-class AmqpOptions:
-    """Where and how to publish; unsafe values are refused (SC-03, SC-04).
-
-    ``incarnation`` is the installation's name in the lock queue's. ``lock_seconds``: how long ``open`` waits for a
-    predecessor's lock; a dead one keeps it for two to three heartbeats (RQ-07). ``blocked_seconds``: how long a send
-    waits for a broker that is short of memory or disk.
-    """
-
-    url: str = field(repr=False)
-    incarnation: str
-    exchange: str = "hookwire"
-    heartbeat_seconds: int = 3
-    connect_seconds: float = 5.0
-    publish_seconds: float = 5.0
-    lock_seconds: float = 5.0
-    blocked_seconds: float = 2.0
-    window_records_max: int = 500
-
-    def __post_init__(self) -> None:
-        if not self.url.startswith(("amqp://", "amqps://")):
-            raise ValueError("the AMQP URL starts with amqp:// or amqps://")
-        if not 1 <= self.heartbeat_seconds <= 10:
-            raise ValueError("the AMQP heartbeat is 1 to 10 seconds: a dead relay keeps its lock for up to three")
-        if not 0 < self.publish_seconds <= 60:
-            raise ValueError("an AMQP publish needs a time-out of at most 60 seconds")
-        if not self.exchange or len(self.exchange.encode()) > 127:
-            raise ValueError("the AMQP exchange has a name of 1 to 127 bytes")
-        if not 1 <= self.window_records_max <= 10_000:
-            raise ValueError("the AMQP window is 1 to 10,000 records")
 
 
 class _ChannelClosed(Exception):
@@ -116,12 +85,7 @@ class Link:
     @classmethod
     async def connect(cls, options: AmqpOptions) -> Link:
         """Open the connection; raises SinkUnavailable."""
-        with _edge("cannot connect to the AMQP broker"):
-            async with asyncio.timeout(options.connect_seconds):
-                connection = await aio_pika.connect(
-                    options.url, heartbeat=options.heartbeat_seconds, name=f"hookwire {options.incarnation}"
-                )
-        return cls(connection, options)
+        return cls(await connect(options, f"hookwire {options.incarnation}"), options)
 
     async def take_lock(self, name: str) -> None:
         """Declare the exclusive lock queue, waiting for a predecessor to be gone; raises SinkUnavailable."""

@@ -13,6 +13,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from relay.kafka_error import described, translated
+from relay.kafka_knock import knock
 from relay.kafka_options import KafkaOptions
 from relay.sink import SinkUnavailable
 
@@ -46,10 +47,14 @@ class KafkaAdmin:
         self._client = AIOKafkaAdminClient(**options.client("admin"))
 
     async def start(self) -> None:
-        """Connect."""
-        with translated("connecting"):
-            async with asyncio.timeout(self._options.request_seconds):
-                await self._client.start()
+        """Connect; the error says which setting is wrong, where one is."""
+        try:
+            with translated("connecting"):
+                async with asyncio.timeout(self._options.request_seconds):
+                    await self._client.start()
+        except SinkUnavailable as error:
+            answer = await knock(self._options)
+            raise SinkUnavailable(str(error) if answer.ok else answer.detail) from error
 
     async def describe(self, names: Collection[str]) -> Mapping[str, TopicDescription]:
         """What the cluster says of topics; asking makes those it creates by itself."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aiokafka import codec
 
 from event.partition import Scheme
+from relay.kafka_security import KafkaSecurity
 
 __all__ = ["KafkaOptions"]
 
-_SECURITY = frozenset({
-    "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username", "sasl_plain_password",
-    "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider",
-})  # fmt: skip
 _CODEC_INSTALLED = {"none": lambda: True, "gzip": codec.has_gzip, "lz4": codec.has_lz4}
 
 
@@ -32,8 +28,7 @@ class KafkaOptions:
 
     ``batch_bytes`` bounds one Kafka batch (one partition), ``batch_records_max`` one call of send over all partitions.
     ``message_bytes_default`` is the limit of a topic whose own ``max.message.bytes`` we may not read. Sizes are judged
-    before compression. ``security`` is handed to the client as it is: aiokafka's ``security_protocol``,
-    ``ssl_context`` and ``sasl_*``; nothing else can be set that way, least of all acks and idempotence.
+    before compression. ``security`` is all that can be said to the client directly; acks and idempotence cannot.
 
     A batch that has no answer after ``delivery_seconds`` is given up; the broker aborts a transaction after
     ``transaction_seconds``, which must be longer. ``topic_wait_seconds``: how long a topic that does not exist yet may
@@ -48,7 +43,7 @@ class KafkaOptions:
     topic_prefix: str = ""
     progress_topic: str = "hookwire.progress"
     compression: Literal["none", "lz4", "gzip"] = "none"
-    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    security: KafkaSecurity = field(default_factory=KafkaSecurity)
     batch_bytes: int = 256 * 1024
     batch_records_max: int = 2_000
     message_bytes_default: int = 1_048_588
@@ -62,8 +57,6 @@ class KafkaOptions:
             raise ValueError("bootstrap_servers is empty: name at least one host:port")
         if self.mode not in ("transactional", "idempotent"):
             raise ValueError(f"mode {self.mode!r} is neither transactional nor idempotent")
-        if unknown := set(self.security) - _SECURITY:
-            raise ValueError(f"not a security setting of the Kafka client: {', '.join(sorted(unknown))}")
         installed = _CODEC_INSTALLED.get(self.compression)
         if installed is None or not installed():
             raise ValueError(f"compression {self.compression!r} is not available: use none, gzip, or install lz4")
@@ -71,11 +64,11 @@ class KafkaOptions:
             raise ValueError("delivery_seconds must be shorter than transaction_seconds")
 
     def client(self, role: str) -> dict[str, Any]:
-        """The settings that every aiokafka client of ours shares."""
+        """The settings that every aiokafka client of ours shares; raises SinkUnavailable if a file cannot be read."""
         return {
             "bootstrap_servers": [server.strip() for server in self.bootstrap_servers.split(",")],
             "client_id": f"{self.relay}-{role}",
             "request_timeout_ms": int(self.request_seconds * 1000),
             "metadata_max_age_ms": 30_000,  # how late a change of a topic's partitions is noticed
-            **self.security,
+            **self.security.client(),
         }

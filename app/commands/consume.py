@@ -47,6 +47,7 @@ def consume(
     """
     from app.consume import ConsumeOptions
     from app.consume import consume as consume_queue
+    from app.sinks import amqp_tls
 
     settings = settings_from(config)
     url = amqp or (settings.amqp_url.get_secret_value() if settings.amqp_url is not None else None)
@@ -57,5 +58,6 @@ def consume(
         url=url, queue=queue, exchange=exchange, bindings=tuple(bind or ("#",)), command=tuple(command),
         print_bodies=print_bodies, json_lines=json_lines, concurrency=concurrency, count=count,
         attempts_max=attempts_max, timeout_seconds=timeout, retry_seconds_first=retry_seconds,
+        tls=amqp_tls(settings),
     )  # fmt: skip
     run(consume_queue(options))

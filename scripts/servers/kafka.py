@@ -125,10 +125,15 @@ class KafkaServer(ServerProcess):
         # Starts with fixed letters, so that it is never taken for an option; 16 bytes as Kafka wants them.
         cluster_id = base64.urlsafe_b64encode(b"hookwire" + os.urandom(8)).decode().rstrip("=")
         arguments = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties_path)]
+        arguments += self._format_options()
         command = self._java() + arguments
         formatted = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if formatted.returncode != 0:
             raise ServerFailedError(f"Kafka's storage could not be formatted:\n{formatted.stdout[-2000:]}")
+
+    def _format_options(self) -> list[str]:
+        """What a variant of this server writes into its first metadata."""
+        return []
 
     def _command(self) -> list[str]:
         return [*self._java(), "kafka.Kafka", str(self._properties_path)]

@@ -106,13 +106,17 @@ class RabbitServer(ServerProcess):
     def _prepare(self) -> None:
         _program("rabbitmq-server")
         self.epmd.start()
-        (self.folder / "rabbitmq.conf").write_text(_CONFIGURATION)
+        (self.folder / "rabbitmq.conf").write_text(self._configuration())
         (self.folder / "enabled_plugins").write_text("[].\n")
         cookie = self.folder / ".erlang.cookie"
         if not cookie.exists():
             cookie.touch(mode=0o600)
             cookie.write_text(secrets.token_hex(16))
             cookie.chmod(0o400)
+
+    def _configuration(self) -> str:
+        """The node's own settings."""
+        return _CONFIGURATION
 
     def _command(self) -> list[str]:
         return [_program("rabbitmq-server")]

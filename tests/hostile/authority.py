@@ -27,15 +27,8 @@ class Authority:
         self.ca_file = str(folder / "ca.pem")
         Path(self.ca_file).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def context(
-        self,
-        host: str = "127.0.0.1",
-        *,
-        days: tuple[int, int] = (-1, 1),
-        self_signed: bool = False,
-        version: ssl.TLSVersion | None = None,
-    ) -> ssl.SSLContext:
-        """Give a server context with a certificate for `host`, valid from and until so many days from now."""
+    def chain(self, host: str = "127.0.0.1", *, days: tuple[int, int] = (-1, 1), self_signed: bool = False) -> Path:
+        """Give a PEM file with the certificate for `host` and its key, valid from and until so many days from now."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         builder = _builder(subject, subject if self_signed else self._name, key, days).add_extension(
@@ -49,6 +42,18 @@ class Authority:
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
         )
+        return chain
+
+    def context(
+        self,
+        host: str = "127.0.0.1",
+        *,
+        days: tuple[int, int] = (-1, 1),
+        self_signed: bool = False,
+        version: ssl.TLSVersion | None = None,
+    ) -> ssl.SSLContext:
+        """Give a server context with a certificate for `host`, valid from and until so many days from now."""
+        chain = self.chain(host, days=days, self_signed=self_signed)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(chain)
         if version is not None:

@@ -54,7 +54,6 @@ DIALLERS = {
 ALLOWED_DIALLERS = {
     "webhooks/connector.py": "the guarded client: dials what the guard has judged (EG-19)",
     "app/commands/hub_client.py": "commands speak to the hub that the user names on the command line",
-    "app/checks/brokers.py": "the doctor looks whether the operator's own brokers answer",
     "app/witness/client.py": "the prover publishes to the processes that it started itself",
 }
 

@@ -1,0 +1,46 @@
+"""What the AMQP sink is told, checked before anything is connected (RG-09, SC-03, SC-04)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from relay.tls import TlsFiles
+
+__all__ = ["AmqpOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class AmqpOptions:
+    """Where and how to publish; unsafe values are refused (SC-03, SC-04).
+
+    ``incarnation`` is the installation's name in the lock queue's. ``lock_seconds``: how long ``open`` waits for a
+    predecessor's lock; a dead one keeps it for two to three heartbeats (RQ-07). ``blocked_seconds``: how long a send
+    waits for a broker that is short of memory or disk. ``tls`` counts for ``amqps://``.
+    """
+
+    url: str = field(repr=False)
+    incarnation: str
+    exchange: str = "hookwire"
+    heartbeat_seconds: int = 3
+    connect_seconds: float = 5.0
+    publish_seconds: float = 5.0
+    lock_seconds: float = 5.0
+    blocked_seconds: float = 2.0
+    window_records_max: int = 500
+    tls: TlsFiles = field(default_factory=lambda: TlsFiles("HOOKWIRE_AMQP_TLS"))
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("amqp://", "amqps://")):
+            raise ValueError("the AMQP URL starts with amqp:// or amqps://")
+        if self.url.startswith("amqps://"):
+            self.tls.context()
+        elif self.tls.given:
+            raise ValueError(f"{self.tls.settings}_* is set, but HOOKWIRE_AMQP_URL does not begin with amqps://")
+        if not 1 <= self.heartbeat_seconds <= 10:
+            raise ValueError("the AMQP heartbeat is 1 to 10 seconds: a dead relay keeps its lock for up to three")
+        if not 0 < self.publish_seconds <= 60:
+            raise ValueError("an AMQP publish needs a time-out of at most 60 seconds")
+        if not self.exchange or len(self.exchange.encode()) > 127:
+            raise ValueError("the AMQP exchange has a name of 1 to 127 bytes")
+        if not 1 <= self.window_records_max <= 10_000:
+            raise ValueError("the AMQP window is 1 to 10,000 records")

@@ -1,0 +1,87 @@
+"""TLS towards a broker: whom we trust, who we are, and what a failed handshake tells (RG-09, SC-20).
+
+The files are read for each connection, so that a renewed certificate needs no restart. A verified host name is not
+negotiable: there is no switch that turns it off.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["TlsFiles", "causes"]
+
+_OURS_REFUSED = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "CERTIFICATE_UNKNOWN")
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING", "UNEXPECTED_MESSAGE")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files; ``settings`` is what the names of their settings begin with, such as ``HOOKWIRE_KAFKA_TLS``.
+
+    ``ca``: who signs the broker's certificate (None: the system's authorities); ``certificate`` and ``key``: ours, for
+    a broker that wants one; the key may lie in the certificate's file.
+    """
+
+    settings: str
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them is set."""
+        return any((self.ca, self.certificate, self.key))
+
+    def context(self) -> ssl.SSLContext:
+        """Read the files; raises ValueError that names the setting to change."""
+        if self.key is not None and self.certificate is None:
+            raise ValueError(f"{self.settings}_KEY is set without {self.settings}_CERTIFICATE")
+        context = ssl.create_default_context()
+        if self.ca is not None:
+            context = ssl.create_default_context(cadata=self._text_of("CA", self.ca))
+        if self.certificate is not None:
+            try:
+                context.load_cert_chain(self.certificate, self.key, password=lambda: "")
+            except (OSError, ValueError) as error:
+                names = f"{self.settings}_CERTIFICATE and {self.settings}_KEY"
+                raise ValueError(f"{names} cannot be used: {_reason(error)} (PEM, key not encrypted)") from error
+        return context
+
+    def _text_of(self, name: str, path: Path) -> str:
+        try:
+            text = path.read_text(encoding="ascii")
+            ssl.create_default_context(cadata=text)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{self.settings}_{name} cannot be used: {_reason(error)} (PEM)") from error
+        return text
+
+    def blame(self, error: BaseException) -> str:
+        """What a failed connection tells about these settings, '' when it was not TLS that failed."""
+        for cause in causes(error):
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                cure = f"{self.settings}_CA names the authority that signed it"
+                return f"the broker's certificate is not accepted: {cause.verify_message}; {cure}"
+            if isinstance(cause, ssl.SSLError):
+                reason = cause.reason or ""
+                if reason.endswith(_OURS_REFUSED):
+                    names = f"{self.settings}_CERTIFICATE and {self.settings}_KEY"
+                    return f"the broker does not accept our certificate, or wants one ({reason}): {names}"
+                return "there is no TLS at this port" if reason in _NO_TLS else f"TLS failed: {_reason(cause)}"
+        return ""
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what it came from; client libraries raise the same one again, and then the chain is a ring."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _reason(error: BaseException) -> str:
+    """Short words of the operating system or of the TLS library."""
+    return str(getattr(error, "strerror", None) or getattr(error, "reason", None) or error)[:200]

@@ -1,0 +1,301 @@
+"""Brokers that demand TLS and a user or a certificate: who has them gets in, others are told which setting is wrong.
+
+A real Kafka and a real RabbitMQ, with certificates of an authority that exists for this test (issue 4, item 10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aio_pika
+import pytest
+import structlog
+
+from app.checks.brokers import broker_checks
+from app.consume_options import ConsumeOptions
+from app.consume_session import Lost, _connection
+from app.log import configure_logging
+from app.settings import Settings, SettingsRefused
+from app.sinks import amqp_options, kafka_options
+from relay.amqp import AmqpSink
+from relay.kafka import KafkaSink
+from relay.sink import Batch, SinkUnavailable, Term
+from scripts.servers.secured import Identity, SecuredKafka, SecuredRabbit
+from tests.hostile.authority import Authority
+from tests.relay.kafka_topic import read_committed
+from tests.relay.test_kafka import record
+
+PASSWORD = "wire-only-secret"
+KAFKA_TERM, AMQP_TERM = Term("kafka", 0, 1, 1, 0), Term("amqp", 0, 1, 1, 0)
+DEADLINE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Fortress:
+    """Both brokers, and the files of those who may enter and of those who may not."""
+
+    kafka: SecuredKafka
+    rabbit: SecuredRabbit
+    ca: Path
+    client: Path
+    foreign_ca: Path
+    foreign_client: Path
+
+    def kafka_by_user(self, mechanism: str = "SCRAM-SHA-512", **more: Any) -> dict[str, Any]:
+        return {
+            "kafka_bootstrap_servers": self.kafka.sasl_bootstrap, "kafka_security_protocol": "SASL_SSL",
+            "kafka_tls_ca": self.ca, "kafka_sasl_mechanism": mechanism, "kafka_sasl_username": "relay",
+            "kafka_sasl_password": PASSWORD, **more,
+        }  # fmt: skip
+
+    def kafka_by_certificate(self, **more: Any) -> dict[str, Any]:
+        return {
+            "kafka_bootstrap_servers": self.kafka.mutual_bootstrap, "kafka_security_protocol": "SSL",
+            "kafka_tls_ca": self.ca, "kafka_tls_certificate": self.client, **more,
+        }  # fmt: skip
+
+    def amqp(self, **more: Any) -> dict[str, Any]:
+        return {"amqp_url": self.rabbit.url, "amqp_tls_ca": self.ca, "amqp_tls_certificate": self.client, **more}
+
+
+@pytest.fixture
+def restored_logging() -> Iterator[None]:
+    root, client = logging.getLogger(), logging.getLogger("aiokafka")
+    handlers, levels, configuration = root.handlers[:], (root.level, client.level), structlog.get_config()
+    yield
+    root.handlers[:] = handlers
+    root.level, client.level = levels
+    structlog.configure(**configuration)
+
+
+@pytest.fixture(scope="module")
+def fortress(servers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fortress]:
+    ours, foreign = (Authority(tmp_path_factory.mktemp(name)) for name in ("ours", "foreign"))
+    identity = Identity(Path(ours.ca_file), ours.chain(), ours.chain("relay"))
+    kafka = SecuredKafka("secured-kafka", servers_folder / "secured-kafka", identity, {"relay": PASSWORD})
+    rabbit = SecuredRabbit("secured-rabbit", servers_folder / "secured-rabbit", identity)
+    try:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(lambda server: server.start(), (kafka, rabbit)))
+        yield Fortress(kafka, rabbit, identity.ca, identity.client, Path(foreign.ca_file), foreign.chain("relay"))
+    finally:
+        kafka.discard()
+        rabbit.discard()
+
+
+def settings_of(tmp_path: Path, values: dict[str, Any]) -> Settings:
+    return Settings(**{"data_dir": tmp_path, **values})
+
+
+# --- Kafka ------------------------------------------------------------------------------------------------------
+
+
+def ways_into_kafka() -> Iterator[Any]:
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        yield pytest.param(lambda f, m=mechanism: f.kafka_by_user(m), id=mechanism)
+    yield pytest.param(lambda f: f.kafka_by_certificate(), id="certificate")
+
+
+@pytest.mark.parametrize("way", list(ways_into_kafka()))
+async def test_records_reach_a_kafka_that_demands_tls(fortress: Fortress, tmp_path: Path, way: Any) -> None:
+    """SC-20: in transactional mode, so that coordinators and the progress marker are reached too."""
+    topic, incarnation = f"topic.{secrets.token_hex(4)}", secrets.token_hex(4)
+    sink = KafkaSink(kafka_options(settings_of(tmp_path, way(fortress)), incarnation))
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await sink.open(KAFKA_TERM)
+        receipt = await sink.send(Batch(KAFKA_TERM, [record(1, topic, payload=b"sealed")], 1))
+        await sink.close()
+        arrived = [message.value for message in await read_committed(fortress.kafka.bootstrap, topic)]
+    assert (len(receipt.acknowledged), arrived) == (1, [b"sealed"])
+
+
+def ways_not_into_kafka() -> Iterator[Any]:
+    def case(name: str, values: Any, says: str) -> Any:
+        return pytest.param(values, says, id=name)
+
+    tls, user = "HOOKWIRE_KAFKA_TLS", "HOOKWIRE_KAFKA_SASL"
+    protocol = "HOOKWIRE_KAFKA_SECURITY_PROTOCOL is {}"
+    yield case("wrong password", lambda f: f.kafka_by_user(kafka_sasl_password="guess"), f"{user}_PASSWORD")
+    yield case("unknown user", lambda f: f.kafka_by_user("PLAIN", kafka_sasl_username="x"), f"{user}_USERNAME")
+    yield case("wrong authority", lambda f: f.kafka_by_user(kafka_tls_ca=f.foreign_ca), f"{tls}_CA")
+    yield case("system's authorities", lambda f: f.kafka_by_user(kafka_tls_ca=None), f"{tls}_CA")
+    yield case("no certificate", lambda f: f.kafka_by_certificate(kafka_tls_certificate=None), f"{tls}_CERTIFICATE")
+    yield case(
+        "foreign certificate",
+        lambda f: f.kafka_by_certificate(kafka_tls_certificate=f.foreign_client),
+        f"{tls}_CERTIFICATE",
+    )
+    yield case(
+        "plaintext",
+        lambda f: {"kafka_bootstrap_servers": f.kafka.sasl_bootstrap},
+        protocol.format("PLAINTEXT"),
+    )
+    yield case(
+        "password without TLS",
+        lambda f: f.kafka_by_user(kafka_security_protocol="SASL_PLAINTEXT", kafka_tls_ca=None),
+        protocol.format("SASL_PLAINTEXT"),
+    )
+    yield case(
+        "TLS at a plain port",
+        lambda f: f.kafka_by_user(kafka_bootstrap_servers=f.kafka.bootstrap),
+        protocol.format("SASL_SSL"),
+    )
+    yield case(
+        "a user where none is asked for",
+        lambda f: f.kafka_by_user(kafka_bootstrap_servers=f.kafka.mutual_bootstrap, kafka_tls_certificate=f.client),
+        protocol.format("SASL_SSL"),
+    )
+    yield case(
+        "no user where one is asked for",
+        lambda f: f.kafka_by_certificate(kafka_bootstrap_servers=f.kafka.sasl_bootstrap),
+        protocol.format("SSL"),
+    )
+
+
+@pytest.mark.parametrize(("way", "says"), list(ways_not_into_kafka()))
+async def test_a_kafka_that_refuses_us_names_the_setting(
+    fortress: Fortress, tmp_path: Path, way: Any, says: str
+) -> None:
+    """The sink's error, which stands in the log and on /readyz, and the doctor's finding say the same."""
+    settings = settings_of(tmp_path, way(fortress))
+    sink = KafkaSink(kafka_options(settings, secrets.token_hex(4)))
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        with pytest.raises(SinkUnavailable, match=says):
+            await sink.open(KAFKA_TERM)
+        [check] = [check for check in await broker_checks(settings) if check.id == "kafka"]
+    assert (check.level, says in check.detail, PASSWORD in check.detail) == ("refuse", True, False)
+
+
+@pytest.mark.usefixtures("restored_logging")
+async def test_the_password_is_in_no_line_of_the_log(
+    fortress: Fortress, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """SE-07: not even at the level debug, where the client library would print each request."""
+    configure_logging("json", "debug")
+    for values in (fortress.kafka_by_user("PLAIN"), fortress.kafka_by_user(kafka_tls_ca=fortress.foreign_ca)):
+        sink = KafkaSink(kafka_options(settings_of(tmp_path, values), secrets.token_hex(4)))
+        with suppress(SinkUnavailable):
+            await sink.open(KAFKA_TERM)
+        await sink.close()
+    shown = capfd.readouterr()
+    assert ("Unable connect to" in shown.err, PASSWORD in shown.err + shown.out) == (True, False)
+
+
+# --- AMQP -------------------------------------------------------------------------------------------------------
+
+
+async def test_messages_reach_a_rabbitmq_that_demands_tls(fortress: Fortress, tmp_path: Path) -> None:
+    options = amqp_options(settings_of(tmp_path, fortress.amqp()), secrets.token_hex(4))
+    topic = f"topic.{secrets.token_hex(4)}"
+    reader = await aio_pika.connect(options.url, ssl_context=options.tls.context())
+    async with asyncio.timeout(DEADLINE_SECONDS), reader:
+        channel = await reader.channel()
+        exchange = await channel.declare_exchange("hookwire", "topic", durable=True)
+        queue = await channel.declare_queue(exclusive=True)
+        await queue.bind(exchange, topic)
+        sink = AmqpSink(options)
+        await sink.open(AMQP_TERM)
+        receipt = await sink.send(Batch(AMQP_TERM, [record(1, topic, payload=b"sealed")]))
+        await sink.close()
+        message = await queue.get()
+        await message.ack()
+    assert (len(receipt.acknowledged), message.body) == (1, b"sealed")
+
+
+def ways_not_into_rabbitmq() -> Iterator[Any]:
+    tls = "HOOKWIRE_AMQP_TLS"
+    yield pytest.param(lambda f: {"amqp_tls_ca": f.foreign_ca}, f"{tls}_CA", id="wrong authority")
+    yield pytest.param(lambda f: {"amqp_tls_ca": None}, f"{tls}_CA", id="system's authorities")
+    yield pytest.param(lambda f: {"amqp_tls_certificate": None}, f"{tls}_CERTIFICATE", id="no certificate")
+    yield pytest.param(
+        lambda f: {"amqp_tls_certificate": f.foreign_client}, f"{tls}_CERTIFICATE", id="foreign certificate"
+    )
+    yield pytest.param(
+        lambda f: {"amqp_url": f.rabbit.url.replace("guest:guest", "guest:guess")}, "HOOKWIRE_AMQP_URL",
+        id="wrong password",
+    )  # fmt: skip
+    yield pytest.param(
+        lambda f: {
+            "amqp_url": f.rabbit.url.replace("amqps", "amqp"), "amqp_tls_ca": None, "amqp_tls_certificate": None,
+        },
+        "HOOKWIRE_AMQP_URL begins with amqp://",
+        id="plaintext",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("way", "says"), list(ways_not_into_rabbitmq()))
+async def test_a_rabbitmq_that_refuses_us_names_the_setting(
+    fortress: Fortress, tmp_path: Path, way: Any, says: str
+) -> None:
+    settings = settings_of(tmp_path, fortress.amqp(**way(fortress)))
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        with pytest.raises(SinkUnavailable, match=says):
+            await AmqpSink(amqp_options(settings, secrets.token_hex(4))).open(AMQP_TERM)
+        [check] = [check for check in await broker_checks(settings) if check.id == "amqp"]
+    assert (check.level, says in check.detail, "guess" in check.detail) == ("refuse", True, False)
+
+
+async def test_the_secured_brokers_are_well_for_the_doctor(fortress: Fortress, tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, fortress.kafka_by_user() | fortress.amqp())
+    assert [check.level for check in await broker_checks(settings)] == ["ok", "ok"]
+
+
+async def test_the_consumer_command_takes_the_same_files(fortress: Fortress, tmp_path: Path) -> None:
+    good = amqp_options(settings_of(tmp_path, fortress.amqp()), "abcd2345")
+    async with _connection(ConsumeOptions(good.url, "queue", tls=good.tls)) as connection:
+        connected = not connection.is_closed
+    with pytest.raises(Lost):
+        async with _connection(ConsumeOptions(good.url, "queue")):
+            pass
+    assert connected
+
+
+# --- settings ---------------------------------------------------------------------------------------------------
+
+
+def unusable() -> Iterator[Any]:
+    sasl = {"kafka_sasl_mechanism": "PLAIN", "kafka_sasl_username": "u", "kafka_sasl_password": "p"}
+    yield {"kafka_tls_ca": "ca.pem"}, "KAFKA_TLS_. is set, but HOOKWIRE_KAFKA_SECURITY_PROTOCOL is PLAINTEXT"
+    yield sasl, "KAFKA_SASL_. is set, but HOOKWIRE_KAFKA_SECURITY_PROTOCOL is PLAINTEXT"
+    yield {"kafka_security_protocol": "SASL_SSL"}, "needs HOOKWIRE_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD"
+    yield {"kafka_security_protocol": "SSL", "kafka_tls_ca": "absent.pem"}, "HOOKWIRE_KAFKA_TLS_CA cannot be used"
+    yield {"kafka_security_protocol": "SSL", "kafka_tls_ca": "garbage.pem"}, "HOOKWIRE_KAFKA_TLS_CA cannot be used"
+    yield (
+        {"kafka_security_protocol": "SSL", "kafka_tls_certificate": "garbage.pem"},
+        "HOOKWIRE_KAFKA_TLS_CERTIFICATE and HOOKWIRE_KAFKA_TLS_KEY cannot be used",
+    )
+    yield {"kafka_security_protocol": "SSL", "kafka_tls_key": "key.pem"}, "KEY is set without HOOKWIRE_KAFKA_TLS_CERT"
+
+
+@pytest.mark.parametrize(("values", "says"), list(unusable()))
+def test_kafka_settings_that_cannot_work_together_are_refused_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], says: str
+) -> None:
+    """RG-09."""
+    monkeypatch.chdir(tmp_path)
+    Path("garbage.pem").write_text("nothing that is PEM")
+    settings = settings_of(tmp_path, {"kafka_bootstrap_servers": "localhost:9092", **values})
+    with pytest.raises(SettingsRefused, match=says):
+        kafka_options(settings, "abcd2345")
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"amqp_url": "amqp://broker/", "amqp_tls_ca": "ca.pem"}, "HOOKWIRE_AMQP_URL does not begin with amqps://"),
+        ({"amqp_url": "amqps://broker/", "amqp_tls_ca": "absent.pem"}, "HOOKWIRE_AMQP_TLS_CA cannot be used"),
+    ],
+)
+def test_amqp_settings_that_cannot_work_together_are_refused_at_the_start(
+    tmp_path: Path, values: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(SettingsRefused, match=says):
+        amqp_options(settings_of(tmp_path, values), "abcd2345")
