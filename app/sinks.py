@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from app.settings import Settings, SettingsRefused
+from app.tls import amqp_tls, kafka_tls
 from relay.amqp import AmqpSink
 from relay.amqp_options import AmqpOptions
 from relay.kafka import KafkaSink
 from relay.kafka_options import KafkaOptions
 from relay.kafka_security import KafkaSecurity
 from relay.sink import Sink
-from relay.tls import TlsFiles
 
-__all__ = ["amqp_options", "amqp_tls", "configured_sinks", "kafka_options", "make_broker_sink"]
+__all__ = ["amqp_options", "configured_sinks", "kafka_options", "make_broker_sink"]
 
 
 def configured_sinks(settings: Settings) -> list[str]:
@@ -38,9 +38,7 @@ def kafka_options(settings: Settings, incarnation: str) -> KafkaOptions:
     with _refused("kafka"):
         security = KafkaSecurity(
             settings.kafka_security_protocol,
-            TlsFiles(
-                "HOOKWIRE_KAFKA_TLS", settings.kafka_tls_ca, settings.kafka_tls_certificate, settings.kafka_tls_key
-            ),
+            kafka_tls(settings),
             settings.kafka_sasl_mechanism,
             settings.kafka_sasl_username,
             password.get_secret_value() if password is not None else "",
@@ -64,11 +62,6 @@ def amqp_options(settings: Settings, incarnation: str) -> AmqpOptions:
             exchange=settings.amqp_exchange,
             tls=amqp_tls(settings),
         )
-
-
-def amqp_tls(settings: Settings) -> TlsFiles:
-    """The files for ``amqps://``, whatever the URL."""
-    return TlsFiles("HOOKWIRE_AMQP_TLS", settings.amqp_tls_ca, settings.amqp_tls_certificate, settings.amqp_tls_key)
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def consume(
     """
     from app.consume import ConsumeOptions
     from app.consume import consume as consume_queue
-    from app.sinks import amqp_tls
+    from app.tls import amqp_tls
 
     settings = settings_from(config)
     url = amqp or (settings.amqp_url.get_secret_value() if settings.amqp_url is not None else None)
