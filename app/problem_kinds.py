@@ -98,6 +98,14 @@ _ROWS: Final = (
         "Write orders.*.created or orders.#; wildcards inside a word, such as ord*, do not exist.",
     ),
     Kind(
+        "invalid-filter",
+        422,
+        "The filter is not accepted",
+        "A filter names parts of an event (topic, key, time, content_type, headers, data) and what must be true. "
+        "This one has an unknown operator, a value that an operator cannot compare, or too many conditions.",
+        "Correct what the detail names; try filters on an event with POST /filters/test or `hookwire test-filter`.",
+    ),
+    Kind(
         "invalid-callback",
         422,
         "The callback URL is not accepted",

@@ -75,6 +75,20 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.json_of(payload bytea) RETURNS jsonb
+    LANGUAGE plpgsql STABLE STRICT
+    AS $$
+BEGIN
+    RETURN convert_from(payload, 'UTF8')::jsonb;
+EXCEPTION WHEN OTHERS THEN
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION hookwire.filter_document(topic text, key text, accepted_at timestamp with time zone, content_type text, headers jsonb, payload bytea) RETURNS jsonb
+    LANGUAGE sql STABLE
+    RETURN jsonb_build_object('topic', topic, 'key', key, 'time', to_char((accepted_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text), 'content_type', content_type, 'headers', headers, 'data', hookwire.json_of(payload));
+
 CREATE FUNCTION hookwire.key_digest(topic text, key text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN sha256(((convert_to(topic, 'UTF8'::name) || '\x00'::bytea) || convert_to(key, 'UTF8'::name)));
@@ -86,6 +100,10 @@ CREATE FUNCTION hookwire.ledger_hash(id bigint) RETURNS bigint
 CREATE FUNCTION hookwire.ledger_sum(total numeric) RETURNS numeric
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN mod((mod(COALESCE(total, (0)::numeric), '18446744073709551616'::numeric) + '18446744073709551616'::numeric), '18446744073709551616'::numeric);
+
+CREATE FUNCTION hookwire.passes(document jsonb, filter_path jsonpath) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN COALESCE(jsonb_path_match(document, filter_path, '{}'::jsonb, true), false);
 
 CREATE FUNCTION hookwire.publish(topic text, payload bytea, key text DEFAULT NULL::text, content_type text DEFAULT NULL::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
@@ -582,6 +600,8 @@ CREATE TABLE hookwire.subscriptions (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     identity bytea,
+    filter jsonb,
+    filter_path jsonpath,
     CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
     CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text]))),
     CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from db.pool import Database, Row
 from db.secret_box import SecretBox
 from event.topic import compile_pattern
+from hub.filter import compile_filter
 from webhooks.signature import new_key, parse_key
 from webhooks.subscriber import secret_context
 
@@ -27,11 +31,12 @@ class NewSubscription:
     ordered: bool = False
     retry_schedule_seconds: list[int] | None = None
     timeout_seconds: float | None = None
+    filter: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """New values; None leaves a field as it is."""
+    """New values; None leaves a field as it is. An empty filter ends filtering."""
 
     topic: str | None = None
     callback: str | None = None
@@ -39,6 +44,7 @@ class Change:
     ordered: bool | None = None
     retry_schedule_seconds: list[int] | None = None
     timeout_seconds: float | None = None
+    filter: Mapping[str, Any] | None = None
 
 
 class Subscriptions:
@@ -52,7 +58,7 @@ class Subscriptions:
         """Store it; returns the row and the signing secret, which is shown this once (WH-S08).
 
         Whatever is accepted after this has returned reaches the callback (RR-10). Raises ValueError for a secret
-        that is none.
+        that is none, and ``hub.filter.FilterError`` for a filter that is none.
         """
         secret = new.secret if new.secret is not None else new_key().text()
         parse_key(secret)
@@ -60,7 +66,7 @@ class Subscriptions:
         async with self._database.transaction() as transaction:
             row = await transaction.fetchrow(
                 "subscription.create", public_id, _TENANT, new.topic, compile_pattern(new.topic), new.callback,
-                new.state, new.ordered, new.retry_schedule_seconds, new.timeout_seconds,
+                new.state, new.ordered, new.retry_schedule_seconds, new.timeout_seconds, *_filter(new.filter or None),
             )  # fmt: skip
             assert row is not None, "INSERT ... RETURNING gives its row"
             key_id, sealed = self._box.seal(secret.encode(), secret_context(row["id"], 1))
@@ -77,7 +83,7 @@ class Subscriptions:
         reason = "by request" if change.state == "disabled" else None
         return await self._database.fetchrow(
             "subscription.change", _TENANT, public_id, change.topic, regex, change.callback, change.state, reason,
-            change.ordered, change.retry_schedule_seconds, change.timeout_seconds,
+            change.ordered, change.retry_schedule_seconds, change.timeout_seconds, *_filter(change.filter),
         )  # fmt: skip
 
     async def delete(self, public_id: str) -> bool:
@@ -95,3 +101,8 @@ class Subscriptions:
             else:
                 await transaction.execute("delivery.cancel", row["id"], "gone", "subscription deleted")
         return True
+
+
+def _filter(given: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
+    """The filter as it was given, and translated."""
+    return (None, None) if given is None else (json.dumps(given), compile_filter(given))

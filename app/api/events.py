@@ -111,7 +111,7 @@ def _summary(sinks: list[dict[str, Any]], deliveries: list[dict[str, Any]]) -> s
     words = [f"still owed to {', '.join(waiting)}"] if waiting else []
     states = [delivery["state"] for delivery in deliveries]
     if any(s["sink"] == "webhooks" and s["state"] == "sent" for s in sinks) and not states:
-        words.append("no subscription matched its topic when it was fanned out")
+        words.append("no subscription's topic and filter matched when it was fanned out")
     for state in ("delivered", "retrying", "sending", "pending", "dead"):
         if state in states:
             words.append(f"{states.count(state)} {'given up' if state == 'dead' else state}")

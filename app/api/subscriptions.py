@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from app.gate import require_every_topic, require_topic
 from app.problem import Problem
 from db.pool import Row
 from event.topic import TopicError, validate_pattern
+from hub.filter import FilterError
 from hub.subscriptions import Change, NewSubscription
 from webhooks.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
 from webhooks.url import UrlRefused, parse_target
@@ -45,6 +47,7 @@ class SubscriptionIn(BaseModel):
     ordered: bool = Field(False, description="Deliver each key's events one after the other.")
     retry_schedule_seconds: Schedule | None = Field(None, description="Pauses between attempts; none: the hub's.")
     timeout_seconds: float | None = Field(None, ge=1, le=30, description="Deadline of one attempt; none: the hub's.")
+    filter: dict[str, Any] | None = Field(None, description="Which events it wants, by content; none: all.")
 
 
 class SubscriptionChange(BaseModel):
@@ -58,6 +61,7 @@ class SubscriptionChange(BaseModel):
     ordered: bool | None = None
     retry_schedule_seconds: Schedule | None = None
     timeout_seconds: float | None = Field(None, ge=1, le=30)
+    filter: dict[str, Any] | None = Field(None, description="An empty one ends filtering.")
 
 
 _SECRET_EXAMPLE = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of nobody
@@ -73,6 +77,7 @@ _EXAMPLE: dict[str, Any] = {
     "timeout_seconds": None,
     "lease_until": None,
     "paused_until": None,
+    "filter": {"data": {"amount": {"$gte": 100}}},
     "created_at": "2026-01-15T09:30:00Z",
     "updated_at": "2026-01-15T09:30:00Z",
 }
@@ -94,6 +99,7 @@ class SubscriptionOut(BaseModel):
     timeout_seconds: float | None
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
     paused_until: datetime | None = Field(description="The receiver asked for a rest until then (429).")
+    filter: dict[str, Any] | None = Field(description="Which events it wants, by content; none: all.")
     created_at: datetime
     updated_at: datetime
 
@@ -116,7 +122,7 @@ class SubscriptionPage(BaseModel):
 
 
 def _out(row: Row) -> dict[str, object]:
-    return {**row, "id": row["public_id"]}
+    return {**row, "id": row["public_id"], "filter": json.loads(row["filter"]) if row["filter"] else None}
 
 
 def _pattern(topic: str) -> str:
@@ -146,7 +152,7 @@ def _callback(callback: str, context: Context) -> str:
     summary="Subscribe a callback to a topic or a pattern",
     responses=refusals(
         "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
-        "invalid-pattern", "invalid-callback", "callback-refused",
+        "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter",
     ),
 )  # fmt: skip
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
@@ -155,10 +161,12 @@ async def create(request: Request, body: SubscriptionIn, response: Response, con
     require_topic(request, pattern)
     new = NewSubscription(
         pattern, _callback(body.callback, context), body.secret, body.state, body.ordered,
-        body.retry_schedule_seconds, body.timeout_seconds,
+        body.retry_schedule_seconds, body.timeout_seconds, body.filter,
     )  # fmt: skip
     try:
         row, secret = await context.subscriptions.create(new)
+    except FilterError as error:
+        raise Problem("invalid-filter", str(error), parameter="filter") from None
     except ValueError as error:
         raise Problem("invalid-parameter", str(error), parameter="secret") from None
     response.headers["Location"] = f"/subscriptions/{row['public_id']}"
@@ -219,7 +227,7 @@ async def get(request: Request, subscription_id: str, context: In) -> Subscripti
     summary="Change a subscription",
     responses=refusals(
         "not-found", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large",
-        "invalid-pattern", "invalid-callback", "callback-refused",
+        "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter",
     ),
 )  # fmt: skip
 async def change(request: Request, subscription_id: str, body: SubscriptionChange, context: In) -> SubscriptionOut:
@@ -228,15 +236,14 @@ async def change(request: Request, subscription_id: str, body: SubscriptionChang
     pattern = _pattern(body.topic) if body.topic is not None else None
     if pattern is not None:
         require_topic(request, pattern)
-    changed = await context.subscriptions.change(
-        row["public_id"],
-        Change(
-            pattern,
-            _callback(body.callback, context) if body.callback is not None else None,
-            body.state, body.ordered, body.retry_schedule_seconds, body.timeout_seconds,
-        ),
+    changes = Change(
+        pattern, _callback(body.callback, context) if body.callback is not None else None, body.state, body.ordered,
+        body.retry_schedule_seconds, body.timeout_seconds, body.filter,
     )  # fmt: skip
-    return _found(changed)
+    try:
+        return _found(await context.subscriptions.change(row["public_id"], changes))
+    except FilterError as error:
+        raise Problem("invalid-filter", str(error), parameter="filter") from None
 
 
 @router.delete("/{subscription_id}", status_code=204, summary="End a subscription", responses=refusals("not-found"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import Coroutine
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
+from app.commands.failure import CommandFailed
 from app.log import configure_logging
 from app.settings import Settings, load_settings
 
-__all__ = ["Config", "Json", "Url", "run", "say", "settings_from"]
+__all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from"]
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it is there).")
@@ -38,6 +40,14 @@ def run(work: Coroutine[Any, Any, int]) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(work)
     raise typer.Exit(code)
+
+
+def parsed(name: str, text: str) -> Any:
+    """JSON that was given as an argument; raises ``CommandFailed`` with the argument's name."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(f"{name} is no JSON: {error}", 2) from None
 
 
 def say(text: str) -> None:

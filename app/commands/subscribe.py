@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.entry import Config, Json, Url, run, say, settings_from
+from app.commands.entry import Config, Json, Url, parsed, run, say, settings_from
 
 __all__ = ["subscribe"]
 
@@ -18,12 +18,13 @@ Secret = Annotated[
     str | None, typer.Option("--secret", help="whsec_ and base64 of 24-64 bytes. Default: the hub makes one.")
 ]
 Ordered = Annotated[bool, typer.Option("--ordered", help="Deliver each key's events one after the other.")]
+Filter = Annotated[str | None, typer.Option("--filter", help="Which events by content, JSON; see test-filter.")]
 Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds for all of it.")]
 
 
 def subscribe(
-    topic: Topic, callback: Callback, secret: Secret = None, ordered: Ordered = False, url: Url = None,
-    timeout: Deadline = 30.0, as_json: Json = False, config: Config = None,
+    topic: Topic, callback: Callback, secret: Secret = None, ordered: Ordered = False, filter_: Filter = None,
+    url: Url = None, timeout: Deadline = 30.0, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Subscribe a callback to a topic or a pattern; prints the id and, this once, the signing secret.
 
@@ -32,8 +33,12 @@ def subscribe(
       hookwire subscribe 'orders.#' http://127.0.0.1:9000/
 
       hookwire subscribe orders.created https://shop.example/hook --ordered --json
+
+      hookwire subscribe 'orders.#' http://127.0.0.1:9000/ --filter '{"data": {"amount": {"$gte": 100}}}'
     """
-    asked = {"topic": topic, "callback": callback, "secret": secret, "ordered": ordered}
+    asked: dict[str, object] = {"topic": topic, "callback": callback, "secret": secret, "ordered": ordered}
+    if filter_ is not None:
+        asked["filter"] = parsed("--filter", filter_)
     run(_subscribe({name: value for name, value in asked.items() if value is not None}, url, timeout, as_json, config))
 
 

@@ -25,23 +25,30 @@ WITH reign AS MATERIALIZED (
 ), event AS MATERIALIZED (
     SELECT e.id, e.tenant, e.topic, e.key FROM hookwire.events e WHERE e.id IN (SELECT gone.id FROM gone)
 ), audience AS MATERIALIZED (
-    SELECT t.tenant, t.topic, s.id, s.ordered, s.protocol
+    SELECT t.tenant, t.topic, s.id, s.ordered, s.protocol, s.filter_path
     FROM (SELECT DISTINCT tenant, topic FROM event) AS t
     CROSS JOIN LATERAL (
-        SELECT x.id, x.ordered, x.protocol FROM hookwire.subscriptions x
+        SELECT x.id, x.ordered, x.protocol, x.filter_path FROM hookwire.subscriptions x
         WHERE x.tenant = t.tenant AND x.topic = t.topic AND x.state = 'active' AND x.topic_regex IS NULL
           AND (x.lease_until IS NULL OR x.lease_until > now())
         UNION ALL
-        SELECT x.id, x.ordered, x.protocol FROM hookwire.subscriptions x
+        SELECT x.id, x.ordered, x.protocol, x.filter_path FROM hookwire.subscriptions x
         WHERE x.tenant = t.tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL AND t.topic ~ x.topic_regex
           AND (x.lease_until IS NULL OR x.lease_until > now())
     ) AS s
+), filtered AS MATERIALIZED (
+    -- Contents that some filter asks about, parsed once; read only where a filter is.
+    SELECT e.id, hookwire.filter_document(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload) AS document
+    FROM event e JOIN hookwire.events x ON x.id = e.id
+    WHERE EXISTS (SELECT FROM audience a WHERE a.tenant = e.tenant AND a.topic = e.topic AND a.filter_path IS NOT NULL)
 ), owed AS MATERIALIZED (
     SELECT e.id AS event_id, a.id AS subscription_id, e.tenant, a.protocol, CASE WHEN a.ordered THEN e.key END AS lane,
            row_number() OVER (PARTITION BY a.id, e.key ORDER BY e.id) AS place
     FROM event e JOIN audience a ON a.tenant = e.tenant AND a.topic = e.topic
     WHERE NOT EXISTS (SELECT FROM hookwire.fanout_cursors c WHERE c.event_id = e.id
                       AND (a.id <= c.last_subscription_id OR a.id > c.upper_subscription_id))
+      AND (a.filter_path IS NULL
+           OR (SELECT hookwire.passes(f.document, a.filter_path) FROM filtered f WHERE f.id = e.id))
 ), made AS (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
     SELECT o.event_id, o.subscription_id,
@@ -93,12 +100,16 @@ WITH reign AS MATERIALIZED (
     SELECT coalesce(max(c.last_subscription_id), 0) AS low,
            coalesce(max(c.upper_subscription_id), (SELECT max(id) FROM hookwire.subscriptions), 0) AS high
     FROM hookwire.fanout_cursors c WHERE c.event_id = $4
+), filtered AS MATERIALIZED (
+    SELECT hookwire.filter_document(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload) AS document
+    FROM event e JOIN hookwire.events x ON x.id = e.id
 ), slice AS MATERIALIZED (
     SELECT x.id, x.protocol, e.id AS event_id, e.tenant, CASE WHEN x.ordered THEN e.key END AS lane
     FROM event e, span, hookwire.subscriptions x
     WHERE x.tenant = e.tenant AND x.state = 'active' AND (x.lease_until IS NULL OR x.lease_until > now())
       AND x.id > span.low AND x.id <= span.high
       AND CASE WHEN x.topic_regex IS NULL THEN x.topic = e.topic ELSE e.topic ~ x.topic_regex END
+      AND (x.filter_path IS NULL OR hookwire.passes((SELECT f.document FROM filtered f), x.filter_path))
     ORDER BY x.id LIMIT $5
 ), made AS (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)

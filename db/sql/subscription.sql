@@ -2,22 +2,22 @@
 
 -- name: create
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered,
-                                    retry_schedule_seconds, timeout_seconds)
-VALUES ($1, $2, 'webhook', $3, $4, $5, $6, $7, $8, $9)
+                                    retry_schedule_seconds, timeout_seconds, filter, filter_path)
+VALUES ($1, $2, 'webhook', $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb, $11::text::jsonpath)
 RETURNING id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, timeout_seconds,
-          lease_until, paused_until, version, created_at, updated_at;
+          lease_until, paused_until, filter::text AS filter, version, created_at, updated_at;
 
 -- name: add_secret
 INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_id, sealed) VALUES ($1, 1, $2, $3, $4);
 
 -- name: get
 SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, timeout_seconds,
-       lease_until, paused_until, version, created_at, updated_at
+       lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
 FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted';
 
 -- name: list
 SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, timeout_seconds,
-       lease_until, paused_until, version, created_at, updated_at
+       lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
 FROM hookwire.subscriptions
 WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
 ORDER BY id LIMIT $5;
@@ -30,10 +30,12 @@ UPDATE hookwire.subscriptions SET
     state_reason = CASE WHEN $6 IS NULL THEN state_reason WHEN $6 = 'active' THEN NULL ELSE $7 END,
     paused_until = CASE WHEN $6 = 'active' THEN NULL ELSE paused_until END,
     ordered = coalesce($8, ordered), retry_schedule_seconds = coalesce($9, retry_schedule_seconds),
-    timeout_seconds = coalesce($10, timeout_seconds), version = version + 1, updated_at = now()
+    timeout_seconds = coalesce($10, timeout_seconds),
+    filter = CASE WHEN $11::text IS NULL THEN filter ELSE nullif($11::text, '{}')::jsonb END,
+    filter_path = CASE WHEN $11::text IS NULL THEN filter_path ELSE $12::text::jsonpath END, version = version + 1, updated_at = now()
 WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state <> 'deleted'
 RETURNING id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, timeout_seconds,
-          lease_until, paused_until, version, created_at, updated_at;
+          lease_until, paused_until, filter::text AS filter, version, created_at, updated_at;
 
 -- name: delete
 UPDATE hookwire.subscriptions SET state = 'deleted', state_reason = 'deleted', version = version + 1, updated_at = now()

@@ -20,7 +20,19 @@ from app.cli import application
 from tests.app.conftest import WAIT_SECONDS, RunHub
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
-COMMANDS = ("serve", "relay", "deliver", "publish", "subscribe", "consume", "keys create", "migrate", "doctor", "prove")
+COMMANDS = (
+    "serve",
+    "relay",
+    "deliver",
+    "publish",
+    "subscribe",
+    "test-filter",
+    "consume",
+    "keys create",
+    "migrate",
+    "doctor",
+    "prove",
+)
 NOTICE = "hookwire: nobody listens: no subscription matches this topic, and it goes to no configured broker\n"
 
 

@@ -25,6 +25,22 @@ async def test_a_subscription_is_made_with_a_secret_that_is_shown_once(running_h
         assert (expected["topic"], expected["callback"], expected["state"]) == ("orders.*", CALLBACK, "active")
 
 
+async def test_a_filter_is_kept_changed_ended_and_tried(running_hub: RunHub) -> None:
+    """WH-A05: the route that tries a filter and the fan-out use one function."""
+    wanted = {"data": {"n": {"$gt": 1}}}
+    async with running_hub() as hub:
+        made = await hub.subscribe("a", CALLBACK, filter=wanted)
+        path = f"/subscriptions/{made['id']}"
+        bad = await hub.client.patch(path, json={"filter": {"data": {"n": {"$regex": "x"}}}})
+        ended = await hub.client.patch(path, json={"filter": {}})
+        event = (await hub.publish("a", b'{"n": 2}')).json()["id"]
+        tried = await hub.client.post("/filters/test", json={"filter": wanted, "event_id": event})
+        sample = await hub.client.post("/filters/test", json={"filter": wanted, "event": {"data": {"n": 1}}})
+
+        assert (made["filter"], bad.status_code, ended.json()["filter"]) == (wanted, 422, None)
+        assert (tried.json()["matches"], sample.json()["matches"]) == (True, False)
+
+
 async def test_deliveries_are_signed_with_the_secret_that_was_given(running_hub: RunHub, receiver: Receiver) -> None:
     """SE-01; verified by the library that receivers use."""
     async with running_hub(ALL_ROLES) as hub:

@@ -61,6 +61,23 @@ async def test_patterns(database_url: str, pattern: str, topics: set[str]) -> No
         assert {published[event] for event, _ in await made(bench)} == topics
 
 
+@pytest.mark.parametrize("deliveries_max", [20_000, 1], ids=["whole", "in slices"])
+async def test_a_filter_chooses_by_content(database_url: str, deliveries_max: int) -> None:
+    """WH-A05: in the statement that fans out, and in the slices of an event with a large audience."""
+    async with delivery_bench(database_url) as bench:
+        everything, large = await bench.subscribe(CALLBACK), await bench.subscribe(CALLBACK)
+        await bench.sql.execute(
+            "UPDATE hookwire.subscriptions SET filter_path = '$.data.amount >= 100 && $.key == \"k\"' WHERE id = $1",
+            large,
+        )
+        small, big, text = await bench.publish(b'{"amount": 99}', b'{"amount": 100}', b"amount", key="k")
+        await bench.fan_out(deliveries_max=deliveries_max)
+
+        assert sorted(await made(bench)) == sorted(
+            [(small, everything), (big, everything), (big, large), (text, everything)]
+        )
+
+
 async def test_only_active_subscriptions_of_the_tenant_get_anything(database_url: str) -> None:
     """WH-10: the event itself is stored in any case."""
     async with delivery_bench(database_url) as bench:
