@@ -1,7 +1,8 @@
 -- Deliveries: made by the fan-out, claimed with a lease and a fence, settled in batches.
 --
--- Rows that are found by their primary key are checked with isfinite(due_at), which no index can answer: while the
--- statistics know little, the planner would rather read all that waits at infinity along deliveries_due.
+-- A row that a statement has found it finds again by its place (ctid), and what is checked then is isfinite(due_at),
+-- which no index can answer: statistics made while the table was almost empty make all indexes look alike, and one of
+-- them leads over everything that waits behind the heads of lanes.
 
 -- name: audience
 -- How many active subscriptions each topic has, to cut a fan-out by the rows it will write.
@@ -71,17 +72,17 @@ WITH reign AS MATERIALIZED (
     -- often than every 5 s, and outside the retry schedule. What is locked is being claimed or woken just now.
     UPDATE hookwire.deliveries d
     SET due_at = now(), woken_at = now(), planned_at = d.due_at, free_attempts = d.free_attempts + 1
-    FROM (SELECT x.event_id, x.subscription_id
+    FROM (SELECT x.ctid AS place
           FROM (SELECT DISTINCT subscription_id, lane FROM owed WHERE protocol = 'websub' AND lane IS NOT NULL) AS w
           CROSS JOIN LATERAL (
-              SELECT h.event_id FROM hookwire.deliveries h
+              SELECT h.ctid AS place FROM hookwire.deliveries h
               WHERE h.subscription_id = w.subscription_id AND h.lane = w.lane ORDER BY h.event_id LIMIT 1
           ) AS head
-          JOIN hookwire.deliveries x ON x.event_id = head.event_id AND x.subscription_id = w.subscription_id
+          JOIN hookwire.deliveries x ON x.ctid = head.place
           WHERE x.fence IS NULL AND isfinite(x.due_at) AND x.due_at - interval '5 seconds' > now()
             AND (x.woken_at IS NULL OR x.woken_at < now() - interval '5 seconds')
           FOR UPDATE OF x SKIP LOCKED) AS asleep
-    WHERE d.event_id = asleep.event_id AND d.subscription_id = asleep.subscription_id
+    WHERE d.ctid = asleep.place
 )
 SELECT (SELECT count(*) FROM gone) AS events,
        (SELECT count(*) FROM made) AS deliveries,
@@ -140,17 +141,17 @@ WITH reign AS MATERIALIZED (
 ), woken AS (
     UPDATE hookwire.deliveries d
     SET due_at = now(), woken_at = now(), planned_at = d.due_at, free_attempts = d.free_attempts + 1
-    FROM (SELECT x.event_id, x.subscription_id
+    FROM (SELECT x.ctid AS place
           FROM (SELECT id AS subscription_id, lane FROM slice WHERE protocol = 'websub' AND lane IS NOT NULL) AS w
           CROSS JOIN LATERAL (
-              SELECT h.event_id FROM hookwire.deliveries h
+              SELECT h.ctid AS place FROM hookwire.deliveries h
               WHERE h.subscription_id = w.subscription_id AND h.lane = w.lane ORDER BY h.event_id LIMIT 1
           ) AS head
-          JOIN hookwire.deliveries x ON x.event_id = head.event_id AND x.subscription_id = w.subscription_id
+          JOIN hookwire.deliveries x ON x.ctid = head.place
           WHERE x.fence IS NULL AND isfinite(x.due_at) AND x.due_at - interval '5 seconds' > now()
             AND (x.woken_at IS NULL OR x.woken_at < now() - interval '5 seconds')
           FOR UPDATE OF x SKIP LOCKED) AS asleep
-    WHERE d.event_id = asleep.event_id AND d.subscription_id = asleep.subscription_id
+    WHERE d.ctid = asleep.place
 )
 SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS deliveries,
        (SELECT coalesce(array_agg(m.subscription_id), '{}') FROM made m) AS subscriptions,
@@ -160,19 +161,19 @@ SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS del
 -- Due deliveries of the named subscriptions, up to so many each. The attempt counts from here on (WH-R11); the
 -- lease is the new due_at, so that a dead worker's claims come due by themselves. Of an ordered lane only the
 -- lowest event is ever claimed (RR-10). What waits behind it is at infinity; of that only the latest are looked at,
--- because a fan-out that overlapped with the settlement of a head has just left one there. A lease is as long as the subscription's own deadline, else $3, and $4 more:
--- a lane whose worker was killed stands still for no longer than that.
+-- because a fan-out that overlapped with the settlement of a head has just left one there. A lease is as long as the
+-- subscription's own deadline, else $3, and $4 more: a lane whose worker was killed stands still for no longer than that.
 WITH fence AS MATERIALIZED (
     SELECT nextval('hookwire.delivery_fence') AS value
 ), picked AS MATERIALIZED (
-    SELECT d.event_id, d.subscription_id, s.version,
+    SELECT d.place, s.version,
            coalesce(s.timeout_seconds, $3::double precision) + $4::double precision AS lease_seconds
     FROM unnest($1::bigint[], $2::integer[]) AS w(id, most)
     JOIN hookwire.subscriptions s ON s.id = w.id AND s.state = 'active'
          AND (s.paused_until IS NULL OR s.paused_until <= now()) AND (s.lease_until IS NULL OR s.lease_until > now())
     CROSS JOIN LATERAL (
         SELECT * FROM (
-            SELECT q.event_id, q.subscription_id FROM hookwire.deliveries q
+            SELECT q.ctid AS place FROM hookwire.deliveries q
             WHERE q.subscription_id = w.id AND q.due_at <= now()
               AND (q.lane IS NULL OR NOT EXISTS (
                     SELECT FROM hookwire.deliveries x
@@ -182,10 +183,10 @@ WITH fence AS MATERIALIZED (
         ) AS due
         UNION ALL
         SELECT * FROM (
-            SELECT q.event_id, q.subscription_id
-            FROM (SELECT b.event_id FROM hookwire.deliveries b
+            SELECT q.ctid AS place
+            FROM (SELECT b.ctid AS place FROM hookwire.deliveries b
                   WHERE b.subscription_id = w.id AND b.due_at = 'infinity' ORDER BY b.event_id DESC LIMIT 16) AS latest
-            JOIN hookwire.deliveries q ON q.event_id = latest.event_id AND q.subscription_id = w.id
+            JOIN hookwire.deliveries q ON q.ctid = latest.place
             WHERE NOT isfinite(q.due_at) AND q.event_id = (
                     SELECT x.event_id FROM hookwire.deliveries x
                     WHERE x.subscription_id = q.subscription_id AND x.lane = q.lane ORDER BY x.event_id LIMIT 1)
@@ -197,7 +198,7 @@ WITH fence AS MATERIALIZED (
 UPDATE hookwire.deliveries d
 SET due_at = now() + make_interval(secs => p.lease_seconds), fence = fence.value, attempts = d.attempts + 1
 FROM picked p, fence
-WHERE d.event_id = p.event_id AND d.subscription_id = p.subscription_id
+WHERE d.ctid = p.place
 RETURNING d.event_id, d.subscription_id, d.fence, p.version, p.lease_seconds,
           greatest(d.attempts - d.free_attempts, 1) AS schedule_position,
           extract(epoch FROM d.planned_at - now())::double precision AS planned_seconds;
@@ -228,22 +229,21 @@ WHERE w.due_at <= now()
 -- One step per lane: heads that nobody made due. A fan-out that still saw the old head, while the settlement of that
 -- did not see the new delivery yet, leaves one behind; so does whatever else deletes a head.
 WITH RECURSIVE walk AS (
-    (SELECT subscription_id, lane, event_id, due_at FROM hookwire.deliveries
+    (SELECT subscription_id, lane, ctid AS place, due_at FROM hookwire.deliveries
      WHERE lane IS NOT NULL ORDER BY subscription_id, lane, event_id LIMIT 1)
     UNION ALL
-    SELECT n.subscription_id, n.lane, n.event_id, n.due_at
+    SELECT n.subscription_id, n.lane, n.place, n.due_at
     FROM walk w CROSS JOIN LATERAL (
-        SELECT d.subscription_id, d.lane, d.event_id, d.due_at FROM hookwire.deliveries d
+        SELECT d.subscription_id, d.lane, d.ctid AS place, d.due_at FROM hookwire.deliveries d
         WHERE d.lane IS NOT NULL AND (d.subscription_id, d.lane) > (w.subscription_id, w.lane)
         ORDER BY d.subscription_id, d.lane, d.event_id LIMIT 1
     ) AS n
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
-    FROM (SELECT x.event_id, x.subscription_id
-          FROM walk w JOIN hookwire.deliveries x ON x.event_id = w.event_id AND x.subscription_id = w.subscription_id
+    FROM (SELECT x.ctid AS place FROM walk w JOIN hookwire.deliveries x ON x.ctid = w.place
           WHERE NOT isfinite(w.due_at) AND NOT isfinite(x.due_at)
           FOR UPDATE OF x SKIP LOCKED) AS head
-    WHERE d.event_id = head.event_id AND d.subscription_id = head.subscription_id
+    WHERE d.ctid = head.place
     RETURNING d.subscription_id
 )
 SELECT DISTINCT subscription_id FROM promoted;
@@ -271,11 +271,11 @@ WITH result AS MATERIALIZED (
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
     FROM ended e CROSS JOIN LATERAL (
-        SELECT x.event_id FROM hookwire.deliveries x
+        SELECT x.ctid AS place FROM hookwire.deliveries x
         WHERE x.subscription_id = e.subscription_id AND x.lane = e.lane AND x.event_id > e.event_id
         ORDER BY x.event_id LIMIT 1
     ) AS next
-    WHERE d.event_id = next.event_id AND d.subscription_id = e.subscription_id AND NOT isfinite(d.due_at)
+    WHERE d.ctid = next.place AND NOT isfinite(d.due_at)
 ), settled AS MATERIALIZED (
     SELECT * FROM ended UNION ALL SELECT * FROM again
 ), logged AS (
@@ -319,11 +319,11 @@ WITH ended AS (
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
     FROM ended e CROSS JOIN LATERAL (
-        SELECT x.event_id FROM hookwire.deliveries x
+        SELECT x.ctid AS place FROM hookwire.deliveries x
         WHERE x.subscription_id = e.subscription_id AND x.lane = e.lane AND x.event_id > e.event_id
         ORDER BY x.event_id LIMIT 1
     ) AS next
-    WHERE d.event_id = next.event_id AND d.subscription_id = e.subscription_id AND NOT isfinite(d.due_at)
+    WHERE d.ctid = next.place AND NOT isfinite(d.due_at)
 )
 INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
 SELECT event_id, subscription_id, tenant, 'internal', attempts - 1, last_status, last_outcome, $4 FROM ended
