@@ -71,12 +71,13 @@ def application() -> typer.Typer:
     from app.commands.migrate import migrate
     from app.commands.prove import prove
     from app.commands.publish import publish
+    from app.commands.pump import pump
     from app.commands.serve import deliver, relay, serve
     from app.commands.subscribe import subscribe
     from app.commands.test_filter import test_filter
 
     commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
-    for command in (serve, relay, deliver, publish, subscribe, test_filter, migrate, doctor, prove):
+    for command in (serve, relay, deliver, publish, subscribe, pump, test_filter, migrate, doctor, prove):
         commands.command()(command)
     commands.add_typer(keys, name="keys")
     # What follows --exec belongs to the program, whatever it looks like.

@@ -76,6 +76,10 @@ class Settings(BaseSettings):
     kafka_mode: Literal["transactional", "idempotent"] = Field(
         "transactional", description="transactional is fenced and free of duplicates; idempotent is faster (RR-02)."
     )
+    kafka_partitioner: Literal["murmur2", "crc32"] = Field(
+        "murmur2",
+        description="Which partition a key goes to: as Java clients, or as librdkafka. Changing it moves keys.",
+    )
     kafka_topic_prefix: str = Field(
         "", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Put before every topic's name in Kafka."
     )
@@ -227,13 +231,18 @@ class Settings(BaseSettings):
         return (env_settings, init_settings)
 
 
-def load_settings(environment: Mapping[str, str] | None = None, file: Path | None = None) -> Settings:
-    """Read the file and the environment; raises :class:`SettingsRefused` with one clear line per mistake."""
+def load_settings(
+    environment: Mapping[str, str] | None = None, file: Path | None = None, defaults: Mapping[str, Any] | None = None
+) -> Settings:
+    """Read the file and the environment; raises :class:`SettingsRefused` with one clear line per mistake.
+
+    ``defaults`` are values for what neither of them names (compat mode).
+    """
     environment = os.environ if environment is None else environment
     _refuse_unknown([name for name in environment if name.startswith(PREFIX) and not _is_foreign(name)], PREFIX)
     values = _from_file(file or (Path(environment["HOOKWIRE_CONFIG"]) if "HOOKWIRE_CONFIG" in environment else None))
     try:
-        return Settings(**values)
+        return Settings(**{**(defaults or {}), **values})
     except ValidationError as error:
         raise SettingsRefused("\n".join(_mistake(e["loc"], e["msg"]) for e in error.errors())) from None
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from app.settings import Settings, SettingsRefused
 from app.tls import amqp_tls, kafka_tls
+from event.partition import Scheme
 from relay.amqp import AmqpSink
 from relay.amqp_options import AmqpOptions
 from relay.kafka import KafkaSink
@@ -47,6 +48,7 @@ def kafka_options(settings: Settings, incarnation: str) -> KafkaOptions:
             settings.kafka_bootstrap_servers,
             incarnation,
             mode=settings.kafka_mode,
+            partitioner=Scheme(settings.kafka_partitioner),
             topic_prefix=settings.kafka_topic_prefix,
             security=security,
         )

@@ -75,29 +75,30 @@ def connecting() -> Iterator[None]:
 class Bound:
     """A :class:`db.pool.Session` on one asyncpg connection."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, statements: Mapping[str, str] = STATEMENTS) -> None:
         self._connection = connection
+        self._statements = statements
 
     async def fetch(self, name: str, *args: object) -> Sequence[Mapping[str, Any]]:
         """All rows."""
         with translated(sent=True):
-            rows: Sequence[Mapping[str, Any]] = await self._connection.fetch(STATEMENTS[name], *args)
+            rows: Sequence[Mapping[str, Any]] = await self._connection.fetch(self._statements[name], *args)
             return rows
 
     async def fetchrow(self, name: str, *args: object) -> Mapping[str, Any] | None:
         """The first row, or None."""
         with translated(sent=True):
-            row: Mapping[str, Any] | None = await self._connection.fetchrow(STATEMENTS[name], *args)
+            row: Mapping[str, Any] | None = await self._connection.fetchrow(self._statements[name], *args)
             return row
 
     async def fetchval(self, name: str, *args: object) -> Any:
         """The first column of the first row, or None."""
         with translated(sent=True):
-            return await self._connection.fetchval(STATEMENTS[name], *args)
+            return await self._connection.fetchval(self._statements[name], *args)
 
     async def execute(self, name: str, *args: object) -> int:
         """Run it; the number of rows it touched."""
         with translated(sent=True):
-            tag: str = await self._connection.execute(STATEMENTS[name], *args)
+            tag: str = await self._connection.execute(self._statements[name], *args)
         count = tag.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ import asyncpg
 
 from db.bound import Bound, connecting, translated
 from db.errors import DatabaseError
+from db.statements import STATEMENTS
 
 __all__ = ["Database", "PoolOptions", "Row", "Session", "open_database"]
 
@@ -86,9 +88,16 @@ class Session(Protocol):
 class Database:
     """A pool of connections that runs named statements, each in its own transaction unless told otherwise."""
 
-    def __init__(self, pool: Any, options: PoolOptions) -> None:
+    def __init__(self, pool: Any, options: PoolOptions, statements: Mapping[str, str] = STATEMENTS) -> None:
         self._pool = pool
+        self._statements = statements
         self.options = options
+
+    def with_statements(self, statements: Mapping[str, str]) -> Database:
+        """The same pool under other statements (``db.statements.for_outbox``); close only one of the two."""
+        other = copy(self)
+        other._statements = statements
+        return other
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
@@ -105,22 +114,22 @@ class Database:
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
         """All rows of a named statement, in a transaction of its own."""
         async with self._connection() as connection:
-            return await Bound(connection).fetch(name, *args)
+            return await Bound(connection, self._statements).fetch(name, *args)
 
     async def fetchrow(self, name: str, *args: object) -> Row | None:
         """The first row of a named statement, or None."""
         async with self._connection() as connection:
-            return await Bound(connection).fetchrow(name, *args)
+            return await Bound(connection, self._statements).fetchrow(name, *args)
 
     async def fetchval(self, name: str, *args: object) -> Any:
         """The first column of the first row of a named statement, or None."""
         async with self._connection() as connection:
-            return await Bound(connection).fetchval(name, *args)
+            return await Bound(connection, self._statements).fetchval(name, *args)
 
     async def execute(self, name: str, *args: object) -> int:
         """Run a named statement; the number of rows it touched."""
         async with self._connection() as connection:
-            return await Bound(connection).execute(name, *args)
+            return await Bound(connection, self._statements).execute(name, *args)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
@@ -133,7 +142,7 @@ class Database:
             with translated(sent=False):
                 await transaction.start()
             try:
-                yield Bound(connection)
+                yield Bound(connection, self._statements)
             except BaseException:
                 # Without its connection a transaction rolls back by itself; the reason why we are here is what counts,
                 # above all a cancellation.

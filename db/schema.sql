@@ -319,6 +319,19 @@ CREATE TABLE hookwire.attempts (
 )
 PARTITION BY RANGE (event_id);
 
+CREATE TABLE hookwire.compat_parked (
+    outbox text NOT NULL,
+    key text NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    record_id bigint NOT NULL,
+    topic text NOT NULL,
+    reason text NOT NULL,
+    detail text NOT NULL,
+    attempts integer DEFAULT 1 NOT NULL,
+    since timestamp with time zone DEFAULT now() NOT NULL,
+    probe_at timestamp with time zone NOT NULL
+);
+
 CREATE TABLE hookwire.dead_letters (
     event_id bigint NOT NULL,
     subscription_id bigint NOT NULL,
@@ -648,6 +661,9 @@ ALTER TABLE ONLY hookwire.api_keys
 
 ALTER TABLE ONLY hookwire.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (event_id, subscription_id, number);
+
+ALTER TABLE ONLY hookwire.compat_parked
+    ADD CONSTRAINT compat_parked_pkey PRIMARY KEY (outbox, key);
 
 ALTER TABLE ONLY hookwire.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (event_id, subscription_id);

@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-__all__ = ["STATEMENTS", "load"]
+__all__ = ["STATEMENTS", "for_outbox", "load", "quoted_table"]
 
 _NAME = re.compile(r"^-- name: ([a-z0-9_]+)[ \t]*$", re.MULTILINE)
+_IDENTIFIER = r'(?:[A-Za-z_][A-Za-z0-9_$]*|"(?:[^"\x00]|"")+")'
+_TABLE = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})?", re.ASCII)
+_PLACEHOLDER = re.compile(r"\bcompat_outbox\b")
 
 
 def load(folder: Path) -> Mapping[str, str]:
@@ -28,6 +31,27 @@ def load(folder: Path) -> Mapping[str, str]:
                 raise ValueError(f"statement {full} is empty")
             statements[full] = body.strip().rstrip(";")
     return MappingProxyType(statements)
+
+
+def quoted_table(table: str) -> str:
+    """A table's name, perhaps with its schema, quoted as PostgreSQL reads it (RL-24): ``Shop.outbox`` is
+    ``"shop"."outbox"``, what stands in quotes keeps its case. ValueError for anything else.
+    """
+    if not _TABLE.fullmatch(table):
+        raise ValueError(f"{table!r} is not a table's name: outbox, schema.outbox, or either part in double quotes")
+    parts = re.findall(_IDENTIFIER, table)
+    return ".".join(part if part.startswith('"') else f'"{part.lower()}"' for part in parts)
+
+
+def for_outbox(table: str) -> Mapping[str, str]:
+    """All statements, those of ``compat.sql`` for this table of goharvest's; ValueError as :func:`quoted_table`."""
+    quoted = quoted_table(table)
+    return MappingProxyType(
+        {
+            name: _PLACEHOLDER.sub(lambda _: quoted, text) if name.startswith("compat.") else text
+            for name, text in STATEMENTS.items()
+        }
+    )
 
 
 STATEMENTS = load(Path(__file__).parent / "sql")

@@ -76,7 +76,7 @@ class KafkaSink:
             window="batch",
             batch_records_max=options.batch_records_max,
             overlap=2,
-            manifests=options.mode == "transactional",
+            manifests=options.mode == "transactional" and options.manifests,
         )
         self._options = options
         self._trusted = trusted
@@ -106,7 +106,7 @@ class KafkaSink:
     def _new_life(self, term: Term) -> _Life:
         options = self._options
         seat = f"{term.layout}.{term.group}"
-        transactional_id = f"hookwire.{options.installation}.{seat}" if self.features.manifests else None
+        transactional_id = f"hookwire.{options.installation}.{seat}" if options.mode == "transactional" else None
         admin, producer = KafkaAdmin(options), KafkaProducer(options, transactional_id)
         topics = KafkaTopics(admin, producer, options, self._absent_topics)
         headers = Headers(term.number)
@@ -159,8 +159,8 @@ class KafkaSink:
     async def _deliver(self, life: _Life, batch: Batch, layout: Layout) -> Receipt:
         with translated("waiting for acknowledgements"):
             async with asyncio.timeout(self._options.delivery_seconds):
-                if batch.number is not None:
-                    return await self._commit(life, batch, batch.number, layout)
+                if self._options.mode == "transactional":
+                    return await self._commit(life, batch, layout)
                 return await self._produce(life, layout)
 
     async def _produce(self, life: _Life, layout: Layout) -> Receipt:
@@ -180,17 +180,19 @@ class KafkaSink:
         self._suspects.clear()
         return Receipt(acknowledged, layout.refused)
 
-    async def _commit(self, life: _Life, batch: Batch, number: int, layout: Layout) -> Receipt:
-        if layout.refused:
+    async def _commit(self, life: _Life, batch: Batch, layout: Layout) -> Receipt:
+        if layout.refused and batch.number is not None:
             return Receipt((), layout.refused, reopen=True)
+        if not layout.partitions:
+            return Receipt((), layout.refused)
         producer = life.producer
         await producer.begin()
         unmarked: SinkError | None = None
         for position, wave in enumerate(waves(layout.partitions)):
             await producer.submit(wave)
-            if position == 0:
+            if position == 0 and batch.number is not None:
                 # While the records travel; the marker is committed with them, whichever arrives first.
-                unmarked = await self._mark(life, number)
+                unmarked = await self._mark(life, batch.number)
             failed = [(b, error) for b, error in zip(wave, await producer.answers(), strict=True) if error is not None]
             if failed:
                 return self._judge(failed, (), ())
@@ -198,6 +200,8 @@ class KafkaSink:
             raise unmarked
         await producer.commit()
         self._suspects.clear()
+        if layout.refused:
+            return Receipt([r for lane in layout.partitions for b in lane for r in b.records], layout.refused)
         return Receipt(batch.records)
 
     async def _mark(self, life: _Life, number: int) -> SinkError | None:
@@ -249,5 +253,5 @@ class KafkaSink:
         life.over = True
         all_answered = await life.producer.discard()
         await life.admin.close()
-        if not all_answered and not self.features.manifests:
+        if not all_answered and self._options.mode == "idempotent":
             self._silent_until = time.monotonic() + self._options.request_seconds

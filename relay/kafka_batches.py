@@ -95,15 +95,16 @@ class Packer:
             key = record.key.encode()
             partition = self._partitioner.partition(key, topic.partitions)
         headers, milliseconds = self._headers.of(record)
-        size = DefaultRecordBatchBuilder.estimate_size_in_bytes(key, record.payload, headers)
+        # An empty payload is an empty value, never null: null is a tombstone on a compacted topic (WH-C08).
+        value = None if record.tombstone else record.payload
+        size = DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers)
         if size > topic.message_bytes_max:
             return Refusal(record, "record", "too_large", f"{size} bytes; {topic.name} takes {topic.message_bytes_max}")
         lane = lanes.get((topic.name, partition))
         if lane is None:
             lane = lanes[topic.name, partition] = []
         batch = self._with_room(lane, record, size, topic, partition)
-        # An empty payload is an empty value, never null: null is a tombstone on a compacted topic (WH-C08).
-        batch.builder.append(timestamp=milliseconds, key=key, value=record.payload, headers=headers)
+        batch.builder.append(timestamp=milliseconds, key=key, value=value, headers=headers)
         batch.records.append(record)
         batch.size += size
         return None

@@ -39,6 +39,8 @@ class Headers:
         """The headers of a record, and its timestamp: when it was accepted, in milliseconds since 1970."""
         if record.accepted_at != self._moment:
             self._set_moment(record.accepted_at)
+        if record.kafka_headers is not None:
+            return list(record.kafka_headers), self._milliseconds
         headers = [("hookwire-event-id", record.event_id.encode()), self._term, self._accepted_at]
         if record.sequence is not None:
             headers.append(("hookwire-sequence", b"%d" % record.sequence))

@@ -24,7 +24,8 @@ class KafkaOptions:
     this process is called in the broker's logs.
 
     ``mode``: "transactional" is fenced and gives read-committed readers no duplicates; "idempotent" is faster and
-    may, after a pause of the leader, write behind its successor's back (RR-02).
+    may, after a pause of the leader, write behind its successor's back (RR-02). ``manifests=False``: transactions
+    without progress marker, fenced and at least once, for an outbox that has no manifests (compat mode).
 
     ``batch_bytes`` bounds one Kafka batch (one partition), ``batch_records_max`` one call of send over all partitions.
     ``message_bytes_default`` is the limit of a topic whose own ``max.message.bytes`` we may not read. Sizes are judged
@@ -38,6 +39,7 @@ class KafkaOptions:
     bootstrap_servers: str
     installation: str
     mode: Literal["transactional", "idempotent"] = "transactional"
+    manifests: bool = True
     relay: str = "hookwire"
     partitioner: Scheme = Scheme.MURMUR2
     topic_prefix: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,8 @@ class Record:
     no order. ``headers`` has lower-case names, CloudEvents attributes as ``ce-*``. ``event_id`` is the public
     id, the same on every transport. ``kafka_topic``, ``amqp_exchange`` and ``amqp_routing_key`` are the topic's
     own settings, None for the default.
+
+    Compat mode alone sets the last two: headers that go out as they are, with none of ours, and a value that is null.
     """
 
     id: int
@@ -35,6 +37,8 @@ class Record:
     kafka_topic: str | None = None
     amqp_exchange: str | None = None
     amqp_routing_key: str | None = None
+    kafka_headers: Sequence[tuple[str, bytes]] | None = None
+    tombstone: bool = False
 
 
 _NO_HEADERS: Mapping[str, str] = {}

@@ -22,6 +22,7 @@ def explained(error: Exception) -> CommandFailed | None:
     from db.errors import DatabaseError
     from db.migrate import MigrationRefused
     from db.secret_box import SecretBoxError
+    from relay.sink import SinkUnavailable
 
     if isinstance(error, CommandFailed):
         return error
@@ -32,6 +33,7 @@ def explained(error: Exception) -> CommandFailed | None:
         (ListenError, 2, "{}"),
         (SecretBoxError, 2, "{} (HOOKWIRE_SECRET_KEYS, or else secret.keys in HOOKWIRE_DATA_DIR)"),
         (EmbeddedError, 3, "{}"),
+        (SinkUnavailable, 3, "{} (see HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS)"),
         (DatabaseError, 3, "the database cannot be used: {} (see HOOKWIRE_DATABASE_URL)"),
     )
     return next(

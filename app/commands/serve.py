@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.commands.entry import Config, run, settings_from
+from app.commands.entry import Config, Json, run, settings_from
+from app.settings import SettingsRefused
 
 __all__ = ["deliver", "relay", "serve"]
 
@@ -31,14 +33,41 @@ def serve(config: Config = None, role: Role = None) -> None:
     run(serve_hub(settings_from(config), role or None))
 
 
-def relay(config: Config = None) -> None:
+Compat = Annotated[
+    Path | None, typer.Option("--compat", help="goharvest's reaper.yaml: relay goharvest's table as it says.")
+]
+CompatTable = Annotated[
+    str | None, typer.Option("--compat-table", help="Relay this table of goharvest's, by our own settings.")
+]
+Check = Annotated[bool, typer.Option("--check", help="With --compat: print what each key becomes, and leave.")]
+PartitionerName = Annotated[
+    str | None, typer.Option("--partitioner", help="With --compat: crc32 (as goharvest) or murmur2 (as Java clients).")
+]
+
+
+def relay(
+    config: Config = None, compat: Compat = None, compat_table: CompatTable = None, partitioner: PartitionerName = None,
+    check: Check = False, as_json: Json = False,
+) -> None:  # fmt: skip
     """Run the relay alone: the sidecar that carries the outbox to Kafka, to AMQP and into the fan-out.
 
-    Example:
+    With --compat or --compat-table it relays goharvest's own table instead, and goharvest must not run on that table.
+
+    Examples:
 
       HOOKWIRE_DATABASE_URL=postgresql://hookwire:secret@db/hookwire hookwire relay
+
+      hookwire relay --compat reaper.yaml --check
+
+      hookwire relay --compat reaper.yaml --partitioner crc32
     """
-    serve(config, ["relay"])
+    if compat is None and compat_table is None:
+        if partitioner is not None or check:
+            raise SettingsRefused("--partitioner and --check belong to --compat")
+        serve(config, ["relay"])
+    from app.commands.compat import relay_compat
+
+    relay_compat(config, compat, compat_table, partitioner, check=check, as_json=as_json)
 
 
 def deliver(config: Config = None) -> None:

@@ -67,3 +67,9 @@ USING (SELECT tenant, key FROM hookwire.idempotency_keys
        WHERE accepted_at < now() - make_interval(secs => $1::double precision)
        ORDER BY accepted_at LIMIT 5000) AS old
 WHERE k.tenant = old.tenant AND k.key = old.key;
+
+-- name: pump
+-- Load for `hookwire pump`, in its order; the headers are seq, and run.
+SELECT hookwire.publish($1, convert_to(coalesce(r.value, ''), 'UTF8'), key => r.key,
+                        headers => jsonb_build_object('seq', r.seq::text, 'run', $5::text))
+FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS r(key, value, seq, n) ORDER BY r.n;

@@ -28,6 +28,7 @@ COMMANDS = (
     "subscribe",
     "test-filter",
     "consume",
+    "pump",
     "keys create",
     "migrate",
     "doctor",

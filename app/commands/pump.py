@@ -1,0 +1,120 @@
+"""``hookwire pump``: load for a relay, and a check of what arrives. The work is ``app.pump``'s."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.commands.database import database_url
+from app.commands.entry import Config, Json, run, say, settings_from
+from app.settings import Settings, SettingsRefused
+
+if TYPE_CHECKING:
+    from app.pump import PumpOptions, Verified
+    from db.pool import Database
+
+__all__ = ["pump"]
+
+Keys = Annotated[int, typer.Option("--keys", min=1, help="How many different keys.")]
+Records = Annotated[int, typer.Option("--records", min=1, help="How many records.")]
+Interval = Annotated[float, typer.Option("--interval", min=0, help="Milliseconds between two transactions of 20.")]
+DataSource = Annotated[str | None, typer.Option("--ds", help="Database URL (default: HOOKWIRE_DATABASE_URL).")]
+Outbox = Annotated[str | None, typer.Option("--outbox", help="goharvest's table; left out: hookwire.publish.")]
+Topic = Annotated[str, typer.Option("--topic", help="Kafka topic of the records.")]
+Blank = Annotated[bool, typer.Option("--blank", help="Null values (goharvest's table), or empty ones.")]
+Create = Annotated[bool, typer.Option("--create", help="Make goharvest's table if it is not there.")]
+Verify = Annotated[bool, typer.Option("--verify", help="Read the Kafka topic until all of it has arrived, and judge.")]
+Idle = Annotated[
+    float, typer.Option("--idle", min=0.1, help="With --verify: give up after so many seconds of nothing.")
+]
+
+
+def pump(
+    keys: Keys, records: Records, interval: Interval = 0.0, ds: DataSource = None, outbox: Outbox = None,
+    topic: Topic = "pump", blank: Blank = False, create: Create = False, verify: Verify = False, idle: Idle = 30.0,
+    as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Write numbered records for a relay to carry, and verify what arrives in Kafka.
+
+    Exit code 1 when a record is lost or a key's order is broken; repeats are counted and allowed.
+
+    Examples:
+
+      hookwire pump --keys 100 --records 20000 --outbox outbox --create
+
+      hookwire pump --keys 10 --records 1000 --verify --json
+    """
+    settings = settings_from(config)
+    if verify and not settings.kafka_bootstrap_servers:
+        raise SettingsRefused("--verify reads Kafka: name a server in HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS")
+    if create and outbox is None:
+        raise SettingsRefused("--create makes goharvest's table: name it with --outbox")
+    from app.pump import PumpOptions
+
+    options = PumpOptions(keys, records, interval / 1000, topic, blank, compat=outbox is not None)
+    run(_pump(settings, options, ds, outbox, create=create, idle_seconds=idle if verify else None, as_json=as_json))
+
+
+async def _pump(
+    settings: Settings, options: PumpOptions, ds: str | None, outbox: str | None, *, create: bool,
+    idle_seconds: float | None, as_json: bool,
+) -> int:  # fmt: skip
+    from app.pump import pump as write
+
+    async with AsyncExitStack() as stack:
+        url = ds if ds is not None else await stack.enter_async_context(database_url(settings))
+        database = await _database(stack, url, outbox)
+        if create:
+            await database.execute("compat.create_table")
+        pumped = await write(database, options, _progress("written", options.records))
+    verified = await _verified(settings, options, idle_seconds) if idle_seconds is not None else None
+    found = {**asdict(pumped), **(asdict(verified) if verified is not None else {})}
+    say(json.dumps(found) if as_json else "\n".join(f"{name:<10} {_shown(value)}" for name, value in found.items()))
+    return 0 if verified is None or verified.holds else 1
+
+
+async def _database(stack: AsyncExitStack, url: str, outbox: str | None) -> Database:
+    from db.pool import PoolOptions, open_database
+    from db.statements import STATEMENTS, for_outbox
+
+    try:
+        statements = for_outbox(outbox) if outbox is not None else STATEMENTS
+    except ValueError as error:
+        raise SettingsRefused(f"--outbox: {error}") from None
+    pool = await open_database(PoolOptions(url, connections_min=1, connections_max=2))
+    stack.push_async_callback(pool.aclose)
+    return pool.with_statements(statements)
+
+
+async def _verified(settings: Settings, options: PumpOptions, idle_seconds: float) -> Verified:
+    from app.pump import verify
+    from app.sinks import kafka_options
+    from relay.kafka_reader import KafkaReader
+
+    topic = options.topic if options.compat else settings.kafka_topic_prefix + options.topic
+    async with KafkaReader(kafka_options(settings, "pump"), topic) as reader:
+        return await verify(reader.arrivals(), options, idle_seconds, _progress("arrived", options.records))
+
+
+def _progress(doing: str, total: int) -> Callable[[int], None]:
+    """A line that is written over, on a terminal only; about ten times a second."""
+    shown_at = 0.0
+
+    def show(number: int) -> None:
+        nonlocal shown_at
+        if sys.stderr.isatty() and (time.monotonic() - shown_at > 0.1 or number == total):
+            shown_at = time.monotonic()
+            print(f"\r{doing} {number} of {total}", end="\n" if number == total else "", file=sys.stderr)  # noqa: T201
+
+    return show
+
+
+def _shown(value: float) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,112 @@
+"""``hookwire pump``: a load generator with goharvest's flags, and a reader that verifies what arrives.
+
+It writes numbered records (header ``Seq``) of random keys, 20 in a transaction, to goharvest's table or through
+``hookwire.publish``; one writer, so the numbers of a key rise in the order of its commits. The reader holds the Kafka
+topic to what a relay promises (RR-01): per key the first occurrences rise and none is missing; repeats are counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterable, Callable
+from dataclasses import dataclass, field
+
+from db.pool import Database
+from relay.kafka_reader import Arrival
+
+__all__ = ["PumpOptions", "Pumped", "Verified", "pump", "verify"]
+
+_IN_TRANSACTION = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PumpOptions:
+    """goharvest's flags: ``interval_seconds`` is the pause between two transactions, ``blank`` writes null values.
+
+    ``compat``: rows of goharvest's table; otherwise events of our own. ``run`` marks this run's records.
+    """
+
+    keys: int
+    records: int
+    interval_seconds: float = 0.0
+    topic: str = "pump"
+    blank: bool = False
+    compat: bool = False
+    run: str = field(default_factory=lambda: secrets.token_hex(6))
+
+
+@dataclass(frozen=True, slots=True)
+class Pumped:
+    """How many records were committed, and how long that took."""
+
+    records: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """``arrived`` counts different records; ``lost`` is what was written and did not arrive; ``disordered`` are first
+    occurrences below an earlier one of their key; ``repeated`` are further occurrences."""
+
+    arrived: int
+    lost: int
+    disordered: int
+    repeated: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether what a relay promises was kept."""
+        return self.lost == 0 and self.disordered == 0
+
+
+async def pump(database: Database, options: PumpOptions, progress: Callable[[int], None]) -> Pumped:
+    """Write the records; ``progress`` is told the number written, after each commit. Raises DatabaseError."""
+    started_at = time.monotonic()
+    for first in range(1, options.records + 1, _IN_TRANSACTION):
+        numbers = list(range(first, min(first + _IN_TRANSACTION, options.records + 1)))
+        keys = [f"key-{random.randrange(options.keys):x}" for _ in numbers]  # noqa: S311 - load, not secrets
+        values = [None if options.blank else f"value-{number:x}" for number in numbers]
+        statement = "compat.stash" if options.compat else "event.pump"
+        await database.execute(statement, options.topic, keys, values, numbers, options.run)
+        progress(numbers[-1])
+        if options.interval_seconds:
+            await asyncio.sleep(options.interval_seconds)
+    return Pumped(options.records, time.monotonic() - started_at)
+
+
+async def verify(
+    arrivals: AsyncIterable[Arrival | None], options: PumpOptions, idle_seconds: float, progress: Callable[[int], None]
+) -> Verified:
+    """Read until every record of the run has arrived, or nothing of it has for ``idle_seconds``."""
+    seen: set[int] = set()
+    highest: dict[str | None, int] = defaultdict(int)
+    disordered = repeated = 0
+    idle_until = time.monotonic() + idle_seconds
+    async for arrival in arrivals:
+        number = _number(arrival, options.run) if arrival is not None else None
+        if arrival is None or number is None:
+            if time.monotonic() > idle_until:
+                break
+            continue
+        idle_until = time.monotonic() + idle_seconds
+        if number in seen:
+            repeated += 1
+            continue
+        seen.add(number)
+        disordered += number < highest[arrival.key]
+        highest[arrival.key] = max(highest[arrival.key], number)
+        progress(len(seen))
+        if len(seen) == options.records:
+            break
+    return Verified(len(seen), options.records - len(seen), disordered, repeated)
+
+
+def _number(arrival: Arrival, run: str) -> int | None:
+    """``Seq`` of a record of this run; names of headers are lower-case where they came through ``hookwire.publish``."""
+    headers = {name.lower(): value.decode(errors="replace") for name, value in arrival.headers}
+    number = headers.get("seq", "")
+    return int(number) if headers.get("run") == run and number.isdigit() else None

@@ -1,0 +1,93 @@
+-- goharvest's table: mark, purge, reset, in batches. `compat_outbox` stands for the table's own name, which
+-- db.statements.for_outbox puts in, quoted. Its columns are goharvest's (relay.md 2.1), not ours to change.
+--
+-- A mark that is not mine is claimable, whoever made it: that is goharvest's failover (RG-04), and a row that commits
+-- late is found because every mark starts at the lowest id again (RG-05). What is decided takes FOR KEY SHARE on the
+-- term's row, so that a relay which was deposed here marks nothing more (RR-08).
+
+-- name: mark
+-- $4: my identity, a fresh one whenever an outcome was unknown (RG-06). Keys that are parked are passed over.
+WITH mine AS MATERIALIZED (
+    SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
+), head AS MATERIALIZED (
+    SELECT o.id FROM compat_outbox o
+    WHERE EXISTS (SELECT FROM mine) AND o.leader_id IS DISTINCT FROM $4::uuid
+      AND NOT EXISTS (SELECT FROM hookwire.compat_parked p WHERE p.outbox = $1 AND p.key = o.kafka_key)
+    ORDER BY o.id LIMIT $5
+)
+UPDATE compat_outbox o SET leader_id = $4::uuid FROM head WHERE o.id = head.id
+RETURNING o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values;
+
+-- name: mark_due
+-- The first rows of parked keys whose probe is due; of a row that is gone only the key comes back.
+WITH mine AS MATERIALIZED (
+    SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
+), due AS MATERIALIZED (
+    SELECT p.key, p.record_id, p.attempts FROM hookwire.compat_parked p
+    WHERE p.outbox = $1 AND EXISTS (SELECT FROM mine) AND p.probe_at <= clock_timestamp()
+    ORDER BY p.probe_at LIMIT $5
+), marked AS (
+    UPDATE compat_outbox o SET leader_id = $4::uuid FROM due WHERE o.id = due.record_id
+    RETURNING o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values
+)
+SELECT due.key, due.attempts, m.id, m.kafka_topic, m.kafka_key, m.kafka_value, m.kafka_header_keys, m.kafka_header_values
+FROM due LEFT JOIN marked m ON m.id = due.record_id ORDER BY due.record_id;
+
+-- name: purge
+-- What Kafka keeps; only rows that still carry one of my marks (RL-05). Returns how many were left because somebody
+-- else has marked them meanwhile.
+WITH gone AS (
+    DELETE FROM compat_outbox o WHERE o.id = ANY ($1::bigint[]) AND o.leader_id = ANY ($2::uuid[]) RETURNING o.id
+)
+SELECT count(*) FROM compat_outbox o
+WHERE o.id = ANY ($1::bigint[]) AND o.leader_id IS NOT NULL AND o.leader_id <> ALL ($2::uuid[])
+  AND NOT EXISTS (SELECT FROM gone WHERE gone.id = o.id);
+
+-- name: reset
+-- What was marked and not sent is free for anybody again.
+UPDATE compat_outbox o SET leader_id = NULL WHERE o.id = ANY ($1::bigint[]) AND o.leader_id = ANY ($2::uuid[]);
+
+-- name: park
+-- Keys whose record was refused wait from now on; one that waits already waits twice as long, up to $9 seconds.
+INSERT INTO hookwire.compat_parked AS p (outbox, key, record_id, topic, reason, detail, probe_at)
+SELECT $1, r.key, r.id, r.topic, r.reason, r.detail, clock_timestamp() + make_interval(secs => $8::double precision)
+FROM unnest($4::text[], $5::bigint[], $6::text[], $7::text[], $10::text[]) AS r(key, id, topic, reason, detail)
+WHERE EXISTS (SELECT FROM (SELECT FROM hookwire.relay_terms t
+                           WHERE t.sink = $1 AND t.grp = $2 AND t.term = $3 FOR KEY SHARE) AS mine)
+ON CONFLICT (outbox, key) DO UPDATE
+SET record_id = excluded.record_id, topic = excluded.topic, reason = excluded.reason, detail = excluded.detail,
+    attempts = p.attempts + 1,
+    probe_at = clock_timestamp() + make_interval(secs => least($8::double precision * 2 ^ least(p.attempts, 10), $9::double precision));
+
+-- name: unpark
+-- These keys go on; what waits for the same topics is tried at once, because the topic takes records again.
+WITH freed AS (
+    DELETE FROM hookwire.compat_parked p WHERE p.outbox = $1 AND p.key = ANY ($2::text[]) RETURNING p.topic
+)
+UPDATE hookwire.compat_parked p SET probe_at = clock_timestamp()
+WHERE p.outbox = $1 AND p.topic IN (SELECT freed.topic FROM freed) AND p.key <> ALL ($2::text[]);
+
+-- name: backlog
+-- How many rows wait (counted up to $2), since when the oldest does, and how many keys are parked.
+SELECT (SELECT count(*) FROM (SELECT FROM compat_outbox LIMIT $2) AS few) AS backlog,
+       (SELECT o.create_time FROM compat_outbox o ORDER BY o.id LIMIT 1) AS oldest_at,
+       (SELECT count(*) FROM hookwire.compat_parked p WHERE p.outbox = $1) AS parked;
+
+-- name: create_table
+-- As goharvest's own script makes it; for trying out.
+CREATE TABLE IF NOT EXISTS compat_outbox (
+    id bigserial PRIMARY KEY,
+    create_time timestamp with time zone NOT NULL,
+    kafka_topic varchar(249) NOT NULL,
+    kafka_key varchar(100) NOT NULL,
+    kafka_value varchar(10000),
+    kafka_header_keys text[] NOT NULL,
+    kafka_header_values text[] NOT NULL,
+    leader_id uuid
+);
+
+-- name: stash
+-- As goharvest's stasher writes; one row for each element. The headers are Seq, and Run.
+INSERT INTO compat_outbox (create_time, kafka_topic, kafka_key, kafka_value, kafka_header_keys, kafka_header_values)
+SELECT now(), $1, r.key, r.value, ARRAY['Seq', 'Run'], ARRAY[r.seq::text, $5]
+FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS r(key, value, seq, n) ORDER BY r.n;

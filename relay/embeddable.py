@@ -1,0 +1,123 @@
+"""Relay: what a program embeds that wants to relay in its own process. goharvest's object, by its states.
+
+::
+
+    created --start()--> running --stop()--> stopping --in flight is dealt with--> stopped
+                            |                                                        ^
+                            +-------- a part failed: wait() raises it ---------------+
+
+It carries any number of harvesters, of our own outbox or of goharvest's table, each with its observer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+from relay.observer import Observer
+from relay.record import Record
+
+__all__ = ["Harvests", "Relay"]
+
+State = Literal["created", "running", "stopping", "stopped"]
+
+
+class Harvests(Protocol):
+    """A harvester, whichever table it reads."""
+
+    name: str
+
+    @property
+    def in_flight(self) -> Mapping[int, Record]:
+        """What was claimed and not dealt with yet, by id."""
+        ...
+
+    async def run(self) -> None:
+        """Relay until stopped."""
+        ...
+
+    def stop(self) -> None:
+        """Ask for a soft stop."""
+        ...
+
+
+class Relay:
+    """Start it once. ``async with`` starts, stops and waits."""
+
+    def __init__(self, parts: Sequence[tuple[Harvests, Observer]]) -> None:
+        self._parts = parts
+        self._work: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    @property
+    def phases(self) -> list[list[Harvests | Observer]]:
+        """The services in the order of a soft stop, for a process that runs them itself."""
+        return [[harvester for harvester, _ in self._parts], [observer for _, observer in self._parts]]
+
+    @property
+    def state(self) -> State:
+        """One word: created, running, stopping or stopped."""
+        if self._work is None:
+            return "created"
+        if self._work.done():
+            return "stopped"
+        return "stopping" if self._stopping else "running"
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it leads anything, as far as it knows; the fence decides, not this."""
+        return any(observer.leader_id is not None for _, observer in self._parts)
+
+    @property
+    def leader_ids(self) -> list[str]:
+        """The reigns that it leads at the moment."""
+        return [observer.leader_id for _, observer in self._parts if observer.leader_id is not None]
+
+    @property
+    def in_flight_records(self) -> int:
+        """How many records were claimed and not dealt with yet."""
+        return sum(len(harvester.in_flight) for harvester, _ in self._parts)
+
+    @property
+    def in_flight_keys(self) -> set[str]:
+        """Their keys."""
+        records = [record for harvester, _ in self._parts for record in harvester.in_flight.values()]
+        return {record.key for record in records if record.key is not None}
+
+    async def start(self) -> None:
+        """Begin to stand for election and to relay; returns at once. RuntimeError when it was started before."""
+        if self._work is not None:
+            raise RuntimeError(f"this relay is {self.state}; make another one")
+        self._work = asyncio.create_task(self._run(), name="relay")
+
+    def stop(self) -> None:
+        """Ask for a soft stop; returns at once, and may be called again."""
+        self._stopping = True
+        for harvester, _ in self._parts:
+            harvester.stop()
+
+    async def wait(self) -> None:
+        """Wait until it has stopped; raises what ended it, if that was not a stop."""
+        if self._work is not None:
+            await asyncio.shield(self._work)
+
+    async def __aenter__(self) -> Relay:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()
+        await self.wait()
+
+    async def _run(self) -> None:
+        """Each observer outlives its harvester, so that the last reading is complete."""
+        async with asyncio.TaskGroup() as tasks:
+            for harvester, observer in self._parts:
+                tasks.create_task(observer.run(), name=observer.name)
+                tasks.create_task(_until_done(harvester, observer), name=harvester.name)
+
+
+async def _until_done(harvester: Harvests, observer: Observer) -> None:
+    await harvester.run()
+    observer.stop()

@@ -1,0 +1,148 @@
+"""What a relay tells whoever embeds it: who leads, and how much it carries. goharvest's events, by its names.
+
+::
+
+    LeaderAcquired --> LeaderRefreshed ... --> LeaderRevoked      the reign ended by itself: a soft stop
+                                          \\-> LeaderFenced       somebody else rules, or may: stop at once
+    MeterRead                                                     every few seconds, also when nothing moves (RL-12)
+
+Each goes to the log and to the one handler. A handler is called on the relay's own task: it should return at once, and
+what it raises ends the relay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import structlog
+
+__all__ = [
+    "Event", "Handler", "LeaderAcquired", "LeaderFenced", "LeaderRefreshed", "LeaderRevoked", "MeterRead", "Observer",
+]  # fmt: skip
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAcquired:
+    """This relay leads. ``leader_id`` names the reign: what marks carry in compat mode, else sink, group and term."""
+
+    relay: str
+    leader_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderRefreshed:
+    """It leads on under another identity, after a failure whose outcome nobody knows."""
+
+    relay: str
+    leader_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderRevoked:
+    """It has given its seat up; what was in flight had been dealt with."""
+
+    relay: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderFenced:
+    """It no longer leads, or cannot be sure to: nothing more was sent from here on."""
+
+    relay: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeterRead:
+    """Records that the broker has confirmed since the start, and since the last reading."""
+
+    relay: str
+    total: int
+    total_per_second: float
+    interval: int
+    interval_per_second: float
+
+
+Event = LeaderAcquired | LeaderRefreshed | LeaderRevoked | LeaderFenced | MeterRead
+Handler = Callable[[Event], None]
+
+
+class Observer:
+    """Passes events on and reads the meter; a service of the process, one for each relay.
+
+    ``leader_id`` is the current reign's, None while another relay leads. Counts rise at each acknowledgement.
+    """
+
+    def __init__(self, relay: str, handler: Handler | None = None, meter_seconds: float = 5.0) -> None:
+        self.name = f"meter {relay}"
+        self.leader_id: str | None = None
+        self._relay = relay
+        self._handler = handler
+        self._meter_seconds = meter_seconds
+        self._stopping = asyncio.Event()
+        self._started_at = self._read_at = time.monotonic()
+        self._total = self._read_total = 0
+
+    def acquired(self, leader_id: str) -> None:
+        """A reign began."""
+        self.leader_id = leader_id
+        self._tell(LeaderAcquired(self._relay, leader_id))
+
+    def refreshed(self, leader_id: str) -> None:
+        """The reign goes on under another identity; nothing to tell where it is the same."""
+        if leader_id != self.leader_id:
+            self.leader_id = leader_id
+            self._tell(LeaderRefreshed(self._relay, leader_id))
+
+    def revoked(self) -> None:
+        """The reign was given up."""
+        self.leader_id = None
+        self._tell(LeaderRevoked(self._relay))
+
+    def fenced(self, reason: str) -> None:
+        """The reign was taken away."""
+        self.leader_id = None
+        self._tell(LeaderFenced(self._relay, reason))
+
+    def acknowledged(self, records: int) -> None:
+        """Count what the broker has confirmed."""
+        self._total += records
+
+    def stop(self) -> None:
+        """Stop reading the meter."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Read the meter on a timer until stopped, and once more then."""
+        while not self._stopping.is_set():
+            try:
+                async with asyncio.timeout(self._meter_seconds):
+                    await self._stopping.wait()
+            except TimeoutError:
+                pass
+            self._read()
+
+    def _read(self) -> None:
+        now = time.monotonic()
+        interval = self._total - self._read_total
+        self._tell(
+            MeterRead(
+                self._relay,
+                total=self._total,
+                total_per_second=round(self._total / max(now - self._started_at, 1e-9), 1),
+                interval=interval,
+                interval_per_second=round(interval / max(now - self._read_at, 1e-9), 1),
+            )
+        )
+        self._read_at, self._read_total = now, self._total
+
+    def _tell(self, event: Event) -> None:
+        log = _log.warning if isinstance(event, LeaderFenced) else _log.info
+        log(type(event).__name__, **asdict(event))
+        if self._handler is not None:
+            self._handler(event)
