@@ -12,7 +12,9 @@ BODY = '{"n": 1, "text": "\u00e9"}'.encode()
 SIGNED = webhook_headers([KEY, OLD_KEY], "evt_abcd2345_1", NOW, BODY)
 
 
-@pytest.mark.parametrize("secrets", [KEY.text(), OLD_KEY.text(), [FOREIGN_KEY.text(), KEY.text()]])
+@pytest.mark.parametrize(
+    "secrets", [KEY.text(), OLD_KEY.text(), [FOREIGN_KEY.text(), KEY.text()]], ids=["newest", "older", "one of two"]
+)
 def test_what_the_hub_signed_is_taken(secrets: str | list[str]) -> None:
     assert verify(secrets, SIGNED, BODY, now_seconds=NOW) == Delivery("evt_abcd2345_1", NOW)
 
@@ -57,7 +59,11 @@ def test_no_headers_are_refused() -> None:
         verify(KEY.text(), {}, BODY)
 
 
-@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_%%%", "whsk_AAAA", KEY.text()[6:]])
+@pytest.mark.parametrize(
+    "secret",
+    ["", "whsec_", "whsec_%%%", "whsk_AAAA", KEY.text()[6:]],
+    ids=["empty", "prefix alone", "no base64", "another kind", "no prefix"],
+)
 def test_a_secret_that_is_none_is_the_programs_fault(secret: str) -> None:
     with pytest.raises(ValueError, match="whsec_"):
         verify(secret, SIGNED, BODY, now_seconds=NOW)
