@@ -68,6 +68,7 @@ def application() -> typer.Typer:
     from app.commands.consume import consume
     from app.commands.doctor import doctor
     from app.commands.keys import keys
+    from app.commands.listen import listen
     from app.commands.migrate import migrate
     from app.commands.prove import prove
     from app.commands.publish import publish
@@ -77,7 +78,7 @@ def application() -> typer.Typer:
     from app.commands.test_filter import test_filter
 
     commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
-    for command in (serve, relay, deliver, publish, subscribe, pump, test_filter, migrate, doctor, prove):
+    for command in (serve, relay, deliver, publish, subscribe, listen, pump, test_filter, migrate, doctor, prove):
         commands.command()(command)
     commands.add_typer(keys, name="keys")
     # What follows --exec belongs to the program, whatever it looks like.

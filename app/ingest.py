@@ -24,7 +24,7 @@ from event.cloudevents import BATCH_TYPE, CloudEventError, decode_http
 from event.event import Draft
 from event.identity import format_event_id
 from event.strict_json import StrictJsonError, loads
-from event.topic import TopicError, validate_key, validate_topic
+from event.topic import TopicError, is_reserved, validate_key, validate_topic
 from hub.publish import Accepted, IdempotencyConflict, KeyBusy, Overloaded, Publisher, PublishRefused
 from hub.topics import Topics, UnknownTopic
 
@@ -167,6 +167,8 @@ def _envelope(scope: Scope) -> _Envelope:
 
 
 def _topic(name: str) -> str:
+    if is_reserved(name):
+        raise Problem("invalid-topic", "Topics that begin with hookwire. are the hub's own; choose another name.")
     try:
         return validate_topic(name)
     except TopicError as error:

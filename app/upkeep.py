@@ -55,6 +55,7 @@ class Upkeep:
         await self._in_batches(
             lambda: self._database.execute("event.purge_idempotency_keys", self._idempotency_seconds)
         )
+        await self._database.execute("pull.end_unasked")
         ended = [row["id"] for row in await self._database.fetch("delivery.ended_subscriptions")]
         if ended:
             await self._in_batches(lambda: self._database.fetchval("delivery.cancel_ended", ended, _BATCH))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api import console, deliveries, docs, events, filters, health, keys, subscriptions, topics
+from app.api import console, deliveries, docs, events, filters, health, keys, pull, subscriptions, topics
 from app.api.context import Context
 from app.api.contract import TITLE, VERSION, operation_id
 from app.gate import Gate, Keyring
@@ -29,6 +29,7 @@ _ROUTERS: Sequence[APIRouter] = (
     topics.router,
     keys.router,
     filters.router,
+    pull.router,
     health.router,
     console.router,
 )

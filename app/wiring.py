@@ -51,6 +51,7 @@ from webhooks.fanout import FanOut
 from webhooks.guard import GuardPolicy
 from webhooks.metrics import DeliveryMetrics
 from webhooks.outbound import Client, ClientOptions, Outbound
+from webhooks.pull import Pull
 from webhooks.resolver import ThreadResolver
 from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers
@@ -207,6 +208,9 @@ class _Builder:
             topics=topics,
             subscriptions=Subscriptions(self._database, self._storage.secrets),
             policy=self._policy,
+            pull=Pull(
+                self._database, Contents(self._database, self._storage.incarnation), f"pull at {socket.gethostname()}"
+            ),
             registry=self._registry,
             relay_states=self._relay_states,
         )

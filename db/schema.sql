@@ -114,6 +114,10 @@ DECLARE
     stored record;
 BEGIN
     SELECT * INTO house FROM hookwire.installation;
+    IF topic = 'hookwire' OR starts_with(topic, 'hookwire.') THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('hookwire.publish: the topic %L is the hub''s own', left(topic, 80));
+    END IF;
     IF jsonb_typeof(coalesce(headers, '{}')) <> 'object'
        OR EXISTS (SELECT FROM jsonb_each(coalesce(headers, '{}')) AS h
                   WHERE jsonb_typeof(h.value) <> 'string' OR h.key <> lower(h.key) OR h.key !~ '^[a-z0-9_.-]{1,200}$'
@@ -615,8 +619,9 @@ CREATE TABLE hookwire.subscriptions (
     identity bytea,
     filter jsonb,
     filter_path jsonpath,
+    lifetime_seconds integer,
     CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
-    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text]))),
+    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text]))),
     CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
 );
 

@@ -35,6 +35,11 @@ def validate_topic(name: str) -> str:
     return name
 
 
+def is_reserved(name: str) -> bool:
+    """Whether only the hub itself publishes to this topic: ``hookwire`` and ``hookwire.*``."""
+    return name == "hookwire" or name.startswith("hookwire.")
+
+
 def validate_key(key: str) -> str:
     """Return the ordering key, or raise TopicError: 1..1,024 bytes of UTF-8 without control characters (PA-05).
 

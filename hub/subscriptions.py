@@ -73,6 +73,20 @@ class Subscriptions:
             await transaction.execute("subscription.add_secret", row["id"], _TENANT, key_id, sealed)
         return row, secret
 
+    async def create_pull(
+        self, topic: str, *, ordered: bool, wanted: Mapping[str, Any] | None, lifetime_seconds: int | None
+    ) -> str:
+        """Store a subscription whose deliveries are fetched; returns its id. Raises ``hub.filter.FilterError``.
+
+        It ends when nobody has asked for anything for its whole lifetime; None: never.
+        """
+        public_id = "sub_" + secrets.token_hex(10)
+        await self._database.fetchrow(
+            "pull.create", public_id, _TENANT, topic, compile_pattern(topic), ordered, *_filter(wanted or None),
+            lifetime_seconds,
+        )  # fmt: skip
+        return public_id
+
     async def get(self, public_id: str) -> Row | None:
         """The row, or None."""
         return await self._database.fetchrow("subscription.get", _TENANT, public_id)

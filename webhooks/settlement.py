@@ -17,11 +17,11 @@ from datetime import datetime
 import structlog
 
 from db.errors import DatabaseError, Refused
-from db.pool import Database
+from db.pool import Database, Session
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
 
-__all__ = ["Result", "Settlement"]
+__all__ = ["Result", "Settlement", "write_results"]
 
 _log = structlog.get_logger(__name__)
 _BATCH_MAX = 1_000
@@ -116,28 +116,7 @@ class Settlement:
         await self._write_until_done(batch[middle:])
 
     async def _write(self, batch: Sequence[Result]) -> None:
-        outcomes = [result.outcome for result in batch]
-        decisions = [result.decision for result in batch]
-        await self._database.fetchval(
-            "delivery.settle",
-            [r.event_id for r in batch],
-            [r.subscription_id for r in batch],
-            [r.fence for r in batch],
-            [d.action for d in decisions],
-            [d.retry_seconds for d in decisions],
-            [o.kind for o in outcomes],
-            [o.status for o in outcomes],
-            [r.started_at for r in batch],
-            [o.connect_seconds for o in outcomes],
-            [o.first_byte_seconds for o in outcomes],
-            [o.total_seconds for o in outcomes],
-            [o.address for o in outcomes],
-            [o.detail for o in outcomes],
-            [json.dumps(dict(o.headers)) if o.headers else None for o in outcomes],
-            [o.body for o in outcomes],
-            [d.dead_kind for d in decisions],
-            self._worker,
-        )
+        await write_results(self._database, batch, self._worker)
         for result in batch:
             await self._follow_up(result)
 
@@ -155,3 +134,29 @@ class Settlement:
             _log.info("subscription_ended", subscription=result.subscription_id, reason=decision.end_reason)
         if decision.end_state == "gone":  # what one round leaves is found by the upkeep
             await self._database.fetchval("delivery.cancel_ended", [result.subscription_id], _CANCEL_MAX)
+
+
+async def write_results(session: Session, batch: Sequence[Result], worker: str) -> None:
+    """Settle deliveries and record their attempts, in one statement; whose fence is another's changes nothing."""
+    outcomes = [result.outcome for result in batch]
+    decisions = [result.decision for result in batch]
+    await session.fetchval(
+        "delivery.settle",
+        [r.event_id for r in batch],
+        [r.subscription_id for r in batch],
+        [r.fence for r in batch],
+        [d.action for d in decisions],
+        [d.retry_seconds for d in decisions],
+        [o.kind for o in outcomes],
+        [o.status for o in outcomes],
+        [r.started_at for r in batch],
+        [o.connect_seconds for o in outcomes],
+        [o.first_byte_seconds for o in outcomes],
+        [o.total_seconds for o in outcomes],
+        [o.address for o in outcomes],
+        [o.detail for o in outcomes],
+        [json.dumps(dict(o.headers)) if o.headers else None for o in outcomes],
+        [o.body for o in outcomes],
+        [d.dead_kind for d in decisions],
+        worker,
+    )

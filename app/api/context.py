@@ -13,6 +13,7 @@ from db.pool import Database
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
 from webhooks.guard import GuardPolicy
+from webhooks.pull import Pull
 
 __all__ = ["Context", "context_of"]
 
@@ -28,6 +29,7 @@ class Context:
     topics: Topics
     subscriptions: Subscriptions
     policy: GuardPolicy
+    pull: Pull
     registry: CollectorRegistry
     relay_states: Callable[[], dict[str, tuple[str, str]]]
 

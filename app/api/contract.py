@@ -32,6 +32,7 @@ a page that explains cause and cure; all of them are listed at `/problems`.
 _TAGS = [
     {"name": "events", "description": "Publish events and see what became of them."},
     {"name": "subscriptions", "description": "Who wants which topics delivered where."},
+    {"name": "pull", "description": "Fetch deliveries, instead of having them POSTed."},
     {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
     {"name": "topics", "description": "What there is, how it is routed, its latest content."},
     {"name": "WebSub", "description": "The hub of the W3C WebSub recommendation."},

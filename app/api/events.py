@@ -16,7 +16,7 @@ from app.gate import require_topic
 from app.problem import Problem
 from event.identity import parse_event_id
 
-__all__ = ["event_number", "router"]
+__all__ = ["event_number", "payload_out", "router"]
 
 router = APIRouter(prefix="/events", tags=["events"], responses=refusals("database-unavailable", "busy", "not-found"))
 In = Annotated[Context, Depends(context_of)]
@@ -137,7 +137,7 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
     deliveries = [
         {**d, "id": f"dlv_{d['event_id']}_{d['subscription_id']}", "subscription_id": d["public_id"]} for d in rows
     ]
-    text, encoded = _payload(row["payload"])
+    text, encoded = payload_out(row["payload"])
     return EventOut.model_validate(
         {
             **row,
@@ -161,7 +161,8 @@ def _sink_out(row: Any) -> dict[str, Any]:
     return {"sink": row["sink"], "state": row["state"], "reason": reason}
 
 
-def _payload(payload: bytes) -> tuple[str | None, str | None]:
+def payload_out(payload: bytes) -> tuple[str | None, str | None]:
+    """A body as text, or else in base64."""
     try:
         return payload.decode("utf-8"), None
     except UnicodeDecodeError:

@@ -22,7 +22,7 @@ from hub.subscriptions import Change, NewSubscription
 from webhooks.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
 from webhooks.url import UrlRefused, parse_target
 
-__all__ = ["find", "router"]
+__all__ = ["find", "pattern_of", "router", "subscription_out"]
 
 router = APIRouter(
     prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
@@ -89,9 +89,9 @@ class SubscriptionOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     id: str
-    protocol: Literal["webhook", "websub"]
+    protocol: Literal["webhook", "websub", "pull"]
     topic: str
-    callback: str
+    callback: str = Field(description="Empty for a pull subscription.")
     state: Literal["active", "disabled", "gone", "expired", "denied"]
     state_reason: str | None
     ordered: bool
@@ -125,7 +125,8 @@ def _out(row: Row) -> dict[str, object]:
     return {**row, "id": row["public_id"], "filter": json.loads(row["filter"]) if row["filter"] else None}
 
 
-def _pattern(topic: str) -> str:
+def pattern_of(topic: str) -> str:
+    """A pattern in its canonical form; else ``Problem``."""
     try:
         return validate_pattern(topic)
     except TopicError as error:
@@ -157,7 +158,7 @@ def _callback(callback: str, context: Context) -> str:
 )  # fmt: skip
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
-    pattern = _pattern(body.topic)
+    pattern = pattern_of(body.topic)
     require_topic(request, pattern)
     new = NewSubscription(
         pattern, _callback(body.callback, context), body.secret, body.state, body.ordered,
@@ -210,7 +211,8 @@ async def find(request: Request, identity: str, context: Context) -> Row:
     return row
 
 
-def _found(row: Row | None) -> SubscriptionOut:
+def subscription_out(row: Row | None) -> SubscriptionOut:
+    """The public shape of a row of ``subscription.get``; ``Problem`` for none."""
     if row is None:
         raise Problem("not-found", _MISSING)
     return SubscriptionOut.model_validate(_out(row))
@@ -219,7 +221,7 @@ def _found(row: Row | None) -> SubscriptionOut:
 @router.get("/{subscription_id}", summary="One subscription", responses=refusals("not-found"))
 async def get(request: Request, subscription_id: str, context: In) -> SubscriptionOut:
     """As it stands now."""
-    return _found(await find(request, subscription_id, context))
+    return subscription_out(await find(request, subscription_id, context))
 
 
 @router.patch(
@@ -233,7 +235,7 @@ async def get(request: Request, subscription_id: str, context: In) -> Subscripti
 async def change(request: Request, subscription_id: str, body: SubscriptionChange, context: In) -> SubscriptionOut:
     """What is left out stays. Setting `state` to `active` also ends a pause."""
     row = await find(request, subscription_id, context)
-    pattern = _pattern(body.topic) if body.topic is not None else None
+    pattern = pattern_of(body.topic) if body.topic is not None else None
     if pattern is not None:
         require_topic(request, pattern)
     changes = Change(
@@ -241,7 +243,7 @@ async def change(request: Request, subscription_id: str, body: SubscriptionChang
         body.retry_schedule_seconds, body.timeout_seconds, body.filter,
     )  # fmt: skip
     try:
-        return _found(await context.subscriptions.change(row["public_id"], changes))
+        return subscription_out(await context.subscriptions.change(row["public_id"], changes))
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None
 

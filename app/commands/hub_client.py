@@ -17,7 +17,7 @@ import httpx
 from app.commands.failure import CommandFailed
 from app.settings import Settings
 
-__all__ = ["bearer", "hub_url", "post"]
+__all__ = ["bearer", "hub_url", "post", "refusal_of"]
 
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
@@ -62,11 +62,13 @@ async def post(
         raise CommandFailed(f"{url}: {error}", 2) from None
     made = _json(answer)
     if not answer.is_success or made is None:
-        raise _refusal(answer, made)
+        raise refusal_of(answer)
     return made, answer.headers
 
 
-def _refusal(answer: httpx.Response, problem: Any) -> CommandFailed:
+def refusal_of(answer: httpx.Response) -> CommandFailed:
+    """What an answer that is no success means for the command."""
+    problem = _json(answer)
     code = 3 if answer.status_code in _UNREACHABLE_STATUSES else 2 if answer.is_client_error else 1
     if isinstance(problem, dict) and "title" in problem:
         text = f"{problem['title']}: {problem.get('detail', '')} (see {problem.get('type', '')})"

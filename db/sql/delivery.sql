@@ -169,7 +169,7 @@ WITH fence AS MATERIALIZED (
     SELECT d.place, s.version,
            coalesce(s.timeout_seconds, $3::double precision) + $4::double precision AS lease_seconds
     FROM unnest($1::bigint[], $2::integer[]) AS w(id, most)
-    JOIN hookwire.subscriptions s ON s.id = w.id AND s.state = 'active'
+    JOIN hookwire.subscriptions s ON s.id = w.id AND s.state = 'active' AND s.protocol <> 'pull'
          AND (s.paused_until IS NULL OR s.paused_until <= now()) AND (s.lease_until IS NULL OR s.lease_until > now())
     CROSS JOIN LATERAL (
         SELECT * FROM (
@@ -222,7 +222,7 @@ WITH RECURSIVE walk AS (
 )
 SELECT w.subscription_id FROM walk w
 WHERE w.due_at <= now()
-  AND (SELECT s.state = 'active' AND coalesce(s.paused_until <= now(), true) AND coalesce(s.lease_until > now(), true)
+  AND (SELECT s.state = 'active' AND s.protocol <> 'pull' AND coalesce(s.paused_until <= now(), true) AND coalesce(s.lease_until > now(), true)
        FROM hookwire.subscriptions s WHERE s.id = w.subscription_id);
 
 -- name: promote_heads

@@ -26,6 +26,7 @@ COMMANDS = (
     "deliver",
     "publish",
     "subscribe",
+    "listen",
     "test-filter",
     "consume",
     "pump",

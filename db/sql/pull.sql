@@ -1,0 +1,50 @@
+-- Pull subscriptions: fetched with a lease and a fence, as a worker claims them; settled by delivery.settle.
+
+-- name: create
+INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
+                                    lifetime_seconds, lease_until)
+VALUES ($1, $2, 'pull', $3, $4, '', 'active', $5, $6::text::jsonb, $7::text::jsonpath,
+        $8::integer, now() + make_interval(secs => $8::integer))
+RETURNING id, public_id;
+
+-- name: dequeue
+-- Of an ordered lane only the lowest event is ever fetched. The fence says who holds it; the lease is the new due_at.
+WITH asked AS (
+    UPDATE hookwire.subscriptions SET lease_until = now() + make_interval(secs => lifetime_seconds)
+    WHERE id = $1 AND lifetime_seconds IS NOT NULL AND lease_until < now() + make_interval(secs => lifetime_seconds * 0.9)
+), fence AS MATERIALIZED (
+    SELECT nextval('hookwire.delivery_fence') AS value
+), picked AS MATERIALIZED (
+    SELECT q.event_id FROM hookwire.deliveries q
+    WHERE q.subscription_id = $1 AND q.due_at <= now()
+      AND EXISTS (SELECT FROM hookwire.subscriptions s WHERE s.id = $1 AND s.state = 'active' AND s.protocol = 'pull')
+      AND (q.lane IS NULL OR NOT EXISTS (
+            SELECT FROM hookwire.deliveries x
+            WHERE x.subscription_id = q.subscription_id AND x.lane = q.lane AND x.event_id < q.event_id))
+    ORDER BY q.due_at, q.event_id LIMIT $2
+    FOR UPDATE OF q SKIP LOCKED
+)
+UPDATE hookwire.deliveries d
+SET due_at = now() + make_interval(secs => $3::double precision), fence = fence.value, attempts = d.attempts + 1
+FROM picked p, fence
+WHERE d.event_id = p.event_id AND d.subscription_id = $1
+RETURNING d.event_id, d.fence, d.attempts, d.due_at AS leased_until;
+
+-- name: held
+-- Which of these are still held by that fence; locked until they are settled.
+SELECT d.event_id, d.fence, d.attempts FROM hookwire.deliveries d
+JOIN unnest($2::bigint[], $3::bigint[]) AS r(event_id, fence) ON d.event_id = r.event_id AND d.fence = r.fence
+WHERE d.subscription_id = $1
+ORDER BY d.event_id
+FOR UPDATE OF d;
+
+-- name: extend
+UPDATE hookwire.deliveries d SET due_at = now() + make_interval(secs => $4::double precision)
+FROM unnest($2::bigint[], $3::bigint[]) AS r(event_id, fence)
+WHERE d.subscription_id = $1 AND d.event_id = r.event_id AND d.fence = r.fence
+RETURNING d.event_id, d.fence;
+
+-- name: end_unasked
+-- What they are still owed is cancelled as for every other ended subscription.
+UPDATE hookwire.subscriptions SET state = 'expired', state_reason = 'nobody asked', version = version + 1, updated_at = now()
+WHERE protocol = 'pull' AND state = 'active' AND lease_until < now();

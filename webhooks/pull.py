@@ -1,0 +1,147 @@
+"""Pull: deliveries that a subscriber fetches instead of having them POSTed (WH-A07).
+
+::
+
+    waiting --dequeue--> leased --ack--> delivered
+       ^                   | |  `-nack, dead--> dead letter
+       |                   | `--extend--> leased for longer
+       `--nack, lease over-'
+
+The rows, the lease, the fence and the settlement are those of the workers' own deliveries: a receipt names a delivery
+and the fence it was fetched under, and is stale once somebody else has fetched it. A delivery that was given back, or
+whose lease ended, ``attempts_max`` times is a dead letter: nothing circles for ever (WH-12).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from db.pool import Database, Row
+from event.event import Event
+from webhooks.contents import Contents
+from webhooks.outcome import Outcome
+from webhooks.retry import Decision
+from webhooks.settlement import Result, write_results
+
+__all__ = ["ATTEMPTS_MAX", "Fetched", "Pull", "Receipt", "parse_receipt"]
+
+ATTEMPTS_MAX = 20
+_BYTES_MAX = 8 * 1024 * 1024
+_RECEIPT = re.compile(r"rcp_([0-9]{1,18})_([0-9]{1,18})_([0-9]{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Which delivery was fetched, and under which fence."""
+
+    event_id: int
+    subscription_id: int
+    fence: int
+
+    def __str__(self) -> str:
+        return f"rcp_{self.event_id}_{self.subscription_id}_{self.fence}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A delivery in the hands of a subscriber, until ``leased_until``."""
+
+    receipt: Receipt
+    attempts: int
+    leased_until: datetime
+    event: Event
+
+
+def parse_receipt(text: str) -> Receipt | None:
+    """The receipt of this text; None for what is none."""
+    match = _RECEIPT.fullmatch(text)
+    return Receipt(int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+class Pull:
+    """The verbs; subscriptions are known by their number. ``name`` stands in the attempts as the worker's."""
+
+    def __init__(self, database: Database, contents: Contents, name: str) -> None:
+        self._database = database
+        self._contents = contents
+        self._name = name
+
+    async def dequeue(self, subscription: int, most: int, lease_seconds: float) -> list[Fetched]:
+        """Fetch what is due, oldest first, at most so many and so many bytes; the rest stays due."""
+        rows = await self._database.fetch("pull.dequeue", subscription, most, lease_seconds)
+        await self._bury_worn([row for row in rows if row["attempts"] > ATTEMPTS_MAX], subscription)
+        held = sorted((row for row in rows if row["attempts"] <= ATTEMPTS_MAX), key=lambda row: row["event_id"])
+        if not held:
+            return []
+        events, lost = await self._contents.get([row["event_id"] for row in held], _BYTES_MAX)
+        await self._put_back(held, events.keys(), lost, subscription)
+        return [
+            Fetched(
+                Receipt(row["event_id"], subscription, row["fence"]),
+                row["attempts"],
+                row["leased_until"],
+                events[row["event_id"]],
+            )
+            for row in held
+            if row["event_id"] in events
+        ]
+
+    async def ack(self, subscription: int, receipts: Sequence[Receipt]) -> set[Receipt]:
+        """Done with these; returns those that were still held."""
+        return await self._settle(subscription, receipts, Decision("delivered"), Outcome("delivered", None))
+
+    async def nack(
+        self, subscription: int, receipts: Sequence[Receipt], delay_seconds: float, reason: str | None, *, dead: bool
+    ) -> set[Receipt]:
+        """Give these back for a while, or for good; returns those that were still held."""
+        decision = Decision("dead", dead_kind="aborted") if dead else Decision("retry", retry_seconds=delay_seconds)
+        return await self._settle(subscription, receipts, decision, Outcome("rejected", None, detail=reason))
+
+    async def extend(self, subscription: int, receipts: Sequence[Receipt], lease_seconds: float) -> set[Receipt]:
+        """Hold these for so long from now; returns those that were still held."""
+        rows = await self._database.fetch("pull.extend", subscription, *_columns(receipts), lease_seconds)
+        return {Receipt(row["event_id"], subscription, row["fence"]) for row in rows}
+
+    async def _settle(
+        self, subscription: int, receipts: Sequence[Receipt], decision: Decision, outcome: Outcome
+    ) -> set[Receipt]:
+        at = datetime.now(UTC)
+        worn = Decision("dead", dead_kind="exhausted")
+        async with self._database.transaction() as transaction:
+            held = await transaction.fetch("pull.held", subscription, *_columns(receipts))
+            results = [
+                Result(
+                    row["event_id"], subscription, row["fence"], 0, at, outcome,
+                    worn if decision.action == "retry" and row["attempts"] >= ATTEMPTS_MAX else decision,
+                )
+                for row in held
+            ]  # fmt: skip
+            if results:
+                await write_results(transaction, results, self._name)
+        return {Receipt(row["event_id"], subscription, row["fence"]) for row in held}
+
+    async def _bury_worn(self, rows: Sequence[Row], subscription: int) -> None:
+        outcome = Outcome("lease_over", None, detail=f"fetched {ATTEMPTS_MAX} times and never settled")
+        receipts = [Receipt(row["event_id"], subscription, row["fence"]) for row in rows]
+        if receipts:
+            await self._settle(subscription, receipts, Decision("dead", dead_kind="exhausted"), outcome)
+
+    async def _put_back(
+        self, held: Sequence[Row], found: Collection[int], lost: Collection[int], subscription: int
+    ) -> None:
+        """What was not read stays due; what has no contents any more is a dead letter."""
+        unread = [row for row in held if row["event_id"] not in found and row["event_id"] not in lost]
+        gone = [row for row in held if row["event_id"] in lost]
+        for name, rows, more in (("delivery.release", unread, ()), ("delivery.bury", gone, ("the event is gone",))):
+            if rows:
+                ids = [row["event_id"] for row in rows]
+                await self._database.execute(
+                    name, ids, [subscription] * len(ids), [row["fence"] for row in rows], *more
+                )
+
+
+def _columns(receipts: Sequence[Receipt]) -> tuple[list[int], list[int]]:
+    return [receipt.event_id for receipt in receipts], [receipt.fence for receipt in receipts]
