@@ -119,10 +119,7 @@ class Listening:
         answer = await self._client.post(url, json=asked)
         if answer.is_success:
             return answer.json()
-        if (
-            answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR
-            or answer.status_code == httpx.codes.TOO_MANY_REQUESTS
-        ):
+        if answer.is_server_error or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
             raise _HubAway(f"it answered {answer.status_code}")
         if answer.status_code == _NOT_FOUND and self._subscription is not None and self._given is None:
             self._subscription = None  # it ended while we were away: the next round makes another
