@@ -1,4 +1,4 @@
-"""The Kafka sink at the bench, in both modes, on a real broker."""
+"""The Kafka sink at the bench, in its modes, on a real broker."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from tests.relay.kafka_topic import read_committed
 class KafkaBench:
     refused_bytes = 1_100_000
 
-    def __init__(self, bootstrap: str, mode: Literal["transactional", "idempotent"]) -> None:
+    def __init__(self, bootstrap: str, mode: Literal["transactional", "idempotent"], manifests: bool) -> None:
         # A seat and topics of its own: nothing of an earlier test is seen.
         self._options = KafkaOptions(
-            bootstrap, installation=secrets.token_hex(4), mode=mode, topic_prefix=f"{secrets.token_hex(4)}."
-        )
+            bootstrap, installation=secrets.token_hex(4), mode=mode, manifests=manifests,
+            topic_prefix=f"{secrets.token_hex(4)}.",
+        )  # fmt: skip
         self.sinks: list[KafkaSink] = []
 
     def sink(self) -> KafkaSink:
@@ -51,18 +52,20 @@ class KafkaBench:
         ]
 
 
-def _adapter(mode: Literal["transactional", "idempotent"]) -> SinkAdapter:
-    transactional = mode == "transactional"
-
+def _adapter(name: str, mode: Literal["transactional", "idempotent"], *, manifests: bool) -> SinkAdapter:
     @asynccontextmanager
     async def bench(request: pytest.FixtureRequest) -> AsyncIterator[KafkaBench]:
-        kafka = KafkaBench(request.getfixturevalue("kafka").bootstrap, mode)
+        kafka = KafkaBench(request.getfixturevalue("kafka").bootstrap, mode, manifests)
         yield kafka
         for sink in kafka.sinks:
             await sink.close()
 
-    fence: Literal["last", "none"] = "last" if transactional else "none"
-    return SinkAdapter(f"kafka-{mode}", bench, fence=fence, overlaps=True, manifests=transactional)
+    fence: Literal["last", "none"] = "last" if mode == "transactional" else "none"
+    return SinkAdapter(name, bench, fence=fence, overlaps=True, manifests=manifests)
 
 
-ADAPTERS = [_adapter("transactional"), _adapter("idempotent")]
+ADAPTERS = [
+    _adapter("kafka-transactional", "transactional", manifests=True),
+    _adapter("kafka-fenced", "transactional", manifests=False),  # as compat mode has it
+    _adapter("kafka-idempotent", "idempotent", manifests=False),
+]
