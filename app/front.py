@@ -10,12 +10,10 @@ __all__ = ["Front"]
 
 
 class Front:
-    """Serves until stopped, then drains. ``public_url`` is how users reach it."""
+    """Serves until stopped, then drains."""
 
-    name = "http"
-
-    def __init__(self, server: HttpServer, public_url: str, drain_seconds: float) -> None:
-        self.public_url = public_url
+    def __init__(self, name: str, server: HttpServer, drain_seconds: float) -> None:
+        self.name = name
         self._server = server
         self._drain_seconds = drain_seconds
         self._stopping = asyncio.Event()

@@ -32,6 +32,8 @@ def _greet(hub: Assembly, roles: Sequence[str]) -> None:
     lines = [f"hookwire runs: {', '.join(roles)}"]
     if "api" in roles:
         lines += [f"  API       {hub.public_url}", f"  docs      {hub.public_url}/docs"]
+    if hub.metrics_url:
+        lines.append(f"  metrics   {hub.metrics_url}/metrics")
     absent = [name for name in ("kafka", "amqp") if name not in hub.sinks]
     lines.append(f"  sinks     {', '.join(hub.sinks)}" + (f"  (not configured: {', '.join(absent)})" if absent else ""))
     if hub.storage.embedded is not None:

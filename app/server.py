@@ -207,8 +207,11 @@ class HttpServer:
             await asyncio.wait(tasks)
 
 
-async def bind(host: str, port: int, backlog: int) -> list[socket.socket]:
-    """Listening sockets for every address of `host`, all on one port. Raises ListenError, with nothing left open."""
+async def bind(host: str, port: int, backlog: int, setting: str = "HOOKWIRE_LISTEN") -> list[socket.socket]:
+    """Listening sockets for every address of `host`, all on one port. Raises ListenError, with nothing left open.
+
+    `setting` is what its text tells the reader to change.
+    """
     bound: list[socket.socket] = []
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(
@@ -221,7 +224,7 @@ async def bind(host: str, port: int, backlog: int) -> list[socket.socket]:
     except OSError as error:
         for listening in bound:
             listening.close()
-        raise ListenError(_listen_error_text(host, port, error)) from error
+        raise ListenError(_listen_error_text(host, port, error, setting)) from error
     return bound
 
 
@@ -242,10 +245,10 @@ def _listening_socket(family: int, protocol: int, address: tuple[Any, ...], back
     return listening
 
 
-def _listen_error_text(host: str, port: int, error: OSError) -> str:
+def _listen_error_text(host: str, port: int, error: OSError, setting: str) -> str:
     cure = {
-        errno.EADDRINUSE: "another process listens there; stop it, or set HOOKWIRE_LISTEN to another address",
-        errno.EACCES: "this port needs privileges; set HOOKWIRE_LISTEN to a port above 1023",
-        errno.EADDRNOTAVAIL: "this machine does not have that address; set HOOKWIRE_LISTEN to one that it has",
-    }.get(error.errno or 0, "check HOOKWIRE_LISTEN")
+        errno.EADDRINUSE: f"another process listens there; stop it, or set {setting} to another address",
+        errno.EACCES: f"this port needs privileges; set {setting} to a port above 1023",
+        errno.EADDRNOTAVAIL: f"this machine does not have that address; set {setting} to one that it has",
+    }.get(error.errno or 0, f"check {setting}")
     return f"cannot listen on {host}:{port} ({error.strerror or error}): {cure}"

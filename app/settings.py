@@ -54,6 +54,11 @@ class Settings(BaseSettings):
         "development", description="development listens on loopback only and lets callbacks reach loopback."
     )
     listen: str = Field("127.0.0.1:8080", description="Address and port of the HTTP API; port 0 takes a free one.")
+    metrics_listen: str = Field(
+        "",
+        description="Address and port for /healthz, /readyz and /metrics alone, also of a process without the role "
+        "api; no key is asked there. Empty: no such port. Port 0 takes a free one.",
+    )
     public_url: str = Field("", description="How others reach this hub; default http://<listen>.")
     access: Literal["keys", "proxy", "open"] | None = Field(
         None,
@@ -213,10 +218,12 @@ class Settings(BaseSettings):
     @property
     def listen_address(self) -> tuple[str, int]:
         """Host and port of ``listen``; an IPv6 host stands in brackets."""
-        host, _, port = self.listen.rpartition(":")
-        if not port.isdigit() or not host:
-            raise SettingsRefused(f"{PREFIX}LISTEN is host:port, not {self.listen!r}")
-        return host.strip("[]"), int(port)
+        return _address("LISTEN", self.listen)
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Host and port of ``metrics_listen``, if there is one."""
+        return _address("METRICS_LISTEN", self.metrics_listen) if self.metrics_listen else None
 
     @classmethod
     @override
@@ -229,6 +236,13 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (env_settings, init_settings)
+
+
+def _address(name: str, text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or not host:
+        raise SettingsRefused(f"{PREFIX}{name} is host:port, not {text!r}")
+    return host.strip("[]"), int(port)
 
 
 def load_settings(

@@ -20,7 +20,7 @@ from app.problem import Problem, Problems, install_problem_handlers, request_id_
 from db.errors import Busy, DatabaseError, OutcomeUnknown, Unavailable
 from hub.keys import Keys
 
-__all__ = ["build_api", "build_web"]
+__all__ = ["build_api", "build_operations", "build_web"]
 
 _ROUTERS: Sequence[APIRouter] = (
     subscriptions.router,
@@ -63,6 +63,15 @@ def build_web(
     if context.settings.needs_keys:
         inside = Gate(inside, Keyring(Keys(context.database)), hub_is_open=context.settings.hub_access == "open")
     return FrontDoor(inside, problems=problems, limits=limits, request_ids=request_ids)
+
+
+def build_operations(context: Context, problems: Problems, request_ids: RequestIds) -> ASGIApp:
+    """Health and metrics alone, for a port of their own. Who may reach that port may read them: no key is asked."""
+    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    api.state.context = context
+    api.include_router(health.router)
+    install_problem_handlers(api, problems)
+    return FrontDoor(api, problems=problems, request_ids=request_ids)
 
 
 class _Fork:

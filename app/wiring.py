@@ -7,10 +7,12 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
 
 from app.api.context import Context
 from app.api.hub import hub_routes
@@ -30,7 +32,7 @@ from app.settings import Settings
 from app.sinks import configured_sinks, make_broker_sink
 from app.storage import EmbeddedWatch, Storage, open_storage
 from app.upkeep import Upkeep
-from app.web import build_web
+from app.web import build_operations, build_web
 from db.direct import Direct, connect_direct
 from db.pool import Database
 from hub.acceptance import Hub
@@ -62,14 +64,19 @@ __all__ = ["ROLES", "Assembly", "open_hub"]
 _log = structlog.get_logger(__name__)
 ROLES: Final = ("api", "relay", "deliver")
 _BACKLOG_CONNECTIONS = 2048
+_METRICS_DRAIN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Services in the phases of a soft stop, and what a person wants to be told at the start."""
+    """Services in the phases of a soft stop, and what a person wants to be told at the start.
+
+    ``metrics_url`` is '' where there is no port of its own for metrics.
+    """
 
     phases: Sequence[Sequence[Service]]
     public_url: str
+    metrics_url: str
     sinks: Sequence[str]
     storage: Storage
 
@@ -82,15 +89,24 @@ async def open_hub(settings: Settings, roles: Sequence[str] = ROLES) -> AsyncIte
     """
     async with AsyncExitStack() as stack:
         sockets = await bind(*settings.listen_address, _BACKLOG_CONNECTIONS) if "api" in roles else []
-        for listening in sockets:
+        metrics = settings.metrics_address
+        metrics_sockets = await bind(*metrics, _BACKLOG_CONNECTIONS, "HOOKWIRE_METRICS_LISTEN") if metrics else []
+        for listening in (*sockets, *metrics_sockets):
             stack.callback(listening.close)
         port = sockets[0].getsockname()[1] if sockets else settings.listen_address[1]
         storage = await stack.enter_async_context(open_storage(settings))
         points = Failpoints(settings.failpoints)
         database = FailpointDatabase(storage.database, points) if points else storage.database
         builder = _Builder(settings, storage, database, points, stack, port)
-        phases = await builder.build(roles, sockets)
-        yield Assembly(phases, builder.public_url, builder.sinks, storage)
+        phases = await builder.build(roles, sockets, metrics_sockets)
+        yield Assembly(
+            phases, builder.public_url, _url(settings.metrics_listen, metrics_sockets), builder.sinks, storage
+        )
+
+
+def _url(listen: str, sockets: Sequence[socket.socket]) -> str:
+    """Where that is, the free port filled in; '' when nothing listens."""
+    return f"http://{listen.rpartition(':')[0]}:{sockets[0].getsockname()[1]}" if sockets else ""
 
 
 class _Builder:
@@ -112,6 +128,8 @@ class _Builder:
         self._database = database
         self._points = points
         self._stack = stack
+        self._problems = Problems(self.public_url)
+        self._request_ids = RequestIds()
         self._registry = CollectorRegistry()
         self._relay_metrics = RelayMetrics(self._registry)
         self._policy: GuardPolicy = guard_policy(settings, port)
@@ -119,7 +137,9 @@ class _Builder:
         self._harvesters: list[Harvester] = []
         self._worker: Worker | None = None
 
-    async def build(self, roles: Sequence[str], sockets: Sequence[socket.socket]) -> list[list[Service]]:
+    async def build(
+        self, roles: Sequence[str], sockets: Sequence[socket.socket], metrics_sockets: Sequence[socket.socket]
+    ) -> list[list[Service]]:
         """The services, in the phases in which they are stopped."""
         await self._configure(roles)
         outbound = self._outbound()
@@ -138,7 +158,8 @@ class _Builder:
         if "relay" in roles:
             self._harvesters = [self._harvester(name) for name in self.sinks]
         phases.append([*self._harvesters, *([self._worker] if self._worker else [])])
-        phases.append(self._background())
+        # Last, so that the drain can be watched.
+        phases.append([*self._background(), *([self._metrics_front(metrics_sockets)] if metrics_sockets else [])])
         return phases
 
     async def _configure(self, roles: Sequence[str]) -> None:
@@ -196,16 +217,35 @@ class _Builder:
         )
 
     def _front(self, publisher: Publisher, hub: Hub, sockets: Sequence[socket.socket]) -> Front:
-        settings = self._settings
-        topics = Topics(self._database, auto_create=settings.topics_auto_create)
-        problems = Problems(self.public_url)
-        request_ids = RequestIds()
-        context = Context(
-            settings=settings,
+        settings, context = self._settings, self._context
+        ingest = Ingest(
+            publisher, context.topics, Notices(self._database), self._storage.incarnation, settings.event_bytes_max
+        )
+        web = build_web(context, ingest, self._problems, self._request_ids, hub_routes(hub))
+        # Half of the drain: a slow client must not cost relays and workers their soft stop.
+        return Front("http", self._server(web, sockets), settings.drain_seconds / 2)
+
+    def _metrics_front(self, sockets: Sequence[socket.socket]) -> Front:
+        operations = build_operations(self._context, self._problems, self._request_ids)
+        return Front("metrics", self._server(operations, sockets), _METRICS_DRAIN_SECONDS)
+
+    def _server(self, application: ASGIApp, sockets: Sequence[socket.socket]) -> HttpServer:
+        return HttpServer(
+            application,
+            sockets=sockets,
+            problems=self._problems,
+            request_ids=self._request_ids,
+            trusted_proxies=self._settings.trusted_proxies,
+        )
+
+    @cached_property
+    def _context(self) -> Context:
+        return Context(
+            settings=self._settings,
             public_url=self.public_url,
             incarnation=self._storage.incarnation,
             database=self._database,
-            topics=topics,
+            topics=Topics(self._database, auto_create=self._settings.topics_auto_create),
             subscriptions=Subscriptions(self._database, self._storage.secrets),
             policy=self._policy,
             pull=Pull(
@@ -214,16 +254,6 @@ class _Builder:
             registry=self._registry,
             relay_states=self._relay_states,
         )
-        ingest = Ingest(publisher, topics, Notices(self._database), self._storage.incarnation, settings.event_bytes_max)
-        server = HttpServer(
-            build_web(context, ingest, problems, request_ids, hub_routes(hub)),
-            sockets=sockets,
-            problems=problems,
-            request_ids=request_ids,
-            trusted_proxies=settings.trusted_proxies,
-        )
-        # Half of the drain: a slow client must not cost relays and workers their soft stop.
-        return Front(server, self.public_url, settings.drain_seconds / 2)
 
     def _make_worker(self, outbound: Outbound) -> Worker:
         settings = self._settings

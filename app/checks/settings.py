@@ -18,6 +18,7 @@ def settings_checks(settings: Settings, environment: Mapping[str, str]) -> list[
     return [
         Check("SC-23", "settings", "ok", "all known"),
         *_listen(settings),
+        *_metrics_listen(settings),
         *_proxies(settings, environment),
         *_keys(settings),
         *_egress(settings),
@@ -27,23 +28,39 @@ def settings_checks(settings: Settings, environment: Mapping[str, str]) -> list[
 
 def _listen(settings: Settings) -> Iterator[Check]:
     """SC-17, and what the development profile is for."""
-    host = settings.listen_address[0]
-    try:
-        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = False
-    if is_loopback:
+    if _is_loopback(settings.listen_address[0]):
         yield Check("SC-17", "listen", "ok", f"{settings.listen}, reachable from this machine only")
     elif settings.profile == "development":
-        cure = "set HOOKWIRE_PROFILE=production, or listen on 127.0.0.1"
-        yield Check(
-            "SC-17", "listen", "refuse", f"{settings.listen} is open to others in the development profile", cure
-        )
+        yield _open_in_development("listen", settings.listen)
     elif settings.trusted_proxies:
         yield Check("SC-17", "listen", "ok", f"{settings.listen}, behind {', '.join(settings.trusted_proxies)}")
     else:
         cure = "put a proxy that ends TLS before it and name it in HOOKWIRE_TRUSTED_PROXIES"
         yield Check("SC-17", "listen", "warn", f"{settings.listen} is open to others without TLS", cure)
+
+
+def _metrics_listen(settings: Settings) -> Iterator[Check]:
+    """SC-17 for the port that asks for no key."""
+    address = settings.metrics_address
+    if address is None or _is_loopback(address[0]):
+        yield Check("SC-17", "metrics", "ok", settings.metrics_listen or "no port of their own")
+    elif settings.profile == "development":
+        yield _open_in_development("metrics", settings.metrics_listen)
+    else:
+        detail = f"{settings.metrics_listen} tells others how much is published and where relays stand"
+        yield Check("SC-17", "metrics", "note", detail, "let nobody but your monitoring reach it")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _open_in_development(subject: str, listen: str) -> Check:
+    cure = "set HOOKWIRE_PROFILE=production, or listen on 127.0.0.1"
+    return Check("SC-17", subject, "refuse", f"{listen} is open to others in the development profile", cure)
 
 
 def _proxies(settings: Settings, environment: Mapping[str, str]) -> Iterator[Check]:

@@ -142,6 +142,10 @@ class Stage:
         pid = int(owner.rpartition("-")[2]) if owner else 0
         return next((child for child in self.children if child.is_running and child.pid == pid), None)
 
+    async def unanswered(self) -> int:
+        """How many attempts got no answer in time; each may repeat what it carried, also without any fault."""
+        return int(await self.database.fetchval("witness.unanswered"))
+
     async def quiet(self, seconds_max: float) -> float:
         """Wait until nothing is on its way; returns how long it took. Raises :class:`NotQuiet`."""
         began = time.monotonic()

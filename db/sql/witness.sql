@@ -23,6 +23,10 @@ JOIN hookwire.events e ON e.id = l.event_id
 JOIN hookwire.subscriptions s ON s.id = l.subscription_id
 WHERE e.topic = $1 ORDER BY e.id, s.id;
 
+-- name: unanswered
+-- Attempts whose answer did not come in time: what they carried may have arrived, and is sent again.
+SELECT count(*) FROM hookwire.attempts WHERE outcome = 'timeout';
+
 -- name: leader
 -- The process that leads a sink, as "<host>-<pid>", or nothing.
 SELECT owner FROM hookwire.relay_terms WHERE sink = $1 AND lease_until > clock_timestamp();

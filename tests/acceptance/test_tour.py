@@ -25,7 +25,7 @@ from scripts.servers.warden import WARDEN
 ROOT = Path(__file__).parents[2]
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
 WAIT_SECONDS = 60.0
-STOP_SECONDS = 5.0
+STOP_SECONDS = 30.0  # a machine with nothing else to do needs less than five
 
 
 class Program:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from app.witness.child import Child
+from app.witness.client import Client
 from tests.app.conftest import ALL_ROLES, RunHub
 from tests.app.test_ingest import kind
 
@@ -22,6 +28,27 @@ async def test_metrics_count_what_was_relayed(running_hub: RunHub) -> None:
 
         assert answer.headers["content-type"].startswith("text/plain")
         assert 'hookwire_relay_acknowledged_total{sink="webhooks"} 1.0' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("role", "counter"),
+    [("relay", "hookwire_relay_acknowledged_total"), ("deliver", "hookwire_delivery_attempts_total")],
+)
+async def test_a_process_without_the_api_tells_its_metrics_on_a_port_of_their_own(
+    role: str, counter: str, database_url: str, tmp_path: Path, free_port: int
+) -> None:
+    """EC-H02: as `hookwire relay` and `hookwire deliver` run; nothing else is served there."""
+    settings = {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path), "METRICS_LISTEN": f"127.0.0.1:{free_port}"}
+    child = Child(role, tmp_path, settings, role=role)
+    child.port = free_port
+    await child.start()
+    client = Client("127.0.0.1", child.port, 30)
+    answers = [await client.request("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/topics")]
+    client.close()
+    ended = await child.drain(60)
+    assert ([answer.status for answer in answers], counter.encode() in answers[2].body, ended[0]) == (
+        [200, 200, 200, 404], True, 0,
+    )  # fmt: skip
 
 
 async def test_without_its_database_the_hub_is_alive_not_ready_and_says_503(running_hub: RunHub) -> None:

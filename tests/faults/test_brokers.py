@@ -9,7 +9,7 @@ from app.witness.client import Client
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
-from tests.faults.rig import CLEAN, Kafka, Rabbit, Rig, open_rig
+from tests.faults.rig import CALM, CLEAN, Kafka, Rabbit, Rig, open_rig
 
 # What is in flight when a broker goes: an AMQP window of 500 with one message per key.
 DUPLICATES_MAX = 100
@@ -38,7 +38,7 @@ async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes
     """F19 F27: I1 I3 I6 I7, T5"""
     kafka.kill()
     try:
-        async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap)) as rig:
+        async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), **CALM) as rig:
             async with rig.stage.load():
                 await rig.accepts(100)
                 await rig.receives("ordered", 100)
@@ -50,7 +50,7 @@ async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes
                 await rig.accepts(100)
                 await rig.receives("ordered", 100)
                 await asyncio.to_thread(kafka.start)
-            assert await rig.concluded(duplicates_max=0, quiet_seconds_max=60) == CLEAN
+            assert await rig.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
     finally:
         kafka.start()
 
@@ -60,7 +60,7 @@ async def test_a_kafka_that_hangs_delays_neither_amqp_nor_webhooks(
 ) -> None:
     """F27: I7 I1 I3"""
     rabbit = Rabbit(rabbitmq.url)
-    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), rabbit) as rig:
+    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), rabbit, **CALM) as rig:
         async with rig.stage.load():
             await rig.accepts(100)
             kafka.pause()
@@ -82,7 +82,7 @@ async def test_answers_of_kafka_that_are_lost_repeat_nothing_for_read_committed_
     """F20 F56: I3 I4=0; the answer to a commit is among what is lost."""
     async with proxied("127.0.0.1", kafka.proxied_port, kafka.advertised_port) as proxy:
         brokers = Kafka(kafka.proxied_bootstrap, kafka.bootstrap)
-        async with open_rig(database_url, tmp_path, seed, brokers) as rig:
+        async with open_rig(database_url, tmp_path, seed, brokers, **CALM) as rig:
             async with rig.stage.load():
                 for _ in range(3):
                     await rig.accepts(100)
@@ -90,7 +90,7 @@ async def test_answers_of_kafka_that_are_lost_repeat_nothing_for_read_committed_
                     await asyncio.sleep(1.0)
                     proxy.heal()
                 await rig.accepts(100)
-            assert await rig.concluded(duplicates_max=0, quiet_seconds_max=90) == CLEAN
+            assert await rig.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from app.witness.mark import Mark
 from app.witness.stage import TOPIC
 from scripts.servers.postgres import PostgresServer
 from tests.faults.proxy import Proxy, proxied
-from tests.faults.rig import CLEAN, Rig, open_rig, until
+from tests.faults.rig import CALM, CLEAN, Rig, open_rig, until
 
 # Attempts in flight of two processes whose settlement has to be repeated.
 DUPLICATES_MAX = 300
@@ -116,7 +116,7 @@ async def test_a_database_that_never_answers_is_a_503_within_the_time_out_and_he
     ):
         async with rig.stage.load():
             await rig.accepts(50)
-        await rig.stage.quiet(20)
+        await rig.stage.quiet(60)
         proxy.hold()
         payloads = [Mark("silent", TOPIC, None, n).to_payload(0) for n in range(5)]
         async with asyncio.timeout(60):  # ten seconds are promised
@@ -150,14 +150,14 @@ async def test_an_idle_foreign_transaction_on_a_key_holds_up_that_key_alone(
     database_url: str, tmp_path: Path, seed: int
 ) -> None:
     """RR-03: I7; whoever wants the key is told 503 and when to come again."""
-    async with connected(database_url) as foreign, open_rig(database_url, tmp_path, seed) as rig:
+    async with connected(database_url) as foreign, open_rig(database_url, tmp_path, seed, **CALM) as rig:
         async with rig.stage.load():
             await rig.accepts(50)
             transaction = foreign.transaction()
             await transaction.start()
             await foreign.execute("SELECT hookwire.publish($1, 'never'::text, key => 'key 0')", TOPIC)
             refused = await publish(rig, "key 0", Mark("foreign", TOPIC, "key 0", 1).to_payload(0))
-            await rig.accepts(200, 20)
+            await rig.accepts(200)
             await transaction.rollback()
             await rig.accepts(50)
         assert (refused.status, json.loads(refused.body)["type"].rpartition("/")[2]) == (503, "busy")
@@ -177,17 +177,17 @@ async def test_an_event_that_commits_late_is_found_behind_higher_ids(
         await foreign.execute("SELECT hookwire.publish($1, $2::bytea)", TOPIC, late.to_payload(0))
         async with rig.stage.load():
             await rig.receives("plain", 100)
-        await rig.stage.quiet(20)
+        await rig.stage.quiet(60)
         arrived = plain.arrived
         await transaction.commit()
-        await until(lambda: plain.arrived == arrived + 1, 10)
+        await until(lambda: plain.arrived == arrived + 1, 60)
 
 
 async def test_overlapping_transactions_of_many_services_keep_each_keys_commit_order(
     database_url: str, tmp_path: Path, seed: int
 ) -> None:
     """F51, RO-02: I3 I2 with rolled-back transactions among them."""
-    async with open_rig(database_url, tmp_path, seed, keys=4, transactors=6) as rig:
+    async with open_rig(database_url, tmp_path, seed, keys=4, transactors=6, **CALM) as rig:
         async with rig.stage.load():
             await rig.accepts(400)
         assert await rig.concluded(duplicates_max=0) == CLEAN

@@ -32,7 +32,7 @@ async def test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step(
             for point in points:
                 await child.kill()
                 await child.start(f"{point}:kill@{chance.randint(1, 4)}", wait=False)
-                assert await child.ended(20) == -9, f"{point} was not reached"
+                assert await child.ended(60) == -9, f"{point} was not reached"
             await child.start()
             await rig.accepts(50)
         assert await rig.concluded(duplicates_max=2 * len(points) * DUPLICATES_PER_KILL) == CLEAN

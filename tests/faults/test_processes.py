@@ -19,7 +19,7 @@ from db.embedded import EmbeddedOptions, EmbeddedServer
 from db.embedded_postmaster import recorded_pid
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
-from tests.faults.rig import CLEAN, Kafka, Rabbit, Rig, open_rig, until
+from tests.faults.rig import CALM, CLEAN, Kafka, Rabbit, Rig, open_rig, until
 
 
 async def leads(rig: Rig, sink: str, child: Child, seconds_max: float = 60.0) -> None:
@@ -96,12 +96,12 @@ async def test_sigterm_under_load_ends_in_time_and_repeats_nothing(
 ) -> None:
     """F08: I1 I3 I4=0, T9"""
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
-    async with open_rig(database_url, tmp_path, seed, *brokers, keys=16, pause_seconds=0.02) as rig:
+    async with open_rig(database_url, tmp_path, seed, *brokers, keys=16, pause_seconds=0.02, **CALM) as rig:
         codes = []
         async with rig.stage.load():
             for child in rig.stage.children:
                 await rig.accepts(200)
-                code, _ = await child.drain(seconds_max=10)
+                code, _ = await child.drain(seconds_max=30)
                 codes.append(code)
                 await child.start()
             await rig.accepts(100)
@@ -193,7 +193,7 @@ async def test_after_kill_9_the_embedded_database_is_found_again_with_all_its_da
         await child.start()
         assert (await event_ids(child, ids), recorded_pid(cluster) == postmaster) == (ids, not database_dies_too)
         await post(child, "/topics/kept/events", mark(51))
-        await until(lambda: receiver.arrived >= 51, 45)
+        await until(lambda: receiver.arrived >= 51, 60)
         assert await child.drain(20) == (0, pytest.approx(10, abs=10))
         assert recorded_pid(cluster) is None
 

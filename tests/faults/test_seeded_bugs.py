@@ -81,7 +81,7 @@ async def stop_the_leader_and_kill_its_successor(scene: Scene) -> None:
     await asyncio.sleep(0.5)
     await successor.kill()
     arrived = scene.broker.arrived
-    await until(lambda: scene.broker.arrived >= arrived + 50, 20)
+    await until(lambda: scene.broker.arrived >= arrived + 50, 60)
     await successor.start()
 
 

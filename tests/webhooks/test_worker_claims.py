@@ -413,14 +413,14 @@ async def test_an_idle_worker_stops_at_once(database_url: str) -> None:
 async def test_results_wait_while_the_database_is_away_and_nothing_is_sent_twice(database_url: str) -> None:
     """F42: the outage is longer than the lease; what was sent is put on record before anything is claimed again."""
     async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"), timeout_seconds=0.2)
+        await bench.subscribe(server.url("/ok"), timeout_seconds=2.0)
         gated = Gated(bench.database)
         gated.failing["delivery.settle"] = Unavailable("the test has taken the database away")
         await bench.deliver(*(b"%d" % n for n in range(20)))
         async with bench.working(database=gated, lease_margin_seconds=0.1):
-            await arrived(server, 1)
+            await arrived(server, 20)
             await until(lambda: tried(gated, "delivery.settle", 3))
-            await bench.sql.fetchval("SELECT pg_sleep(0.4)")
+            await bench.sql.fetchval("SELECT pg_sleep(2.2)")
             assert (len(server.requests), len(await bench.attempts("number"))) == (20, 0)
             gated.failing.clear()
             await bench.drained()
