@@ -92,6 +92,8 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "sinks",
         "migrations",
         "id_watermarks",
+        "ledger_cursor",
+        "ledger_entries",
         "outbox",
         "relay_terms",
         "relay_batches",
