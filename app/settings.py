@@ -130,6 +130,9 @@ class Settings(BaseSettings):
         (), description="Host names (exact or *.suffix) that callbacks may reach whatever they resolve to."
     )
     egress_allow_http: bool = Field(True, description="Callbacks may use http, not only https.")
+    egress_tls_ca: Path | None = Field(
+        None, description="PEM file of the authorities that callbacks' certificates are checked by; none: the system's."
+    )
     egress_allow_metadata: bool = Field(
         False, description="Callbacks may reach cloud metadata addresses. Never do this."
     )

@@ -200,6 +200,7 @@ class _Builder:
         options = ClientOptions(
             user_agent=f"hookwire/0.1 (+{self.public_url})",
             idle_per_origin_max=self._settings.delivery_slots_per_host,
+            ca_file=str(self._settings.egress_tls_ca) if self._settings.egress_tls_ca else None,
         )
         client = Client(self._policy, ThreadResolver(), options)
         self._stack.push_async_callback(client.aclose)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ipaddress
 import stat
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from app.checks.check import Check, stricter_in_production
 from app.settings import Settings
+from webhooks.connector import tls_context
 from webhooks.guard import DENIED_IPV4, METADATA, Network, networks
 
 __all__ = ["settings_checks"]
@@ -109,7 +111,7 @@ def _keys(settings: Settings) -> Iterator[Check]:
 def _egress(settings: Settings) -> Iterator[Check]:
     """SC-19: where callbacks may lead. Ranges that are not networks are refused when the policy is made."""
     level = stricter_in_production(settings)
-    findings = []
+    findings = list(_egress_ca(settings.egress_tls_ca))
     if settings.egress_allow_metadata:
         cure = "unset HOOKWIRE_EGRESS_ALLOW_METADATA"
         findings.append(Check("SC-19", "egress", level, "callbacks may reach cloud metadata addresses", cure))
@@ -126,6 +128,17 @@ def _egress(settings: Settings) -> Iterator[Check]:
         elif settings.profile == "production" and _is_private(network):
             findings.append(Check("SC-19", "egress", "note", f"callbacks may reach the private network {network}"))
     yield from findings or [Check("SC-19", "egress", "ok", "public addresses, and what the settings name")]
+
+
+def _egress_ca(path: Path | None) -> Iterator[Check]:
+    """OB-07: authorities that cannot be read would fail every delivery."""
+    if path is None:
+        return
+    try:
+        tls_context(str(path))
+    except OSError as error:  # ssl.SSLError is one
+        cure = "HOOKWIRE_EGRESS_TLS_CA names a PEM file of certificates that this account may read"
+        yield Check("OB-07", "egress authorities", "refuse", f"{path}: {error.strerror or error}", cure)
 
 
 def _is_private(network: Network) -> bool:

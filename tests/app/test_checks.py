@@ -357,3 +357,15 @@ async def test_one_key_is_enough_for_production(tmp_path: Path, database_url: st
 
     [check] = await key_checks(settings_of(tmp_path, profile="production"), PoolOptions(database_url))
     assert check.level == "ok"
+
+
+def test_authorities_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    """OB-07."""
+    broken = tmp_path / "ca.pem"
+    broken.write_text("no certificate")
+
+    levels = [
+        found(settings_checks(settings_of(tmp_path, egress_tls_ca=path), {}))
+        for path in (broken, tmp_path / "none.pem")
+    ]
+    assert levels == [[("OB-07", "refuse")]] * 2
