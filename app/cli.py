@@ -65,7 +65,9 @@ def application() -> typer.Typer:
     """The list of commands."""
     import typer
 
+    from app.commands.attempts import attempts
     from app.commands.consume import consume
+    from app.commands.deadletters import deadletters
     from app.commands.doctor import doctor
     from app.commands.keys import keys
     from app.commands.listen import listen
@@ -73,14 +75,31 @@ def application() -> typer.Typer:
     from app.commands.prove import prove
     from app.commands.publish import publish
     from app.commands.pump import pump
+    from app.commands.replay import replay
     from app.commands.serve import deliver, relay, serve
     from app.commands.subscribe import subscribe
     from app.commands.test_filter import test_filter
 
     commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
-    for command in (serve, relay, deliver, publish, subscribe, listen, pump, test_filter, migrate, doctor, prove):
+    offered = (
+        serve,
+        relay,
+        deliver,
+        publish,
+        subscribe,
+        listen,
+        pump,
+        test_filter,
+        replay,
+        attempts,
+        migrate,
+        doctor,
+        prove,
+    )
+    for command in offered:
         commands.command()(command)
     commands.add_typer(keys, name="keys")
+    commands.add_typer(deadletters, name="deadletters")
     # What follows --exec belongs to the program, whatever it looks like.
     commands.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(consume)
     return commands

@@ -250,6 +250,13 @@ _ROWS: Final = (
         "Use an ordinary HTTP/1.1 client library. Behind a proxy, check what the proxy adds to the request.",
     ),
     Kind(
+        "replay-over",
+        409,
+        "The replay has ended",
+        "It is done or was cancelled; neither can be paused, resumed or cancelled.",
+        "Start another one: what was on its way already is not sent twice.",
+    ),
+    Kind(
         "not-found",
         404,
         "There is nothing at this address",

@@ -117,6 +117,11 @@ class Settings(BaseSettings):
     amqp_exchange: str = Field(
         "hookwire", min_length=1, max_length=127, description="Durable topic exchange that events are published to."
     )
+    on_refused: Literal["hold_key", "skip", "stop"] = Field(
+        "hold_key",
+        description="When a broker refuses a record for good: its key waits; or the record becomes a dead letter and "
+        "its key goes on; or the whole sink stops. A topic's own setting stands above it.",
+    )
     topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
     sql_notify: bool | None = Field(
         None, description="hookwire.publish wakes the relay by NOTIFY; default on in development, off in production."

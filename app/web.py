@@ -9,7 +9,22 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api import console, deliveries, docs, events, filters, health, keys, pull, subscriptions, topics
+from app.api import (
+    audit,
+    console,
+    dead_letters,
+    deliveries,
+    docs,
+    events,
+    filters,
+    health,
+    holds,
+    keys,
+    pull,
+    replays,
+    subscriptions,
+    topics,
+)
 from app.api.context import Context
 from app.api.contract import TITLE, VERSION, operation_id
 from app.gate import Gate, Keyring
@@ -30,6 +45,10 @@ _ROUTERS: Sequence[APIRouter] = (
     keys.router,
     filters.router,
     pull.router,
+    holds.router,
+    dead_letters.router,
+    replays.router,
+    audit.router,
     health.router,
     console.router,
 )

@@ -54,6 +54,7 @@ from webhooks.guard import GuardPolicy
 from webhooks.metrics import DeliveryMetrics
 from webhooks.outbound import Client, ClientOptions, Outbound
 from webhooks.pull import Pull
+from webhooks.replay import Replayer
 from webhooks.resolver import ThreadResolver
 from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers
@@ -157,7 +158,8 @@ class _Builder:
             self._worker = self._make_worker(outbound)
         if "relay" in roles:
             self._harvesters = [self._harvester(name) for name in self.sinks]
-        phases.append([*self._harvesters, *([self._worker] if self._worker else [])])
+        deliver: list[Service] = [self._worker, Replayer(self._database, self._due)] if self._worker else []
+        phases.append([*self._harvesters, *deliver])
         # Last, so that the drain can be watched.
         phases.append([*self._background(), *([self._metrics_front(metrics_sockets)] if metrics_sockets else [])])
         return phases
@@ -283,7 +285,7 @@ class _Builder:
             FailpointSink(sink, self._points) if self._points else sink,
             lease,
             Outbox(self._database, name, self._storage.incarnation, payload=sink.features.payload),
-            Holds(self._database, name, self._storage.incarnation),
+            Holds(self._database, name, self._storage.incarnation, self._settings.on_refused),
             wake,
             self._relay_metrics,
             HarvesterOptions(range(SHARDS)),

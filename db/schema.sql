@@ -323,6 +323,26 @@ CREATE TABLE hookwire.attempts (
 )
 PARTITION BY RANGE (event_id);
 
+CREATE TABLE hookwire.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    tenant text NOT NULL,
+    actor text NOT NULL,
+    action text NOT NULL,
+    subject text NOT NULL,
+    reason text,
+    records bigint DEFAULT 1 NOT NULL
+);
+
+ALTER TABLE hookwire.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE hookwire.compat_parked (
     outbox text NOT NULL,
     key text NOT NULL,
@@ -362,7 +382,8 @@ CREATE TABLE hookwire.deliveries (
     last_outcome text,
     free_attempts integer DEFAULT 0 NOT NULL,
     woken_at timestamp with time zone,
-    planned_at timestamp with time zone
+    planned_at timestamp with time zone,
+    replay_id bigint
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -420,7 +441,17 @@ CREATE TABLE hookwire.holds (
     detail text NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     since timestamp with time zone DEFAULT now() NOT NULL,
-    probe_at timestamp with time zone NOT NULL
+    probe_at timestamp with time zone NOT NULL,
+    id bigint NOT NULL
+);
+
+ALTER TABLE hookwire.holds ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.holds_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE TABLE hookwire.id_watermarks (
@@ -519,7 +550,7 @@ CREATE TABLE hookwire.ledger_entries (
     sink text NOT NULL COLLATE pg_catalog."C",
     outcome text NOT NULL,
     ids bigint[] NOT NULL,
-    CONSTRAINT ledger_entries_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'dead'::text])))
+    CONSTRAINT ledger_entries_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'dead'::text, 'revived'::text])))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY hookwire.ledger_entries ALTER COLUMN ids SET STORAGE MAIN;
@@ -557,6 +588,19 @@ CREATE TABLE hookwire.relay_batches (
     ids bigint[] NOT NULL
 );
 
+CREATE TABLE hookwire.relay_dead_letters (
+    sink text NOT NULL COLLATE pg_catalog."C",
+    event_id bigint NOT NULL,
+    tenant text NOT NULL,
+    topic text NOT NULL,
+    key text,
+    shard smallint NOT NULL,
+    layout smallint NOT NULL,
+    reason text NOT NULL,
+    detail text NOT NULL,
+    died_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE hookwire.relay_terms (
     sink text NOT NULL COLLATE pg_catalog."C",
     grp smallint NOT NULL,
@@ -567,6 +611,45 @@ CREATE TABLE hookwire.relay_terms (
     batch_no bigint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='50');
+
+CREATE TABLE hookwire.replays (
+    id bigint NOT NULL,
+    tenant text NOT NULL,
+    state text DEFAULT 'running'::text NOT NULL,
+    source text NOT NULL,
+    subscription_id bigint,
+    topic text,
+    kinds text[],
+    statuses smallint[],
+    event_ids bigint[],
+    since_at timestamp with time zone,
+    until_at timestamp with time zone,
+    rate_per_second integer,
+    actor text NOT NULL,
+    reason text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    lower_event_id bigint NOT NULL,
+    last_event_id bigint NOT NULL,
+    last_subscription_id bigint DEFAULT 0 NOT NULL,
+    upper_event_id bigint NOT NULL,
+    examined bigint DEFAULT 0 NOT NULL,
+    replayed bigint DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source = 'dead_letters'::text))),
+    CONSTRAINT replays_rate_per_second_check CHECK ((rate_per_second > 0)),
+    CONSTRAINT replays_source_check CHECK ((source = ANY (ARRAY['events'::text, 'dead_letters'::text]))),
+    CONSTRAINT replays_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'done'::text, 'cancelled'::text])))
+);
+
+ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.replays_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE hookwire.sinks (
     name text NOT NULL,
@@ -643,7 +726,9 @@ CREATE TABLE hookwire.topics (
     amqp_exchange text,
     amqp_routing_key text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    on_refused text,
+    CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text])))
 );
 
 CREATE TABLE hookwire.verification_buckets (
@@ -667,6 +752,9 @@ ALTER TABLE ONLY hookwire.api_keys
 ALTER TABLE ONLY hookwire.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (event_id, subscription_id, number);
 
+ALTER TABLE ONLY hookwire.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY hookwire.compat_parked
     ADD CONSTRAINT compat_parked_pkey PRIMARY KEY (outbox, key);
 
@@ -684,6 +772,9 @@ ALTER TABLE ONLY hookwire.fanout_cursors
 
 ALTER TABLE ONLY hookwire.held
     ADD CONSTRAINT held_pkey PRIMARY KEY (sink, tenant, topic, key, id);
+
+ALTER TABLE ONLY hookwire.holds
+    ADD CONSTRAINT holds_id UNIQUE (id);
 
 ALTER TABLE ONLY hookwire.holds
     ADD CONSTRAINT holds_pkey PRIMARY KEY (sink, tenant, topic, key);
@@ -718,11 +809,17 @@ ALTER TABLE ONLY hookwire.outbox
 ALTER TABLE ONLY hookwire.relay_batches
     ADD CONSTRAINT relay_batches_pkey PRIMARY KEY (sink, layout, grp, batch_no);
 
+ALTER TABLE ONLY hookwire.relay_dead_letters
+    ADD CONSTRAINT relay_dead_letters_pkey PRIMARY KEY (event_id, sink);
+
 ALTER TABLE ONLY hookwire.relay_terms
     ADD CONSTRAINT relay_terms_pkey PRIMARY KEY (sink, grp);
 
 ALTER TABLE ONLY hookwire.relay_terms
     ADD CONSTRAINT relay_terms_sink_grp_term_key UNIQUE (sink, grp, term);
+
+ALTER TABLE ONLY hookwire.replays
+    ADD CONSTRAINT replays_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY hookwire.sinks
     ADD CONSTRAINT sinks_pkey PRIMARY KEY (name);
@@ -765,6 +862,8 @@ CREATE INDEX intents_in_flight ON hookwire.intents USING btree (callback_host, m
 CREATE INDEX intents_pair ON hookwire.intents USING btree (tenant, identity, id);
 
 CREATE INDEX ledger_unequal ON hookwire.ledger USING btree (hour) WHERE ((sink <> ''::text) AND ((((owed_count IS DISTINCT FROM (sent_count + dead_count)) OR (owed_sum IS DISTINCT FROM settled_sum)) OR (owed_min IS DISTINCT FROM settled_min)) OR (owed_max IS DISTINCT FROM settled_max)));
+
+CREATE INDEX replays_running ON hookwire.replays USING btree (due_at) WHERE (state = 'running'::text);
 
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
 

@@ -44,6 +44,7 @@ __all__ = ["Harvester", "HarvesterOptions", "MarkerAhead"]
 _log = structlog.get_logger(__name__)
 
 _HOLDS_SECONDS = 0.25  # between two looks at the holds
+_NO_HOLDS_SECONDS = 5.0  # the same while there are none; a person may have made one
 _DRAIN_BATCHES_MAX = 8  # of one hold in a row; then everybody else has a turn
 
 
@@ -323,10 +324,10 @@ class Harvester:
 
     async def _probe_holds(self, term: Term, slots: asyncio.Semaphore) -> None:
         """Try the holds that are due, with nothing else in flight."""
-        if not self._holds.any_standing or time.monotonic() < self._holds_due_at:
+        if time.monotonic() < self._holds_due_at:
             return
-        self._holds_due_at = time.monotonic() + _HOLDS_SECONDS
         due = await self._holds.due()
+        self._holds_due_at = time.monotonic() + (_HOLDS_SECONDS if self._holds.any_standing else _NO_HOLDS_SECONDS)
         if not due:
             return
         async with _all_of(slots, self._sink.features.overlap):
@@ -347,6 +348,8 @@ class Harvester:
             batch = await self._numbered(term, records)
             receipt = await self._send(batch, held=True)
             for refusal in receipt.refused:
+                if await self._holds.given_up(term, refusal):
+                    continue
                 if hold.key == "" and refusal.scope == "record":
                     await self._holds.single_out(term, refusal)
                 else:

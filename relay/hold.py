@@ -10,27 +10,42 @@
 While a hold stands, every record of its key or topic moves from the outbox to the side table ``held``, so that
 claims never wade through it. One harvester places, drains and lifts, in one task and under its term, so that
 nothing of the key can pass the records that wait.
+
+What follows when a record itself is refused is a policy, of its topic or else of the sink: ``hold_key`` as drawn;
+``skip``: the record becomes a dead letter and its key goes on; ``stop``: nothing of the sink goes on (goharvest's way).
+A destination that is missing always holds its topic, or stops the sink.
+
+People retry, skip and purge by statements of their own (``hold.retry``, ``hold.skip``, ``dead_letter.retry_record``);
+what they leave is found at the next look at the holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import structlog
 
 from db.pool import Database
 from relay.election import Deposed
 from relay.record import Record, record_from_row
-from relay.sink import Refusal, Term
+from relay.sink import Refusal, SinkUnavailable, Term
 
-__all__ = ["Hold", "Holds"]
+__all__ = ["Hold", "Holds", "Policy", "SinkStopped"]
 
 _log = structlog.get_logger(__name__)
 
 _PROBE_SECONDS_FIRST = 2.0
 _PROBE_SECONDS_MAX = 300.0
 _DOUBLINGS_MAX = 8  # beyond it the pause is at its maximum anyway, and a power of two outgrows a float
+
+
+Policy = Literal["hold_key", "skip", "stop"]
+
+
+class SinkStopped(SinkUnavailable):
+    """A record was refused, and the policy is that nothing else may be sent before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +70,11 @@ def _hold_of(refusal: Refusal) -> Hold:
 class Holds:
     """The holds of one sink, as its leader knows them."""
 
-    def __init__(self, database: Database, sink: str, incarnation: str) -> None:
+    def __init__(self, database: Database, sink: str, incarnation: str, default_policy: Policy = "hold_key") -> None:
         self._database = database
         self._sink = sink
         self._incarnation = incarnation
+        self._default_policy = default_policy
         self._standing: set[Hold] = set()
 
     @property
@@ -82,8 +98,12 @@ class Holds:
         return None
 
     async def place(self, term: Term, refusals: Iterable[Refusal], followers: Sequence[Record] = ()) -> None:
-        """Move refused records, and records that follow a standing hold, to the side table."""
-        rows = [(_hold_of(r), r.record, r.reason, r.detail) for r in refusals]
+        """Move refused records, and records that follow a standing hold, to the side table.
+
+        Where the policy says so, a refused record is given up instead; or :class:`SinkStopped` is raised.
+        """
+        standing = [r for r in refusals if not await self.given_up(term, r)]
+        rows = [(_hold_of(r), r.record, r.reason, r.detail) for r in standing]
         self._standing.update(hold for hold, *_ in rows)
         rows += [(hold, record, "", "") for record in followers if (hold := self.covering(record)) is not None]
         if not rows:
@@ -97,9 +117,28 @@ class Holds:
         if not moved:
             raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
 
+    async def given_up(self, term: Term, refusal: Refusal) -> bool:
+        """Whether the policy was to skip: the record is a dead letter now. Raises :class:`SinkStopped`."""
+        record = refusal.record
+        policy = await self._database.fetchval("hold.policy", record.tenant, record.topic) or self._default_policy
+        if policy == "stop":
+            raise SinkStopped(f"stopped at {record.event_id} of {record.topic}: {refusal.reason}: {refusal.detail}")
+        if policy != "skip" or refusal.scope == "topic":
+            return False
+        buried = await self._database.fetch(
+            "hold.give_up", self._sink, term.group, term.number, record.shard, record.id, record.tenant, record.topic,
+            record.key, refusal.reason, refusal.detail,
+        )  # fmt: skip
+        if not buried:
+            raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+        return True
+
     async def due(self) -> list[tuple[Hold, int]]:
         """The holds whose probe is due, with how often they were tried."""
         rows = await self._database.fetch("hold.open", self._sink)
+        # Somebody may have made one, to replay a dead letter. None is ever forgotten here: one that we are placing just
+        # now is not in the table yet.
+        self._standing.update(Hold(r["tenant"], r["topic"], r["key"]) for r in rows)
         return [(Hold(r["tenant"], r["topic"], r["key"]), r["attempts"]) for r in rows if r["due"]]
 
     async def claim(self, term: Term, hold: Hold, limit: int, bytes_max: int) -> list[Record]:

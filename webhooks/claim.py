@@ -16,7 +16,7 @@ class Claim:
     """``position`` is the place in the retry schedule of the attempt to come, from 1; ``fence`` is the claim's token.
 
     ``leased_until`` and ``planned_at`` are monotonic. ``planned_at`` is when the schedule goes on, for an attempt out
-    of turn, made because new content came; else None.
+    of turn, made because new content came; else None. ``is_replay``: somebody asked for it to be sent again.
     """
 
     event: Event
@@ -25,6 +25,7 @@ class Claim:
     fence: int
     leased_until: float
     planned_at: float | None = None
+    is_replay: bool = False
 
 
 class Claims:

@@ -13,7 +13,11 @@ from webhooks.header import OWNED_HEADERS
 from webhooks.signature import hub_signature, webhook_headers
 from webhooks.subscriber import Subscriber
 
-__all__ = ["delivery_headers", "link_header"]
+__all__ = ["REPLAY_HEADER", "delivery_headers", "link_header"]
+
+REPLAY_HEADER = ("hookwire-replay", "true")
+"""On what is sent again because somebody asked for it (WH-P04): it may come after what followed it."""
+
 
 _OUR_NAMES = OWNED_HEADERS | {"content-type", "link", "user-agent"}
 _OUR_PREFIXES = ("hookwire-", "webhook-", "x-hub-")

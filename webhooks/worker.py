@@ -32,7 +32,7 @@ from db.pool import Database, Row
 from webhooks.claim import Claim, Claims
 from webhooks.contents import Contents
 from webhooks.failure import OutboundError
-from webhooks.message import delivery_headers
+from webhooks.message import REPLAY_HEADER, delivery_headers
 from webhooks.metrics import DeliveryMetrics
 from webhooks.outbound import Outbound, Request
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
@@ -218,9 +218,8 @@ class Worker:
                 subscriber = subscribers[row["subscription_id"]]
                 wait = row["planned_seconds"]
                 planned_at = None if wait is None else asked_at + wait
-                self._claims.put(
-                    Claim(event, subscriber, row["schedule_position"], row["fence"], leased_until, planned_at)
-                )
+                position, is_replay = row["schedule_position"], row["is_replay"]
+                self._claims.put(Claim(event, subscriber, position, row["fence"], leased_until, planned_at, is_replay))
             else:
                 (orphans if row["event_id"] in lost else surplus).append(row)
         for subscription in self._resting:
@@ -302,6 +301,8 @@ class Worker:
         if subscriber.target is None:
             return Outcome(subscriber.refusal_kind, None, subscriber.refusal)
         headers = delivery_headers(claim.event, subscriber, int(started_at.timestamp()), self._options.public_url)
+        if claim.is_replay:
+            headers.append(REPLAY_HEADER)
         request = Request("POST", subscriber.target, headers, claim.event.payload, deadline)
         started = time.monotonic()
         try:

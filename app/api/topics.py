@@ -37,6 +37,9 @@ class TopicSettings(BaseModel):
     kafka_topic: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,249}$", description="none: the topic's name.")
     amqp_exchange: str | None = Field(None, min_length=1, max_length=127, description="none: the configured one.")
     amqp_routing_key: str | None = Field(None, max_length=255, description="none: the topic's name.")
+    on_refused: Literal["hold_key", "skip", "stop"] | None = Field(
+        None, description="What follows when a broker refuses a record for good; none: as the sink's setting says."
+    )
 
 
 _SETTINGS_EXAMPLE: dict[str, Any] = {
@@ -46,6 +49,7 @@ _SETTINGS_EXAMPLE: dict[str, Any] = {
     "kafka_topic": None,
     "amqp_exchange": None,
     "amqp_routing_key": None,
+    "on_refused": None,
     "created_at": "2026-01-15T09:30:00Z",
     "updated_at": "2026-01-15T09:30:00Z",
 }
@@ -188,7 +192,14 @@ async def put_settings(topic: str, body: TopicSettings, context: In) -> TopicSet
     """Creates the topic if there is none. Counts for events accepted from now on."""
     values: list[Any] = [sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key"]
     row = await context.database.fetchrow(
-        "topic.put", "default", _name(topic), *values, body.kafka_topic, body.amqp_exchange, body.amqp_routing_key
+        "topic.put",
+        "default",
+        _name(topic),
+        *values,
+        body.kafka_topic,
+        body.amqp_exchange,
+        body.amqp_routing_key,
+        body.on_refused,
     )
     assert row is not None, "INSERT ... RETURNING gives its row"
     return _settings_out(row)

@@ -200,7 +200,7 @@ SET due_at = now() + make_interval(secs => p.lease_seconds), fence = fence.value
 FROM picked p, fence
 WHERE d.ctid = p.place
 RETURNING d.event_id, d.subscription_id, d.fence, p.version, p.lease_seconds,
-          greatest(d.attempts - d.free_attempts, 1) AS schedule_position,
+          greatest(d.attempts - d.free_attempts, 1) AS schedule_position, d.replay_id IS NOT NULL AS is_replay,
           extract(epoch FROM d.planned_at - now())::double precision AS planned_seconds;
 
 -- name: events
@@ -260,14 +260,14 @@ WITH result AS MATERIALIZED (
 ), ended AS (
     DELETE FROM hookwire.deliveries d USING result r
     WHERE r.decision <> 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
-    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane
+    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane, d.replay_id
 ), again AS (
     UPDATE hookwire.deliveries d
     SET due_at = now() + make_interval(secs => r.delay_seconds), planned_at = NULL, fence = NULL,
         last_outcome = r.outcome, last_status = r.status
     FROM result r
     WHERE r.decision = 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
-    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane
+    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane, d.replay_id
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
     FROM ended e CROSS JOIN LATERAL (
@@ -283,7 +283,8 @@ WITH result AS MATERIALIZED (
         first_byte_seconds, total_seconds, outcome, decision, trigger, worker, address, detail, response_headers, response_body)
     SELECT s.event_id, s.subscription_id, s.attempts, s.tenant, r.started_at, r.status, r.connect_seconds,
            r.first_byte_seconds, r.total_seconds, r.outcome, r.decision,
-           CASE WHEN s.attempts = 1 THEN 'first' ELSE 'retry' END, $17, r.address, r.detail, r.headers::jsonb, r.body
+           CASE WHEN s.replay_id = 0 THEN 'manual' WHEN s.replay_id IS NOT NULL THEN 'replay'
+                WHEN s.attempts = 1 THEN 'first' ELSE 'retry' END, $17, r.address, r.detail, r.headers::jsonb, r.body
     FROM settled s JOIN result r USING (event_id, subscription_id, fence)
 ), buried AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)

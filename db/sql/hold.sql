@@ -88,3 +88,86 @@ WITH purged AS (
     RETURNING h.id
 )
 INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0;
+
+-- name: policy
+-- What follows for topic $2 when a record of it is refused; NULL: what the sink's setting says.
+SELECT on_refused FROM hookwire.topics WHERE tenant = $1 AND name = $2;
+
+-- name: give_up
+-- The policy is to skip: the refused record becomes a dead letter, wherever it waits, and its key goes on.
+WITH reign AS MATERIALIZED (
+    SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
+), gone AS (
+    DELETE FROM hookwire.outbox o
+    WHERE o.sink = $1 AND o.shard = $4 AND o.id = $5 AND EXISTS (SELECT FROM reign)
+    RETURNING o.id, o.shard, o.layout
+), gone_held AS (
+    DELETE FROM hookwire.held h WHERE h.sink = $1 AND h.id = $5 AND EXISTS (SELECT FROM reign)
+    RETURNING h.id, h.shard, h.layout
+), record AS MATERIALIZED (
+    SELECT * FROM gone UNION ALL SELECT * FROM gone_held
+), noted AS (
+    INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'dead', array_agg(id) FROM record HAVING count(*) > 0
+)
+INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail)
+SELECT $1, r.id, $6, $7, $8, r.shard, r.layout, $9, $10 FROM record r
+ON CONFLICT DO NOTHING
+RETURNING event_id;
+
+-- name: page
+-- Of a tenant, by number; $2 and $3 choose a sink and a topic.
+SELECT h.id, h.sink, h.topic, h.key, h.reason, h.detail, h.attempts, h.since, h.probe_at,
+       (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.tenant = h.tenant
+                              AND x.topic = h.topic AND x.key = h.key LIMIT 10000) AS few) AS records
+FROM hookwire.holds h
+WHERE h.tenant = $1 AND ($2::text IS NULL OR h.sink = $2) AND ($3::text IS NULL OR h.topic = $3) AND h.id > $4
+ORDER BY h.id LIMIT $5;
+
+-- name: get
+SELECT h.id, h.sink, h.topic, h.key, h.reason, h.detail, h.attempts, h.since, h.probe_at,
+       (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.tenant = h.tenant
+                              AND x.topic = h.topic AND x.key = h.key LIMIT 10000) AS few) AS records,
+       ARRAY(SELECT x.id FROM hookwire.held x WHERE x.sink = h.sink AND x.tenant = h.tenant
+             AND x.topic = h.topic AND x.key = h.key ORDER BY x.id LIMIT 20) AS oldest
+FROM hookwire.holds h WHERE h.tenant = $1 AND h.id = $2;
+
+-- name: retry
+-- A person's verb: the leader probes at once, oldest record first.
+WITH probed AS (
+    UPDATE hookwire.holds h SET probe_at = clock_timestamp() WHERE h.tenant = $1 AND h.id = $2
+    RETURNING h.sink, h.topic, h.key
+)
+INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
+SELECT $1, $3, 'hold.retry', p.sink || ' ' || p.topic || coalesce(' ' || nullif(ltrim(p.key, chr(31)), ''), ''), $4, 0 FROM probed p
+RETURNING id;
+
+-- name: skip
+-- A person's verb: the $5 oldest records that wait become dead letters, and the leader goes on with the next at once.
+-- A record that is on its way at this moment may arrive all the same.
+WITH hold AS MATERIALIZED (
+    SELECT h.id, h.sink, h.tenant, h.topic, h.key, h.reason, h.detail FROM hookwire.holds h
+    WHERE h.tenant = $1 AND h.id = $2
+), chosen AS MATERIALIZED (
+    SELECT x.id FROM hookwire.held x JOIN hold USING (sink, tenant, topic, key) ORDER BY x.id LIMIT $5
+), gone AS (
+    DELETE FROM hookwire.held x USING chosen c, hold h
+    WHERE x.sink = h.sink AND x.tenant = h.tenant AND x.topic = h.topic AND x.key = h.key AND x.id = c.id
+    RETURNING x.id, x.shard, x.layout
+), buried AS (
+    INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail)
+    SELECT h.sink, g.id, h.tenant, h.topic, (SELECT e.key FROM hookwire.events e WHERE e.id = g.id), g.shard, g.layout,
+           h.reason, h.detail
+    FROM gone g, hold h
+    ON CONFLICT DO NOTHING
+), noted AS (
+    INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
+    SELECT h.sink, 'dead', array_agg(g.id) FROM gone g, hold h GROUP BY h.sink
+), probed AS (
+    UPDATE hookwire.holds h SET probe_at = clock_timestamp() FROM hold WHERE h.id = hold.id
+), audited AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
+    SELECT $1, $3, $6, h.sink || ' ' || h.topic || coalesce(' ' || nullif(ltrim(h.key, chr(31)), ''), ''), $4,
+           (SELECT count(*) FROM gone)
+    FROM hold h
+)
+SELECT (SELECT count(*) FROM hold) AS holds, (SELECT count(*) FROM gone) AS records;

@@ -47,14 +47,15 @@ WITH taken AS MATERIALIZED (
     WHERE id IN (SELECT x.id FROM hookwire.ledger_entries x ORDER BY x.id LIMIT $1 FOR UPDATE SKIP LOCKED)
     RETURNING sink, outcome, ids
 ), record AS MATERIALIZED (
-    SELECT t.sink, t.outcome, r.id, hookwire.ledger_hash(r.id) AS hash FROM taken t CROSS JOIN LATERAL unnest(t.ids) AS r(id)
+    SELECT t.sink, t.outcome, r.id, hookwire.ledger_hash(r.id) AS hash, CASE t.outcome WHEN 'revived' THEN -1 ELSE 1 END AS sign
+    FROM taken t CROSS JOIN LATERAL unnest(t.ids) AS r(id)
 ), folded AS (
     INSERT INTO hookwire.ledger AS l
         (sink, tenant, topic, hour, bucket, sent_count, dead_count, settled_sum, settled_min, settled_max)
     SELECT r.sink, coalesce(e.tenant, '') AS tenant, coalesce(e.topic, '') AS topic,
            coalesce(date_trunc('hour', e.accepted_at, 'UTC'), 'epoch') AS hour, r.id & 3 AS bucket,
-           count(*) FILTER (WHERE r.outcome = 'sent'), count(*) FILTER (WHERE r.outcome = 'dead'),
-           hookwire.ledger_sum(sum(r.hash)), min(r.id), max(r.id)
+           count(*) FILTER (WHERE r.outcome = 'sent'), coalesce(sum(r.sign) FILTER (WHERE r.outcome <> 'sent'), 0),
+           hookwire.ledger_sum(sum(r.hash::numeric * r.sign)), min(r.id), max(r.id)
     FROM record r LEFT JOIN LATERAL (
         SELECT x.tenant, x.topic, x.accepted_at FROM hookwire.events x WHERE x.id = r.id LIMIT 1
     ) AS e ON true
@@ -98,23 +99,24 @@ WITH cell AS MATERIALIZED (
 ), span AS MATERIALIZED (
     SELECT sink, min(owed_min) AS low, max(owed_max) AS high FROM cell GROUP BY sink
 ), waiting AS MATERIALIZED (
-    SELECT s.sink, w.id, w.settled
+    SELECT s.sink, w.id, w.settled, w.sign
     FROM span s CROSS JOIN LATERAL (
-        (SELECT o.id, false AS settled FROM generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
+        (SELECT o.id, false AS settled, 1 AS sign FROM generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
              SELECT x.id FROM hookwire.outbox x
              WHERE x.sink = s.sink AND x.shard = g.shard AND x.id BETWEEN s.low AND s.high) AS o
          LIMIT $2 + 1)
         UNION ALL
-        (SELECT h.id, false FROM hookwire.held h WHERE h.sink = s.sink AND h.id BETWEEN s.low AND s.high LIMIT $2 + 1)
+        (SELECT h.id, false, 1 FROM hookwire.held h WHERE h.sink = s.sink AND h.id BETWEEN s.low AND s.high LIMIT $2 + 1)
         UNION ALL
-        SELECT r.id, true FROM hookwire.ledger_entries n CROSS JOIN LATERAL unnest(n.ids) AS r(id)
+        SELECT r.id, true, CASE n.outcome WHEN 'revived' THEN -1 ELSE 1 END FROM hookwire.ledger_entries n CROSS JOIN LATERAL unnest(n.ids) AS r(id)
         WHERE n.sink = s.sink AND r.id BETWEEN s.low AND s.high
     ) AS w
 ), crowded AS MATERIALIZED (
     SELECT sink FROM waiting WHERE NOT settled GROUP BY sink HAVING count(*) > $2
 ), located AS MATERIALIZED (
     SELECT w.sink, e.tenant, e.topic, date_trunc('hour', e.accepted_at, 'UTC') AS hour, e.id & 3 AS bucket,
-           count(*) FILTER (WHERE NOT w.settled) AS waiting, count(*) AS count, sum(hookwire.ledger_hash(e.id)) AS sum
+           count(*) FILTER (WHERE NOT w.settled) AS waiting, sum(w.sign) AS count,
+           sum(hookwire.ledger_hash(e.id)::numeric * w.sign) AS sum
     FROM waiting w CROSS JOIN LATERAL (
         SELECT x.id, x.tenant, x.topic, x.accepted_at FROM hookwire.events x WHERE x.id = w.id LIMIT 1
     ) AS e

@@ -33,6 +33,8 @@ INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, 
 _LEDGER = f"""
 INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
     SELECT 'kafka', 'sent', array_agg(n) FROM generate_series(1, {ROWS}) n GROUP BY n / 1000;
+INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts)
+    SELECT n, 1 + n % {SUBSCRIPTIONS}, 'default', 'exhausted', 10 FROM generate_series(1, {ROWS}) n;
 UPDATE hookwire.ledger_cursor SET mark_id = {ROWS}, mark_at = now(), mark_xid = pg_current_xact_id();
 """
 _MODES = ("custom", "generic")
@@ -62,6 +64,7 @@ HOT: list[tuple[str, tuple[object, ...]]] = [
     ("delivery.release", ([1, 2], [2, 3], [1, 1])),
     ("ledger.fold_events", (20_000,)),
     ("ledger.fold_entries", (20,)),
+    ("replay.step", (500,)),
     ("event.latest", ("default", "t7")),
     ("event.get", ("default", 7)),
 ]
@@ -78,7 +81,7 @@ async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
 def literal(value: object) -> str:
     if isinstance(value, list):
         return "'{" + ",".join(map(str, value)) + "}'"
-    return f"'{value}'" if isinstance(value, str) else str(value)
+    return f"'{value}'" if isinstance(value, str) else "NULL" if value is None else str(value)
 
 
 async def reads(connection: asyncpg.Connection, name: str, arguments: Sequence[object], mode: str) -> list[str]:

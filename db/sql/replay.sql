@@ -1,0 +1,147 @@
+-- Replays: events or dead letters sent again by a job that anybody may carry on (WH-P01..P04).
+
+-- name: create
+-- Ends at the last event of now; begins at the first that is named.
+WITH made AS (
+    INSERT INTO hookwire.replays (tenant, source, subscription_id, topic, kinds, statuses, event_ids, since_at, until_at,
+        rate_per_second, actor, reason, lower_event_id, last_event_id, upper_event_id)
+    SELECT $1, $2, $3, $4, $5::text[], $6::smallint[], $7::bigint[], $8, $9, $10, $11, $12, b.low, b.low, b.high
+    FROM (SELECT coalesce((SELECT min(n) - 1 FROM unnest($7::bigint[]) AS n), 0) AS low,
+                 coalesce((SELECT max(n) FROM unnest($7::bigint[]) AS n), (SELECT last_value FROM hookwire.event_id)) AS high) AS b
+    RETURNING id
+), audited AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
+    SELECT $1, $11, 'replay.create', 'replay ' || made.id, $12, 0 FROM made
+)
+SELECT id FROM made;
+
+-- name: count
+-- What a replay would take up, counted up to $10: how many, the oldest and the newest event.
+SELECT count(*) AS records, min(m.event_id) AS oldest, max(m.event_id) AS newest, min(m.at) AS oldest_at, max(m.at) AS newest_at
+FROM (
+    SELECT * FROM (
+        SELECT e.id AS event_id, e.accepted_at AS at FROM hookwire.events e
+        JOIN hookwire.subscriptions s ON s.id = $3 AND s.tenant = e.tenant
+        WHERE $2 = 'events' AND e.tenant = $1 AND s.topic_regex IS NULL AND e.topic = s.topic
+          AND ($4::text IS NULL OR e.topic = $4)
+          AND ($7::bigint[] IS NULL OR e.id = ANY ($7)) AND ($8::timestamptz IS NULL OR e.accepted_at >= $8)
+          AND ($9::timestamptz IS NULL OR e.accepted_at < $9)
+          AND (s.filter_path IS NULL OR hookwire.passes(
+               hookwire.filter_document(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload), s.filter_path))
+        UNION ALL
+        SELECT e.id, e.accepted_at FROM hookwire.events e
+        JOIN hookwire.subscriptions s ON s.id = $3 AND s.tenant = e.tenant
+        WHERE $2 = 'events' AND e.tenant = $1 AND s.topic_regex IS NOT NULL AND e.topic ~ s.topic_regex
+          AND ($4::text IS NULL OR e.topic = $4)
+          AND ($7::bigint[] IS NULL OR e.id = ANY ($7)) AND ($8::timestamptz IS NULL OR e.accepted_at >= $8)
+          AND ($9::timestamptz IS NULL OR e.accepted_at < $9)
+          AND (s.filter_path IS NULL OR hookwire.passes(
+               hookwire.filter_document(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload), s.filter_path))
+        UNION ALL
+        SELECT d.event_id, d.died_at FROM hookwire.dead_letters d
+        JOIN hookwire.events e ON e.id = d.event_id
+        JOIN hookwire.subscriptions s ON s.id = d.subscription_id AND s.state IN ('active', 'disabled')
+        WHERE $2 = 'dead_letters' AND d.tenant = $1 AND ($3::bigint IS NULL OR d.subscription_id = $3)
+          AND ($4::text IS NULL OR e.topic = $4) AND ($5::text[] IS NULL OR d.kind = ANY ($5))
+          AND ($6::smallint[] IS NULL OR d.last_status = ANY ($6))
+          AND ($7::bigint[] IS NULL OR d.event_id = ANY ($7)) AND ($8::timestamptz IS NULL OR d.died_at >= $8)
+          AND ($9::timestamptz IS NULL OR d.died_at < $9)
+    ) AS every
+    LIMIT $10
+) AS m;
+
+-- name: step
+-- Carries the job that is due on by up to $1 records: deliveries, marks and cursor in one statement, so that a step is
+-- done whole or not at all. What is on its way already stays as it is. An ordered lane keeps its order among what waits.
+WITH job AS MATERIALIZED (
+    SELECT r.*, least($1, coalesce(r.rate_per_second, $1)) AS most FROM hookwire.replays r
+    WHERE r.state = 'running' AND r.due_at <= now() ORDER BY r.due_at LIMIT 1
+    FOR UPDATE SKIP LOCKED
+), seen AS MATERIALIZED (
+    SELECT e.id AS event_id, j.subscription_id, e.topic, e.accepted_at AS at, NULL::text AS kind, NULL::smallint AS status
+    FROM job j JOIN hookwire.subscriptions s ON s.id = j.subscription_id AND s.topic_regex IS NULL
+    CROSS JOIN LATERAL (
+        SELECT x.id, x.topic, x.accepted_at FROM hookwire.events x
+        WHERE x.tenant = j.tenant AND x.topic = s.topic AND x.id > j.last_event_id AND x.id <= j.upper_event_id
+        ORDER BY x.id LIMIT j.most) AS e
+    WHERE j.source = 'events'
+    UNION ALL
+    SELECT e.id, j.subscription_id, e.topic, e.accepted_at, NULL, NULL
+    FROM job j JOIN hookwire.subscriptions s ON s.id = j.subscription_id AND s.topic_regex IS NOT NULL
+    CROSS JOIN LATERAL (
+        SELECT x.id, x.topic, x.accepted_at FROM hookwire.events x
+        WHERE x.tenant = j.tenant AND x.id > j.last_event_id AND x.id <= j.upper_event_id
+        ORDER BY x.id LIMIT j.most) AS e
+    WHERE j.source = 'events'
+    UNION ALL
+    SELECT d.event_id, d.subscription_id, e.topic, d.died_at, d.kind, d.last_status
+    FROM job j CROSS JOIN LATERAL (
+        SELECT x.* FROM hookwire.dead_letters x
+        WHERE x.tenant = j.tenant AND (j.subscription_id IS NULL OR x.subscription_id = j.subscription_id)
+          AND (x.event_id, x.subscription_id) > (j.last_event_id, j.last_subscription_id) AND x.event_id <= j.upper_event_id
+        ORDER BY x.event_id, x.subscription_id LIMIT j.most) AS d
+    LEFT JOIN LATERAL (SELECT y.topic FROM hookwire.events y WHERE y.id = d.event_id LIMIT 1) AS e ON true
+    WHERE j.source = 'dead_letters'
+), target AS MATERIALIZED (
+    SELECT s.event_id, u.id AS subscription_id, e.tenant, CASE WHEN u.ordered THEN e.key END AS lane, j.id AS replay_id,
+           row_number() OVER (PARTITION BY u.id, e.key ORDER BY s.event_id) AS place
+    FROM job j CROSS JOIN seen s
+    JOIN hookwire.subscriptions u ON u.id = s.subscription_id AND u.state IN ('active', 'disabled')
+    CROSS JOIN LATERAL (SELECT y.* FROM hookwire.events y WHERE y.id = s.event_id LIMIT 1) AS e
+    WHERE (u.topic_regex IS NULL OR j.source = 'dead_letters' OR s.topic ~ u.topic_regex)
+      AND (u.filter_path IS NULL OR j.source = 'dead_letters' OR hookwire.passes(
+           hookwire.filter_document(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload), u.filter_path))
+      AND (j.topic IS NULL OR s.topic = j.topic) AND (j.kinds IS NULL OR s.kind = ANY (j.kinds))
+      AND (j.statuses IS NULL OR s.status = ANY (j.statuses)) AND (j.event_ids IS NULL OR s.event_id = ANY (j.event_ids))
+      AND (j.since_at IS NULL OR s.at >= j.since_at) AND (j.until_at IS NULL OR s.at < j.until_at)
+), made AS (
+    INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane, attempts, free_attempts, replay_id)
+    SELECT t.event_id, t.subscription_id,
+           CASE WHEN t.lane IS NOT NULL AND (t.place > 1 OR EXISTS (
+                     SELECT FROM hookwire.deliveries x
+                     WHERE x.subscription_id = t.subscription_id AND x.lane = t.lane AND x.event_id < t.event_id))
+                THEN 'infinity' ELSE now() END,
+           now(), t.tenant, t.lane, p.number, p.number, t.replay_id
+    FROM target t CROSS JOIN LATERAL (
+        SELECT greatest(coalesce(max(a.number), 0), coalesce((SELECT l.attempts FROM hookwire.dead_letters l
+                   WHERE l.event_id = t.event_id AND l.subscription_id = t.subscription_id), 0)) AS number
+        FROM hookwire.attempts a WHERE a.event_id = t.event_id AND a.subscription_id = t.subscription_id) AS p
+    ORDER BY t.event_id
+    ON CONFLICT DO NOTHING
+    RETURNING event_id, subscription_id
+), revived AS (
+    DELETE FROM hookwire.dead_letters l USING target t
+    WHERE l.event_id = t.event_id AND l.subscription_id = t.subscription_id
+), moved AS (
+    UPDATE hookwire.replays r
+    SET last_event_id = coalesce(z.event_id, r.last_event_id), last_subscription_id = coalesce(z.subscription_id, r.last_subscription_id),
+        examined = r.examined + z.count, replayed = r.replayed + (SELECT count(*) FROM made), updated_at = now(),
+        state = CASE WHEN z.count < j.most THEN 'done' ELSE 'running' END,
+        due_at = now() + make_interval(secs => coalesce((SELECT count(*) FROM made)::double precision / j.rate_per_second, 0))
+    FROM job j, (SELECT count(*) AS count, (array_agg(s.event_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS event_id,
+                        (array_agg(s.subscription_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS subscription_id
+                 FROM seen s) AS z
+    WHERE r.id = j.id
+    RETURNING r.id
+)
+SELECT (SELECT id FROM moved) AS id,
+       (SELECT coalesce(array_agg(DISTINCT m.subscription_id), '{}') FROM made m) AS subscriptions;
+
+-- name: turn
+-- Pause, resume or cancel: from one of the states $3 to $4.
+WITH turned AS (
+    UPDATE hookwire.replays r SET state = $4, updated_at = now() WHERE r.tenant = $1 AND r.id = $2 AND r.state = ANY ($3::text[])
+    RETURNING r.id, r.replayed
+)
+INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
+SELECT $1, $5, $6, 'replay ' || t.id, $7, t.replayed FROM turned t
+RETURNING id;
+
+-- name: list
+SELECT r.id, r.state, r.source, s.public_id AS subscription_id, r.topic, r.kinds, r.statuses, r.since_at, r.until_at,
+       r.rate_per_second, r.actor, r.reason, r.created_at, r.updated_at, r.examined, r.replayed,
+       CASE WHEN r.state = 'done' THEN 1
+            ELSE (r.last_event_id - r.lower_event_id)::double precision / greatest(r.upper_event_id - r.lower_event_id, 1) END AS progress
+FROM hookwire.replays r LEFT JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+WHERE r.tenant = $1 AND ($2::bigint IS NULL OR r.id = $2) AND r.id < $3
+ORDER BY r.id DESC LIMIT $4;

@@ -1,0 +1,140 @@
+"""webhooks/replay.py on a real database: what a job selects, how it is marked, and that it survives anything."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.webhooks.bench import Bench, delivery_bench
+from webhooks.replay import Replayer
+
+CALLBACK = "http://127.0.0.1:8000/"
+
+
+async def job(bench: Bench, source: str, subscription: int | None, **chosen: Any) -> int:
+    names = ("topic", "kinds", "statuses", "event_ids", "since", "until", "rate")
+    values = [chosen.get(name) for name in names]
+    return int(await bench.database.fetchval("replay.create", "default", source, subscription, *values, "me", "why"))
+
+
+async def finish(bench: Bench) -> list[int]:
+    """Step until nothing is due; the subscriptions that were told."""
+    told: list[int] = []
+    replayer = Replayer(bench.database, told.extend)
+    while await replayer.step():
+        continue
+    return sorted(set(told))
+
+
+async def made(bench: Bench) -> list[tuple[int, int]]:
+    rows = await bench.sql.fetch("SELECT event_id, subscription_id FROM hookwire.deliveries ORDER BY 1, 2")
+    return [tuple(row) for row in rows]
+
+
+async def bury(bench: Bench, deliveries: Sequence[tuple[int, int]], kind: str = "exhausted", status: int = 500) -> None:
+    await bench.sql.executemany(
+        "INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status)"
+        " VALUES ($1, $2, 'default', $3, 3, $4)",
+        [(*delivery, kind, status) for delivery in deliveries],
+    )
+
+
+async def test_events_of_a_subscription_are_delivered_again(database_url: str) -> None:
+    """WH-P01: what its pattern covers, whether it was there at the time or not; not what was accepted later."""
+    async with delivery_bench(database_url) as bench:
+        (before,) = await bench.publish(b"", topic="a.b")
+        await bench.publish(b"", topic="c")
+        pattern = await bench.subscribe(CALLBACK, topic="a.*")
+        exact = await bench.subscribe(CALLBACK, topic="a.b")
+        for subscription in (pattern, exact):
+            await job(bench, "events", subscription)
+        (later,) = await bench.publish(b"", topic="a.b")
+        assert (await finish(bench), await made(bench)) == ([pattern, exact], [(before, pattern), (before, exact)])
+        assert later not in [event for event, _ in await made(bench)]
+
+
+async def test_dead_letters_are_taken_up_with_a_fresh_schedule(database_url: str) -> None:
+    """WH-P04: attempts go on counting, the place in the schedule starts anew, the dead letter is gone."""
+    async with delivery_bench(database_url) as bench:
+        subscription = await bench.subscribe(CALLBACK)
+        events = await bench.publish(b"1", b"2")
+        await bury(bench, [(event, subscription) for event in events])
+        number = await job(bench, "dead_letters", None)
+        await finish(bench)
+        rows = await bench.sql.fetch("SELECT attempts, free_attempts, replay_id FROM hookwire.deliveries")
+        left = await bench.sql.fetchval("SELECT count(*) FROM hookwire.dead_letters")
+        assert ([tuple(row) for row in rows], left) == ([(3, 3, number)] * 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({"kinds": ["gone"]}, [1]),
+        ({"statuses": [503]}, [2]),
+        ({"topic": "u"}, [3]),
+        ({"kinds": ["exhausted"], "topic": "t"}, [0, 2]),
+    ],
+    ids=["kind", "status", "topic", "together"],
+)
+async def test_dead_letters_are_chosen(database_url: str, chosen: dict[str, Any], expected: list[int]) -> None:
+    """WH-P01, and WH-P02: the dry run counts what the job takes."""
+    async with delivery_bench(database_url) as bench:
+        subscription = await bench.subscribe(CALLBACK, topic="#")
+        events = [*await bench.publish(b"", b"", b""), *await bench.publish(b"", topic="u")]
+        await bury(bench, [(events[0], subscription)])
+        await bury(bench, [(events[1], subscription)], kind="gone")
+        await bury(bench, [(events[2], subscription), (events[3], subscription)], status=503)
+        names = ("topic", "kinds", "statuses", "event_ids", "since", "until")
+        values = [chosen.get(name) for name in names]
+        if chosen.get("statuses"):
+            expected = [2, 3]
+        counted = await bench.database.fetchrow("replay.count", "default", "dead_letters", None, *values, 1000)
+        assert counted is not None
+        await job(bench, "dead_letters", None, **chosen)
+        await finish(bench)
+        found = [events.index(event) for event, _ in await made(bench)]
+        assert (counted["records"], found) == (len(expected), expected)
+
+
+async def test_what_is_on_its_way_stays_as_it_is(database_url: str) -> None:
+    async with delivery_bench(database_url) as bench:
+        subscription = await bench.subscribe(CALLBACK)
+        await bench.deliver(b"")
+        await job(bench, "events", subscription)
+        await finish(bench)
+        rows = await bench.sql.fetch("SELECT attempts, replay_id FROM hookwire.deliveries")
+        assert [tuple(row) for row in rows] == [(0, None)]
+
+
+async def test_a_lane_keeps_its_order_among_what_is_replayed(database_url: str) -> None:
+    """RR-10: one of a key is due, the others wait behind it."""
+    async with delivery_bench(database_url) as bench:
+        subscription = await bench.subscribe(CALLBACK, ordered=True)
+        await bench.publish(b"1", b"2", b"3", key="k")
+        await job(bench, "events", subscription)
+        await finish(bench)
+        rows = await bench.sql.fetch("SELECT lane, isfinite(due_at) FROM hookwire.deliveries ORDER BY event_id")
+        assert [tuple(row) for row in rows] == [("k", True), ("k", False), ("k", False)]
+
+
+async def test_a_job_goes_on_behind_its_last_step_and_takes_turns_at_its_rate(database_url: str) -> None:
+    """WH-P03: each step is whole; a paused job stands still; a rate spreads the steps."""
+    async with delivery_bench(database_url) as bench:
+        subscription = await bench.subscribe(CALLBACK)
+        events = await bench.publish(*[b""] * 5)
+        number = await job(bench, "events", subscription, rate=2)
+        await Replayer(bench.database, lambda _: None).step()
+        first = await made(bench)
+        waits = await Replayer(bench.database, lambda _: None).step()
+        await bench.sql.execute("UPDATE hookwire.replays SET due_at = now(), state = 'paused'")
+        paused = await Replayer(bench.database, lambda _: None).step()
+        await bench.database.fetchval(
+            "replay.turn", "default", number, ["paused"], "running", "me", "replay.resume", None
+        )
+        for _ in range(3):
+            await bench.sql.execute("UPDATE hookwire.replays SET due_at = now()")
+            await Replayer(bench.database, lambda _: None).step()
+        row = await bench.sql.fetchrow("SELECT state, examined, replayed FROM hookwire.replays")
+        assert (len(first), waits, paused, [event for event, _ in await made(bench)], tuple(row)) == (
+            2, False, False, events, ("done", 5, 5),
+        )  # fmt: skip
