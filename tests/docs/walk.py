@@ -169,7 +169,9 @@ class Walk:
 
     def _environment(self) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        return {**os.environ, "PATH": path, "HOOKWIRE_PUBLIC_URL": f"http://{self.hub.address}"}
+        # A command that works on the database itself finds the hub's own, and never the account's.
+        hub = {"HOOKWIRE_PUBLIC_URL": f"http://{self.hub.address}", "HOOKWIRE_DATA_DIR": str(self.folder / "data")}
+        return {**os.environ, "PATH": path, **hub}
 
 
 def blocks_of(page: Path) -> list[Block]:
