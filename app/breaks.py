@@ -37,8 +37,9 @@ from app.storage import Storage
 from db.errors import DatabaseError
 from db.pool import Row, Session
 from relay.amqp_link import Link
+from relay.election import Seat
 from relay.harvester import Harvester
-from relay.lease import Lease
+from relay.lease import LeaseElection
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Refusal, Term
@@ -158,15 +159,15 @@ def _no_term_check() -> None:
     async def believe(self: Outbox, term: Term) -> Term:
         return term
 
-    async def keep_for_ever(self: Any, term: Term) -> None:
-        lease_seconds = self._options.lease_seconds
-        while True:
-            await asyncio.sleep(lease_seconds / 3)
-            with suppress(DatabaseError):
-                await self._database.execute("term.renew", self._sink, self._group, term.number, lease_seconds)
+    def stay(_: Seat, reason: str) -> None:
+        assert reason, "nobody is deposed without a reason"
+
+    def trust(_: LeaseElection, group: int) -> bool:
+        return group >= 0
 
     _replace(Outbox, "assert_term", lambda _: believe)
-    _replace(Lease, "_keep", lambda _: keep_for_ever)
+    _replace(Seat, "lose", lambda _: stay)
+    _replace(LeaseElection, "trusted", lambda _: trust)
 
 
 def _shared_lock_queue() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from relay.compat import CompatHarvester, CompatOptions
 from relay.compat_table import CompatTable
 from relay.embeddable import Relay
 from relay.kafka import KafkaSink
-from relay.lease import Lease, LeaseOptions
+from relay.lease import LeaseOptions, Leases
 from relay.observer import Handler, Observer
 
 __all__ = ["Compat", "open_compat", "serve_compat"]
@@ -59,11 +58,13 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
 
         observer = Observer(name, on_event, compat.meter_seconds)
         options = LeaseOptions(f"{socket.gethostname()}-{os.getpid()}", settings.lease_seconds)
-        lease = Lease(storage.database, direct, name, zlib.crc32(name.encode()) & 0x7FFF, options)
+        leases = Leases(storage.database, direct, [name], options)
+        election = leases.election(name)
         kafka = replace(kafka, installation=f"{storage.incarnation}.compat")
         table = CompatTable(storage.database, compat.table)
-        harvester = CompatHarvester(table, KafkaSink(kafka, lease.trusted), lease, observer, compat.options)
-        yield Relay([(harvester, observer)])
+        sink = KafkaSink(kafka, lambda: election.trusted(0))
+        harvester = CompatHarvester(table, sink, election, observer, compat.options)
+        yield Relay([(harvester, observer)], [leases])
 
 
 async def serve_compat(settings: Settings, compat: Compat) -> int:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from app.api.context import Context
 from app.api.hub import hub_routes
-from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
+from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
 from app.front import Front
 from app.ingest import Ingest
@@ -27,9 +27,10 @@ from app.notify import Notifier
 from app.policy import guard_policy
 from app.problem import Problems
 from app.process import Service
+from app.relaying import Relaying
 from app.server import HttpServer, bind
 from app.settings import Settings
-from app.sinks import configured_sinks, make_broker_sink
+from app.sinks import configured_sinks
 from app.storage import EmbeddedWatch, Storage, open_storage
 from app.upkeep import Upkeep
 from app.web import build_operations, build_web
@@ -41,12 +42,7 @@ from hub.publish import Publisher
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
 from hub.verification import Verification
-from relay.harvester import Harvester, HarvesterOptions
-from relay.hold import Holds
-from relay.lease import Lease, LeaseOptions
 from relay.metrics import RelayMetrics
-from relay.outbox import SHARDS, Outbox
-from relay.sink import Sink
 from relay.wake import Wake
 from webhooks.contents import Contents
 from webhooks.fanout import FanOut
@@ -134,8 +130,7 @@ class _Builder:
         self._registry = CollectorRegistry()
         self._relay_metrics = RelayMetrics(self._registry)
         self._policy: GuardPolicy = guard_policy(settings, port)
-        self._wakes: list[Wake] = []
-        self._harvesters: list[Harvester] = []
+        self._relaying: Relaying | None = None
         self._worker: Worker | None = None
 
     async def build(
@@ -157,9 +152,10 @@ class _Builder:
         if "deliver" in roles:
             self._worker = self._make_worker(outbound)
         if "relay" in roles:
-            self._harvesters = [self._harvester(name) for name in self.sinks]
+            self._relaying = self._make_relaying()
+        relays = self._relaying.relays if self._relaying else []
         deliver: list[Service] = [self._worker, Replayer(self._database, self._due)] if self._worker else []
-        phases.append([*self._harvesters, *deliver])
+        phases.append([*relays, *deliver])
         # Last, so that the drain can be watched.
         phases.append([*self._background(), *([self._metrics_front(metrics_sockets)] if metrics_sockets else [])])
         return phases
@@ -182,18 +178,20 @@ class _Builder:
         ]
         if self._storage.embedded is not None:
             services.append(EmbeddedWatch(self._storage.embedded, self._storage.database))
+        if self._relaying is not None:
+            services.append(self._relaying.leases)
         return services
 
     def _ring(self) -> None:
-        for wake in self._wakes:
-            wake.ring()
+        if self._relaying is not None:
+            self._relaying.ring()
 
     def _due(self, subscriptions: Sequence[int]) -> None:
         if self._worker is not None:
             self._worker.due(subscriptions)
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
-        return {h.sink_name: (h.state, h.last_error) for h in self._harvesters}
+        return self._relaying.states() if self._relaying is not None else {}
 
     async def _connect_direct(self) -> Direct:
         return await connect_direct(self._storage.database.options)
@@ -274,24 +272,14 @@ class _Builder:
         contents = Contents(self._database, self._storage.incarnation)
         return Worker(self._database, outbound, subscribers, contents, DeliveryMetrics(self._registry), options)
 
-    def _harvester(self, name: str) -> Harvester:
-        owner = f"{socket.gethostname()}-{os.getpid()}"
-        options = LeaseOptions(owner, self._settings.lease_seconds)
-        lease = Lease(self._database, self._connect_direct, name, 0, options)
-        sink = self._sink(name, lease)
-        wake = Wake()
-        self._wakes.append(wake)
-        return Harvester(
-            FailpointSink(sink, self._points) if self._points else sink,
-            lease,
-            Outbox(self._database, name, self._storage.incarnation, payload=sink.features.payload),
-            Holds(self._database, name, self._storage.incarnation, self._settings.on_refused),
-            wake,
+    def _make_relaying(self) -> Relaying:
+        return Relaying(
+            self._settings,
+            self._database,
+            self._connect_direct,
+            self._storage.incarnation,
+            self.sinks,
             self._relay_metrics,
-            HarvesterOptions(range(SHARDS)),
+            self._points,
+            lambda: FanOutSink(FanOut(self._database, self._due)),
         )
-
-    def _sink(self, name: str, lease: Lease) -> Sink:
-        if name == "webhooks":
-            return FanOutSink(FanOut(self._database, self._due))
-        return make_broker_sink(name, self._settings, self._storage.incarnation, lease.trusted)

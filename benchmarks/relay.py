@@ -52,9 +52,10 @@ from db.pool import Database, PoolOptions, open_database
 from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
 from relay.kafka import KafkaOptions, KafkaSink
-from relay.lease import Lease, LeaseOptions
+from relay.lease import LeaseOptions, Leases
 from relay.metrics import RelayMetrics
-from relay.outbox import SHARDS, Outbox
+from relay.outbox import Outbox
+from relay.sink_relay import SinkRelay
 from relay.wake import Wake
 from scripts.servers.fleet import take_server
 
@@ -204,9 +205,9 @@ class ClockedMetrics(RelayMetrics):
         super().__init__(CollectorRegistry())
         self._clock = clock
 
-    def acknowledged(self, sink: str, records: int) -> None:
+    def acknowledged(self, sink: str, group: int, records: int) -> None:
         """Count confirmed records."""
-        super().acknowledged(sink, records)
+        super().acknowledged(sink, group, records)
         self._clock.acknowledged(records)
 
 
@@ -217,26 +218,34 @@ async def hookwire(bench: Bench, mode: Mode, events: int, keys: int) -> Costs:
     await bench.settle("hookwire.outbox", "hookwire.events")
     database = await open_database(PoolOptions(bench.url))
     clock = bench.clock(events)
-    harvester = make_harvester(bench, database, mode, ClockedMetrics(clock))
+    leases, relay = make_relay(bench, database, mode, ClockedMetrics(clock))
     await clock.start()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(harvester.run())
+        tasks.create_task(leases.run())
+        relaying = tasks.create_task(relay.run())
         await clock.done.wait()
-        harvester.stop()
+        relay.stop()
+        await relaying
+        leases.stop()
     costs = await clock.stopped()
     assert not await bench.connection.fetchval("SELECT EXISTS (SELECT FROM hookwire.outbox)")
     await database.aclose()
     return costs
 
 
-def make_harvester(bench: Bench, database: Database, mode: Mode, metrics: RelayMetrics) -> Harvester:
+def make_relay(bench: Bench, database: Database, mode: Mode, metrics: RelayMetrics) -> tuple[Leases, SinkRelay]:
     incarnation = secrets.token_hex(4)
-    lease = Lease(database, lambda: connect_direct(database.options), "kafka", 0, LeaseOptions("bench"))
-    sink = KafkaSink(KafkaOptions(bench.bootstrap, incarnation, mode), lease.trusted)
-    return Harvester(
-        sink, lease, Outbox(database, "kafka", incarnation, payload=True), Holds(database, "kafka", incarnation),
-        Wake(), metrics, HarvesterOptions(range(SHARDS)),
-    )  # fmt: skip
+    leases = Leases(database, lambda: connect_direct(database.options), ["kafka"], LeaseOptions("bench"))
+    election = leases.election("kafka")
+
+    def harvester_of(group: int) -> Harvester:
+        sink = KafkaSink(KafkaOptions(bench.bootstrap, incarnation, mode), lambda: election.trusted(group))
+        return Harvester(
+            sink, Outbox(database, "kafka", incarnation, payload=True), Holds(database, "kafka", incarnation),
+            Wake(), metrics, HarvesterOptions(),
+        )  # fmt: skip
+
+    return leases, SinkRelay("kafka", election, harvester_of)
 
 
 # --- the yardstick ----------------------------------------------------------------------------------------------

@@ -89,6 +89,20 @@ CREATE FUNCTION hookwire.filter_document(topic text, key text, accepted_at times
     LANGUAGE sql STABLE
     RETURN jsonb_build_object('topic', topic, 'key', key, 'time', to_char((accepted_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text), 'content_type', content_type, 'headers', headers, 'data', hookwire.json_of(payload));
 
+CREATE TABLE hookwire.layouts (
+    number smallint NOT NULL,
+    groups jsonb NOT NULL,
+    order_scope text NOT NULL,
+    hash_version smallint NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT layouts_hash_version_check CHECK ((hash_version = 1)),
+    CONSTRAINT layouts_order_scope_check CHECK ((order_scope = ANY (ARRAY['topic_key'::text, 'key'::text])))
+);
+
+CREATE FUNCTION hookwire.groups_of(layout smallint, sink text) RETURNS smallint
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (SELECT COALESCE(((l.groups ->> groups_of.sink))::smallint, (1)::smallint) AS "coalesce" FROM hookwire.layouts l WHERE (l.number = groups_of.layout));
+
 CREATE FUNCTION hookwire.key_digest(topic text, key text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN sha256(((convert_to(topic, 'UTF8'::name) || '\x00'::bytea) || convert_to(key, 'UTF8'::name)));
@@ -429,7 +443,8 @@ CREATE TABLE hookwire.held (
     key text DEFAULT ''::text NOT NULL,
     id bigint NOT NULL,
     shard smallint NOT NULL,
-    layout smallint NOT NULL
+    layout smallint NOT NULL,
+    grp smallint DEFAULT 0 NOT NULL
 );
 
 CREATE TABLE hookwire.holds (
@@ -442,7 +457,8 @@ CREATE TABLE hookwire.holds (
     attempts integer DEFAULT 0 NOT NULL,
     since timestamp with time zone DEFAULT now() NOT NULL,
     probe_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL
+    id bigint NOT NULL,
+    grp smallint DEFAULT 0 NOT NULL
 );
 
 ALTER TABLE hookwire.holds ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -601,6 +617,23 @@ CREATE TABLE hookwire.relay_dead_letters (
     died_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE hookwire.relay_members (
+    id integer NOT NULL,
+    name text NOT NULL,
+    sinks text[] NOT NULL,
+    until timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+ALTER TABLE hookwire.relay_members ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.relay_members_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE hookwire.relay_terms (
     sink text NOT NULL COLLATE pg_catalog."C",
     grp smallint NOT NULL,
@@ -608,7 +641,9 @@ CREATE TABLE hookwire.relay_terms (
     term bigint DEFAULT 0 NOT NULL,
     owner text,
     lease_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
-    batch_no bigint DEFAULT 0 NOT NULL
+    batch_no bigint DEFAULT 0 NOT NULL,
+    member integer,
+    is_open boolean DEFAULT true NOT NULL
 )
 WITH (fillfactor='50');
 
@@ -771,13 +806,13 @@ ALTER TABLE ONLY hookwire.fanout_cursors
     ADD CONSTRAINT fanout_cursors_pkey PRIMARY KEY (event_id);
 
 ALTER TABLE ONLY hookwire.held
-    ADD CONSTRAINT held_pkey PRIMARY KEY (sink, tenant, topic, key, id);
+    ADD CONSTRAINT held_pkey PRIMARY KEY (sink, grp, tenant, topic, key, id);
 
 ALTER TABLE ONLY hookwire.holds
     ADD CONSTRAINT holds_id UNIQUE (id);
 
 ALTER TABLE ONLY hookwire.holds
-    ADD CONSTRAINT holds_pkey PRIMARY KEY (sink, tenant, topic, key);
+    ADD CONSTRAINT holds_pkey PRIMARY KEY (sink, grp, tenant, topic, key);
 
 ALTER TABLE ONLY hookwire.id_watermarks
     ADD CONSTRAINT id_watermarks_pkey PRIMARY KEY (day);
@@ -790,6 +825,9 @@ ALTER TABLE ONLY hookwire.installation
 
 ALTER TABLE ONLY hookwire.intents
     ADD CONSTRAINT intents_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.layouts
+    ADD CONSTRAINT layouts_pkey PRIMARY KEY (number);
 
 ALTER TABLE ONLY hookwire.ledger_cursor
     ADD CONSTRAINT ledger_cursor_pkey PRIMARY KEY (singleton);
@@ -811,6 +849,9 @@ ALTER TABLE ONLY hookwire.relay_batches
 
 ALTER TABLE ONLY hookwire.relay_dead_letters
     ADD CONSTRAINT relay_dead_letters_pkey PRIMARY KEY (event_id, sink);
+
+ALTER TABLE ONLY hookwire.relay_members
+    ADD CONSTRAINT relay_members_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY hookwire.relay_terms
     ADD CONSTRAINT relay_terms_pkey PRIMARY KEY (sink, grp);

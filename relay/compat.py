@@ -30,7 +30,7 @@ import structlog
 
 from db.errors import DatabaseError
 from relay.compat_table import CompatTable
-from relay.election import Deposed, Election
+from relay.election import Deposed, Election, Seat
 from relay.observer import Observer
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
@@ -73,6 +73,7 @@ class CompatHarvester:
         self._options = options
         self._wake = Wake(options.poll_seconds_min, options.poll_seconds_max)
         self._stopping = False
+        self._asked = asyncio.Event()
         self._campaign: asyncio.Timeout | None = None
         self._backoff_seconds = options.backoff_seconds_first
         self._unpurged: set[int] = set()
@@ -100,18 +101,23 @@ class CompatHarvester:
         self.state = "stopped"
 
     async def _one_reign(self) -> None:
-        term = await self._elected()
-        if term is None:
+        seat = await self._elected()
+        if seat is None:
             return
+        seat.ring = self._wake.ring
+        self._asked = seat.asked
         self._unpurged.clear()
         self._table.begin()
-        async with self._election.reign(term):
+        async with self._election.reign(seat):
             self._observer.acquired(self._table.leader_id)
-            await self._govern(term)
+            await self._govern(seat.term)
         self._observer.revoked()
 
-    async def _elected(self) -> Term | None:
-        """The term, or None when we were stopped first."""
+    def _is_over(self) -> bool:
+        return self._stopping or self._asked.is_set()
+
+    async def _elected(self) -> Seat | None:
+        """The seat, or None when we were stopped first."""
         try:
             async with asyncio.timeout(None) as self._campaign:
                 return await self._election.campaign()
@@ -122,14 +128,14 @@ class CompatHarvester:
 
     async def _govern(self, term: Term) -> None:
         """Serve, again and again while Kafka or the database fails or the sink has to be reopened."""
-        while not self._stopping:
+        while not self._is_over():
             try:
                 await self._serve(term)
             except (SinkUnavailable, DatabaseError) as error:
                 self.state = "backing off"
                 self._report(error)
                 await self._pause()
-            if not self._stopping:
+            if not self._is_over():
                 self._table.refresh()
                 self._observer.refreshed(self._table.leader_id)
 
@@ -139,7 +145,7 @@ class CompatHarvester:
             await self._sink.open(term)
             self.state = "leading"
             await self._purge(())
-            while not self._stopping:
+            while not self._is_over():
                 if not await self._probe(term) or not await self._relay(term):
                     return
         finally:

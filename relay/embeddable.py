@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 from relay.observer import Observer
 from relay.record import Record
 
-__all__ = ["Harvests", "Relay"]
+__all__ = ["Attendant", "Harvests", "Relay"]
 
 State = Literal["created", "running", "stopping", "stopped"]
 
@@ -42,18 +42,36 @@ class Harvests(Protocol):
         ...
 
 
-class Relay:
-    """Start it once. ``async with`` starts, stops and waits."""
+class Attendant(Protocol):
+    """What the parts need for as long as they run."""
 
-    def __init__(self, parts: Sequence[tuple[Harvests, Observer]]) -> None:
+    name: str
+
+    async def run(self) -> None:
+        """Serve until stopped."""
+        ...
+
+    def stop(self) -> None:
+        """Ask for the end."""
+        ...
+
+
+class Relay:
+    """Start it once. ``async with`` starts, stops and waits. ``attendants``, an election say, outlast the parts."""
+
+    def __init__(self, parts: Sequence[tuple[Harvests, Observer]], attendants: Sequence[Attendant] = ()) -> None:
         self._parts = parts
+        self._attendants = attendants
         self._work: asyncio.Task[None] | None = None
         self._stopping = False
 
     @property
-    def phases(self) -> list[list[Harvests | Observer]]:
+    def phases(self) -> list[list[Harvests | Observer | Attendant]]:
         """The services in the order of a soft stop, for a process that runs them itself."""
-        return [[harvester for harvester, _ in self._parts], [observer for _, observer in self._parts]]
+        return [
+            [harvester for harvester, _ in self._parts],
+            [*(observer for _, observer in self._parts), *self._attendants],
+        ]
 
     @property
     def state(self) -> State:
@@ -112,10 +130,15 @@ class Relay:
 
     async def _run(self) -> None:
         """Each observer outlives its harvester, so that the last reading is complete."""
-        async with asyncio.TaskGroup() as tasks:
-            for harvester, observer in self._parts:
-                tasks.create_task(observer.run(), name=observer.name)
-                tasks.create_task(_until_done(harvester, observer), name=harvester.name)
+        async with asyncio.TaskGroup() as attendance:
+            for attendant in self._attendants:
+                attendance.create_task(attendant.run(), name=attendant.name)
+            async with asyncio.TaskGroup() as tasks:
+                for harvester, observer in self._parts:
+                    tasks.create_task(observer.run(), name=observer.name)
+                    tasks.create_task(_until_done(harvester, observer), name=harvester.name)
+            for attendant in self._attendants:
+                attendant.stop()
 
 
 async def _until_done(harvester: Harvests, observer: Observer) -> None:

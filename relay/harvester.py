@@ -1,12 +1,12 @@
-"""Harvester: for one sink, claim what is owed, send it, purge what was acknowledged.
+"""Harvester: for one partition group of a sink, claim what is owed, send it, purge what was acknowledged.
 
 ::
 
-    stand for election --> open sink --> read the term again --> settle manifests --> stream --+
-          ^                    ^  ^                                                      |     |
-          |                    |  +------------ the sink asks to be reopened -------------+     |
-          |                    +--- back off <--- SinkUnavailable, DatabaseError ---------------+
-          +--------------------- Deposed, Fenced -----------------------------------------------+
+    seat, from relay.relay --> open sink --> read the term again --> settle manifests --> stream --+
+          ^                        ^  ^                                                      |     |
+          |                        |  +------------ the sink asks to be reopened -------------+     |
+          |                        +--- back off <--- SinkUnavailable, DatabaseError ---------------+
+          +------------------------- asked for, Deposed, Fenced -------------------------------------+
 
 The order of a take-over is RO-04's. "Read the term again" is needed because a broker grants its fence to
 whoever asks last: a leader that wakes up late could fence the rightful one; it finds out here and steps down.
@@ -31,7 +31,7 @@ import structlog
 
 from db.errors import DatabaseError
 from relay.cancellation import end_if_cancelled
-from relay.election import Deposed, Election
+from relay.election import Deposed, Election, Seat
 from relay.hold import Hold, Holds
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
@@ -54,11 +54,10 @@ class MarkerAhead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HarvesterOptions:
-    """``shards``: which of the 64 this harvester owns; ``linger_seconds``: the pause after a small batch, so that
-    an even trickle is carried in batches; ``backoff_seconds_max``: the longest pause while a broker is down;
-    ``refused_seconds``: the pause between two looks at a progress marker that is ahead."""
+    """``linger_seconds``: the pause after a small batch, so that an even trickle is carried in batches;
+    ``backoff_seconds_max``: the longest pause while a broker is down; ``refused_seconds``: the pause between two looks
+    at a progress marker that is ahead."""
 
-    shards: Sequence[int]
     linger_seconds: float = 0.005
     backoff_seconds_first: float = 0.2
     backoff_seconds_max: float = 5.0
@@ -75,24 +74,20 @@ class _Acknowledged:
 
 
 class Harvester:
-    """Carries one sink's records for as long as :meth:`run` runs. ``state`` is one word for people."""
+    """Carries the records of one partition group of a sink, a reign at a time. ``state`` is one word for people."""
 
     def __init__(
-        self, sink: Sink, election: Election, outbox: Outbox, holds: Holds, wake: Wake,
-        metrics: RelayMetrics, options: HarvesterOptions,
+        self, sink: Sink, outbox: Outbox, holds: Holds, wake: Wake, metrics: RelayMetrics, options: HarvesterOptions,
     ) -> None:  # fmt: skip
-        self.name = f"harvester {sink.name}"
-        self.sink_name = sink.name
         self.state = "standby"
         self.last_error = ""
         self._sink = sink
-        self._election = election
         self._outbox = outbox
         self._holds = holds
         self._wake = wake
         self._metrics = metrics
         self._options = options
-        self._stopping = asyncio.Event()
+        self._asked = asyncio.Event()
         self._backoff_seconds = options.backoff_seconds_first
         self._holds_due_at = 0.0
         self._setbacks = 0
@@ -100,63 +95,41 @@ class Harvester:
         self._in_flight: dict[int, Record] = {}
         self._unpurged: dict[int, _Acknowledged] = {}
 
-    def stop(self) -> None:
-        """Soft stop: finish what is in flight, purge it, free the seat."""
-        self._stopping.set()
-        self._wake.ring()
-
-    async def run(self) -> None:
-        """Stand, reign, stand again, until stopped."""
-        while not self._stopping.is_set():
-            try:
-                await self._one_reign()
-            except (Deposed, Fenced) as over:
-                end_if_cancelled()
-                _log.warning("leader_fenced", sink=self._sink.name, reason=str(over))
-                await self._pause(self._options.backoff_seconds_first)
-            except MarkerAhead as finding:
-                # Only a person can resolve it; the other sinks go on meanwhile (RR-09).
-                self.state = "refused"
-                self._report(finding)
-                await self._pause(self._options.refused_seconds)
-            except DatabaseError as error:
-                end_if_cancelled()
-                self._report(error)
-                await self._pause(self._options.backoff_seconds_max / 5)
-        self.state = "stopped"
-
-    async def _one_reign(self) -> None:
-        self.state = "standby"
-        term = await self._elected()
-        if term is None:
-            return
-        self._metrics.term(self._sink.name, term.number)
+    async def reign(self, election: Election, seat: Seat) -> None:
+        """Hold a seat until it is asked for or lost; what is in flight when it is asked for is finished and purged."""
+        self._asked, seat.ring = seat.asked, self._wake.ring
+        self._metrics.term(self._sink.name, seat.term.group, seat.term.number)
         self._unpurged.clear()
-        async with self._election.reign(term):
-            await self._govern(term)
-
-    async def _elected(self) -> Term | None:
-        """The term, or None when we were stopped first."""
-        campaign = asyncio.ensure_future(self._election.campaign())
-        stopped = asyncio.ensure_future(self._stopping.wait())
         try:
-            await asyncio.wait({campaign, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            return campaign.result() if campaign.done() else None
+            async with election.reign(seat):
+                await self._govern(seat.term)
+        except Deposed as over:
+            end_if_cancelled()
+            _log.warning("leader_deposed", sink=self._sink.name, group=seat.term.group, reason=str(over))
         finally:
-            for task in (campaign, stopped):
-                task.cancel()
-            await asyncio.gather(campaign, stopped, return_exceptions=True)
+            self.state = "standby"
 
     async def _govern(self, term: Term) -> None:
         """Serve, again and again while the broker or the database fails or the sink has to be reopened."""
         self._backoff_seconds = self._options.backoff_seconds_first
-        while not self._stopping.is_set():
+        while not self._asked.is_set():
             try:
                 await self._serve(term)
+            except Fenced as over:
+                end_if_cancelled()
+                # Whoever fenced us may be a zombie: stand again, for a term that it does not know (F55).
+                _log.warning("leader_fenced", sink=self._sink.name, group=term.group, reason=str(over))
+                await self._pause(self._options.backoff_seconds_first)
+                return
+            except MarkerAhead as finding:
+                # Only a person can resolve it; the other sinks go on meanwhile (RR-09).
+                self.state = "refused"
+                self._report(term, finding)
+                await self._pause(self._options.refused_seconds)
             except (SinkUnavailable, DatabaseError) as error:
                 end_if_cancelled()
                 self.state = "backing off"
-                self._report(error)
+                self._report(term, error)
                 await self._pause(self._backoff_seconds)
                 self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
 
@@ -172,7 +145,7 @@ class Harvester:
 
     async def _take_over(self, term: Term) -> Term:
         # Whatever made us open again may have been a database that is not quite the one we knew: trust no low mark.
-        self._outbox.begin(self._options.shards)
+        self._outbox.begin(term.shards)
         committed = await self._sink.open(term)
         term = await self._outbox.assert_term(term)
         if committed is not None:
@@ -186,7 +159,7 @@ class Harvester:
                 _log.info("manifest_settled", sink=self._sink.name, records=published)
         for left in list(self._unpurged.values()):
             await self._purge(left)
-        await self._holds.begin()
+        await self._holds.begin(term.group)
         return term
 
     async def _stream(self, term: Term) -> None:
@@ -212,7 +185,7 @@ class Harvester:
             raise _foremost(failed) from failed
 
     def _is_over(self) -> bool:
-        return self._stopping.is_set() or self._reopening
+        return self._asked.is_set() or self._reopening
 
     async def _next_batch(self, term: Term) -> Batch | None:
         """Claim, set aside what must wait behind a hold, number the rest."""
@@ -298,9 +271,9 @@ class Harvester:
             self._setbacks += 1
         if receipt.acknowledged:
             self._backoff_seconds = self._options.backoff_seconds_first
-            self._metrics.acknowledged(self._sink.name, len(receipt.acknowledged))
+            self._metrics.acknowledged(self._sink.name, batch.term.group, len(receipt.acknowledged))
         if receipt.refused:
-            self._metrics.refused(self._sink.name, len(receipt.refused))
+            self._metrics.refused(self._sink.name, batch.term.group, len(receipt.refused))
         for refusal in receipt.refused:
             _log.warning(
                 "record_refused", sink=self._sink.name, event_id=refusal.record.event_id,
@@ -326,7 +299,7 @@ class Harvester:
         """Try the holds that are due, with nothing else in flight."""
         if time.monotonic() < self._holds_due_at:
             return
-        due = await self._holds.due()
+        due = await self._holds.due(term)
         self._holds_due_at = time.monotonic() + (_HOLDS_SECONDS if self._holds.any_standing else _NO_HOLDS_SECONDS)
         if not due:
             return
@@ -353,24 +326,24 @@ class Harvester:
                 if hold.key == "" and refusal.scope == "record":
                     await self._holds.single_out(term, refusal)
                 else:
-                    await self._holds.postpone(hold, attempts, refusal.detail)
+                    await self._holds.postpone(term, hold, attempts, refusal.detail)
                     return
             if self._is_over() or not (receipt.acknowledged or receipt.refused):
                 return
             limit = features.batch_records_max
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not beyond a stop."""
+        """Wait, but not longer than the seat is ours."""
         try:
             async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+                await self._asked.wait()
         except TimeoutError:
             return
 
-    def _report(self, error: Exception) -> None:
+    def _report(self, term: Term, error: Exception) -> None:
         self.last_error = str(error)
-        self._metrics.failed(self._sink.name)
-        _log.warning("relay_backs_off", sink=self._sink.name, error=str(error))
+        self._metrics.failed(self._sink.name, term.group)
+        _log.warning("relay_backs_off", sink=self._sink.name, group=term.group, error=str(error))
 
 
 @asynccontextmanager

@@ -9,7 +9,8 @@
 
 While a hold stands, every record of its key or topic moves from the outbox to the side table ``held``, so that
 claims never wade through it. One harvester places, drains and lifts, in one task and under its term, so that
-nothing of the key can pass the records that wait.
+nothing of the key can pass the records that wait. A topic's keys belong to several partition groups; each group holds
+the topic for its own.
 
 What follows when a record itself is refused is a policy, of its topic or else of the sink: ``hold_key`` as drawn;
 ``skip``: the record becomes a dead letter and its key goes on; ``stop``: nothing of the sink goes on (goharvest's way).
@@ -68,7 +69,7 @@ def _hold_of(refusal: Refusal) -> Hold:
 
 
 class Holds:
-    """The holds of one sink, as its leader knows them."""
+    """The holds of one partition group of a sink, as its leader knows them."""
 
     def __init__(self, database: Database, sink: str, incarnation: str, default_policy: Policy = "hold_key") -> None:
         self._database = database
@@ -82,9 +83,9 @@ class Holds:
         """Whether anything is held at all."""
         return bool(self._standing)
 
-    async def begin(self) -> None:
+    async def begin(self, group: int) -> None:
         """Learn what stands at the start of a reign."""
-        rows = await self._database.fetch("hold.open", self._sink)
+        rows = await self._database.fetch("hold.open", self._sink, group)
         self._standing = {Hold(row["tenant"], row["topic"], row["key"]) for row in rows}
 
     def covering(self, record: Record) -> Hold | None:
@@ -133,9 +134,9 @@ class Holds:
             raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
         return True
 
-    async def due(self) -> list[tuple[Hold, int]]:
+    async def due(self, term: Term) -> list[tuple[Hold, int]]:
         """The holds whose probe is due, with how often they were tried."""
-        rows = await self._database.fetch("hold.open", self._sink)
+        rows = await self._database.fetch("hold.open", self._sink, term.group)
         # Somebody may have made one, to replay a dead letter. None is ever forgotten here: one that we are placing just
         # now is not in the table yet.
         self._standing.update(Hold(r["tenant"], r["topic"], r["key"]) for r in rows)
@@ -156,11 +157,13 @@ class Holds:
         """Delete held records that the broker has confirmed."""
         await self._database.execute("hold.purge", self._sink, [record.id for record in records])
 
-    async def postpone(self, hold: Hold, attempts: int, detail: str) -> None:
+    async def postpone(self, term: Term, hold: Hold, attempts: int, detail: str) -> None:
         """Try again later, twice as late each time."""
         doublings = min(attempts, _DOUBLINGS_MAX)
         delay = min(_PROBE_SECONDS_FIRST * 2**doublings, _PROBE_SECONDS_MAX)
-        await self._database.execute("hold.postpone", self._sink, hold.tenant, hold.topic, hold.key, detail, delay)
+        await self._database.execute(
+            "hold.postpone", self._sink, term.group, hold.tenant, hold.topic, hold.key, detail, delay
+        )
 
     async def single_out(self, term: Term, refusal: Refusal) -> None:
         """Move a poison record's key, with all that waits of it, out of its topic's hold into one of its own."""

@@ -1,42 +1,48 @@
-"""Election by a lease in PostgreSQL (RO-14), one seat per (sink, partition group).
+"""Election by leases in PostgreSQL (RO-14): one member for each relay process, one seat for each (sink, group).
 
 ::
 
-                 session lock free, or lease expired
-      candidate ------------------------------------> leader (term + 1)
-          ^                                              |
-          |   renewal finds another term, or             |  renews every third of the lease
-          |   the lease ran out on our own clock         |
-          +----------------------------------------------+
-                       Deposed
+    enter --> attend, about once a second --> seats that fall to us --> campaign() hands them out
+                 |     ^                                                   |
+                 |     +------------- released, asked for, lost <----------+
+                 +-- sign on, renew, see who is there and what is vacant
 
-Two signs say that a predecessor is gone. Its *session lock* is free: its connection is closed, so it is dead or
-cut off, and the seat can be taken at once. Or its *lease* has ended by the database's clock: it hangs. Both only
-detect; raising the term is what refuses a leader that wakes up (every deciding write names its term).
+A *member* is a relay process. It has a row with a time until which it is believed, and a session lock on its id. So two
+signs say that it is gone: its session lock is free, because its connection is closed (it is dead or cut off); or its
+time has come by the database's clock (it hangs). Then its seats are vacant. Both only detect; raising the term is what
+refuses a leader that wakes up, because every deciding write names its term (RO-04).
 
-A leader trusts its lease from the moment *before* the renewal request left, on a clock that also runs during
-suspend (RR-09). If it cannot renew in time it deposes itself: a watch beside the keeper asks only the clock.
+The seats of a sink are shared out fairly (RO-05): of N seats and P members each has N div P, and the N mod P that
+hold most already one more. Who has more than that asks its own harvesters to leave the surplus: they finish what
+is in flight and free the seat; nothing is sent twice. Who has less takes what is vacant. Entering and freeing are told
+by NOTIFY, so a hand-over takes milliseconds; a dead member is noticed at the next look.
+
+A leader trusts its lease from the moment *before* the renewal left, on a clock that also runs during suspend (RR-09).
+If it cannot renew in time it deposes itself: a watch beside each seat asks only the clock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import groupby
 
 import structlog
 
 from db.direct import Direct
-from db.errors import Busy, DatabaseError
+from db.errors import DatabaseError
 from db.pool import Database, Row
-from relay.election import Deposed
+from relay.cancellation import end_if_cancelled
+from relay.election import Deposed, Seat, seated
 from relay.sink import Term
 
-__all__ = ["Lease", "LeaseOptions"]
+__all__ = ["LeaseElection", "LeaseOptions", "Leases", "quota"]
 
 _log = structlog.get_logger(__name__)
+_CHANNEL = "hookwire_relay"
 
 
 def _now() -> float:
@@ -44,147 +50,288 @@ def _now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def quota(holders: Sequence[int | None], members: Sequence[int], me: int) -> int:
+    """How many of a sink's seats are a member's share. ``holders``: who has each seat now; ``members`` are alive.
+
+    Whoever has most already is the first to have one more than the others, so that nothing moves without need.
+
+    >>> [quota([None, 8, 8, 8], [7, 8, 9], member) for member in (7, 8, 9)]
+    [1, 2, 1]
+    """
+    if me not in members:
+        return 0
+    everyone, rest = divmod(len(holders), len(members))
+    ranked = sorted(members, key=lambda member: (-holders.count(member), member))
+    return everyone + (ranked.index(me) < rest)
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    """``lease_seconds``: how long a silent leader keeps the seat; ``poll_seconds``: how often a candidate asks."""
+    """``lease_seconds``: how long a silent leader keeps its seats; ``poll_seconds``: between two looks at the others;
+    ``blocked_seconds``: how long a vacant seat's row may be locked before whoever locks it is disconnected.
+
+    A process that is alone looks only as often as it has to renew: whoever joins it says so.
+    """
 
     owner: str
     lease_seconds: float = 6.0
-    poll_seconds: float = 0.5
+    poll_seconds: float = 1.0
+    blocked_seconds: float = 4.0
 
 
-class Lease:
-    """The seat of (sink, group). Not shared between tasks."""
+class Leases:
+    """This process's membership, and the elections of its sinks. A service: run it for as long as seats are held."""
 
     def __init__(
         self,
         database: Database,
         connect: Callable[[], Awaitable[Direct]],
-        sink: str,
-        group: int,
+        sinks: Sequence[str],
         options: LeaseOptions,
     ) -> None:
+        self.name = "election"
         self._database = database
         self._connect = connect
-        self._sink = sink
-        self._group = group
         self._options = options
+        self._elections = {sink: LeaseElection(sink, self) for sink in sinks}
+        self._member: int | None = None
         self._session: Direct | None = None
-        self._has_session_lock = False
-        self._trusted_until = 0.0
+        self._alone = False
+        self._standing = list(sinks)
+        self._renewed_at = -options.lease_seconds
+        self._in_vain: dict[tuple[str, int, int], float] = {}
+        self._look = asyncio.Event()
+        self._stopping = asyncio.Event()
 
-    async def campaign(self) -> Term:
-        """Ask until elected."""
+    def election(self, sink: str) -> LeaseElection:
+        """The election of one sink."""
+        return self._elections[sink]
+
+    def look(self) -> None:
+        """Attend at once."""
+        self._look.set()
+
+    def stop(self) -> None:
+        """Leave; to be called when no seat is held any more."""
+        self._stopping.set()
+        self.look()
+
+    async def run(self) -> None:
+        """Attend until stopped, then leave."""
         try:
-            await self._database.execute("term.ensure", self._sink, self._group)
-            while True:
-                asked_at = _now()
-                row = await self._stand()
-                if row is not None:
-                    self._trusted_until = asked_at + self._options.lease_seconds
-                    term = Term(self._sink, self._group, row["term"], row["layout"], row["batch_no"])
-                    _log.info("leader_acquired", sink=self._sink, group=self._group, term=term.number)
-                    return term
-                await asyncio.sleep(self._options.poll_seconds)
-        except BaseException:
-            await self._drop_session()  # its lock would tell the others that somebody leads
-            raise
+            while not self._stopping.is_set():
+                self._look.clear()
+                try:
+                    await self._attend()
+                except (DatabaseError, TimeoutError, asyncio.CancelledError) as error:
+                    end_if_cancelled()  # a client library may cancel a statement of its own accord
+                    _log.warning("election_unattended", error=str(error) or "no answer in time")
+                await self._pause()
+        finally:
+            await self._leave()
 
-    async def _stand(self) -> Row | None:
-        """One try: by the session lock if it is free, else by an expired lease."""
-        try:
-            predecessor_gone = await self._take_session_lock()
-            return await self._raise(predecessor_gone)
-        except Busy:
-            ended = await self._database.fetchval("term.terminate_blockers")
-            _log.warning("term_blockers_ended", sink=self._sink, connections=ended)
-            return None
+    def _patience(self) -> float:
+        """How long to wait for the database: not beyond the end of a lease of ours."""
+        ends = [election.trusted_until(seat) - _now() for election, seat in self._held() if not seat.lost.is_set()]
+        return max(min([self._options.lease_seconds / 2, *ends]), 0.001)
 
-    async def _raise(self, predecessor_gone: bool) -> Row | None:
+    async def _pause(self) -> None:
         options = self._options
-        return await self._database.fetchrow(
-            "term.raise", self._sink, self._group, options.owner, options.lease_seconds, predecessor_gone
-        )
+        undisturbed = self._alone and not self._in_vain
+        pause = options.lease_seconds / 3 if undisturbed else options.poll_seconds
+        try:
+            async with asyncio.timeout(min(pause, options.lease_seconds / 3)):
+                await self._look.wait()
+        except TimeoutError:
+            return
 
-    async def _take_session_lock(self) -> bool:
-        if self._session is None or self._session.lost.is_set():
-            await self._drop_session()
-            self._session = await self._connect()
-        if not self._has_session_lock:
-            self._has_session_lock = bool(
-                await self._session.fetchval("term.try_session_lock", self._sink, self._group)
+    def _held(self) -> list[tuple[LeaseElection, Seat]]:
+        return [(election, seat) for election in self._elections.values() for seat in election.seats.values()]
+
+    async def _attend(self) -> None:
+        """Sign on and renew where it is time, hear what has happened, give and take seats."""
+        async with asyncio.timeout(self._patience()):
+            member = await self._entered()
+            asked_at = _now()
+            renew = asked_at - self._renewed_at >= self._options.lease_seconds / 3 * 0.9
+            held = [seat.term for _, seat in self._held()]
+            rows = await self._database.fetch(
+                "member.attend", member, self._options.lease_seconds, [t.sink for t in held], [t.group for t in held],
+                [t.number for t in held], list(self._elections), renew,
+            )  # fmt: skip
+        if renew:
+            self._renewed_at = asked_at
+        self._alone = all(len(row["members"]) <= 1 for row in rows)
+        for sink, seats in groupby(rows, key=lambda row: row["sink"]):
+            await self._elections[sink].heard(member, list(seats), asked_at if renew else None)
+
+    async def _entered(self) -> int:
+        """Our id, with a session lock on it where that can be had; without it the others take us for dead."""
+        if self._member is None:
+            await self._database.execute("term.ensure", list(self._elections))
+            self._member = await self._database.fetchval(
+                "member.enter", self._options.owner, self._standing, self._options.lease_seconds
             )
-        return self._has_session_lock
+        if self._session is None or self._session.lost.is_set():
+            await self._open_session(self._member)
+            await self._database.execute("member.tell")
+        return self._member
+
+    async def _open_session(self, member: int) -> None:
+        await self._drop_session()
+        try:
+            self._session = await self._connect()
+            await self._session.fetchval("member.try_session_lock", member)
+            await self._session.listen(_CHANNEL, self.look)
+        except DatabaseError as error:
+            _log.warning("session_lock_not_held", error=str(error))
+            await self._drop_session()
 
     async def _drop_session(self) -> None:
-        session, self._session, self._has_session_lock = self._session, None, False
+        session, self._session = self._session, None
         if session is not None:
             await session.aclose()
 
-    @asynccontextmanager
-    async def reign(self, term: Term) -> AsyncIterator[None]:
-        """Renew in the background while the block runs; the block is cancelled and Deposed raised when that fails."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                keeper = tasks.create_task(self._keep(term), name=f"lease {self._sink}/{self._group}")
-                watch = tasks.create_task(self._watch(), name=f"lease watch {self._sink}/{self._group}")
-                yield
-                keeper.cancel()
-                watch.cancel()
-        except BaseExceptionGroup as failed:
-            # Being deposed outranks whatever the cancelled block made of it.
-            raise next((e for e in failed.exceptions if isinstance(e, Deposed)), failed.exceptions[0]) from failed
-        finally:
-            await self._resign(term)
+    async def take(self, sink: str, row: Row) -> Term | None:
+        """Raise the term of a vacant seat; None when somebody else was faster, or its last holder blocks the row."""
+        options, seat = self._options, (sink, row["grp"], row["term"])
+        taken = await self._database.fetchrow(
+            "term.take", sink, row["grp"], options.owner, options.lease_seconds, row["term"], self._member
+        )
+        if taken is not None:
+            self._in_vain.clear()
+            return Term(sink, row["grp"], taken["term"], taken["layout"], taken["batch_no"], taken["groups"])
+        # A leader that was stopped in the middle of a deciding statement may hold the row for ever (RR-08).
+        if _now() - self._in_vain.setdefault(seat, _now()) >= options.blocked_seconds:
+            self._in_vain[seat] = _now()
+            ended = await self._database.fetchval("term.terminate_blockers")
+            _log.warning("term_blockers_ended", sink=sink, connections=ended)
+        return None
 
-    async def _keep(self, term: Term) -> None:
-        options = self._options
-        while True:
-            await asyncio.sleep(options.lease_seconds / 3)
-            asked_at = _now()
-            try:
-                async with asyncio.timeout(max(self._trusted_until - asked_at, 0)):
-                    renewed = await self._database.execute(
-                        "term.renew", self._sink, self._group, term.number, options.lease_seconds
-                    )
-            except (DatabaseError, TimeoutError) as error:
-                if _now() >= self._trusted_until:
-                    raise Deposed(f"the lease of {self._sink}/{self._group} could not be renewed: {error}") from error
-                continue
-            if renewed != 1:
-                raise Deposed(f"term {term.number} of {self._sink}/{self._group} is over")
-            self._trusted_until = asked_at + options.lease_seconds
-            await self._keep_session_lock()
-
-    async def _watch(self) -> None:
-        """Ends the reign when the lease has run out, whatever became of the keeper.
-
-        It asks the clock and nobody else: a renewal may hang beyond its time-out, while its connection is given back,
-        and a cancellation that the client library made of its own accord ends the keeper without an error.
-        """
-        while (left := self._trusted_until - _now()) > 0:  # noqa: ASYNC110 - the end moves while it sleeps
-            await asyncio.sleep(left)
-        raise Deposed(f"the lease of {self._sink}/{self._group} has run out")
-
-    async def _keep_session_lock(self) -> None:
-        """Take the lock anew after its connection was lost; without it the lease alone keeps the seat."""
-        try:
-            async with asyncio.timeout(self._options.lease_seconds / 3):
-                await self._take_session_lock()
-        except (DatabaseError, TimeoutError) as error:
-            _log.warning("session_lock_not_held", sink=self._sink, group=self._group, error=str(error))
-
-    def trusted(self) -> bool:
-        """Whether the lease still holds by our own clock; asked before anything is sent without a broker's fence."""
-        return _now() < self._trusted_until
-
-    async def _resign(self, term: Term) -> None:
-        """Free the seat at once, if the database can be asked; otherwise the lease ends by itself."""
+    async def release(self, term: Term) -> None:
+        """Free a seat at once, if the database can be asked; otherwise the lease ends by itself."""
         try:
             async with asyncio.timeout(2):
-                await self._database.execute("term.release", self._sink, self._group, term.number)
+                await self._database.execute("term.release", term.sink, term.group, term.number)
         except (DatabaseError, TimeoutError):
-            _log.warning("lease_not_released", sink=self._sink, group=self._group, term=term.number)
+            _log.warning("lease_not_released", sink=term.sink, group=term.group, term=term.number)
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a lease lasts."""
+        return self._options.lease_seconds
+
+    async def withdraw(self, sink: str) -> None:
+        """Stand no more for a sink, so that what it frees falls to others."""
+        self._standing = [name for name in self._standing if name != sink]
+        if self._member is None:
+            return
+        try:
+            async with asyncio.timeout(2):
+                await self._database.execute("member.stand", self._member, self._standing)
+        except (DatabaseError, TimeoutError) as error:
+            _log.warning("not_withdrawn", sink=sink, error=str(error))
+
+    async def _leave(self) -> None:
+        for election, seat in self._held():
+            await election.give_up(seat)
+        if self._member is not None:
+            try:
+                async with asyncio.timeout(2):
+                    await self._database.execute("member.leave", self._member)
+                    await self._database.execute("member.tell")
+            except (DatabaseError, TimeoutError) as error:
+                _log.warning("member_not_removed", error=str(error))
+        await self._drop_session()
+
+
+class LeaseElection:
+    """The seats of one sink: :class:`relay.election.Election`. ``seats`` are ours, by group."""
+
+    def __init__(self, sink: str, leases: Leases) -> None:
+        self.seats: dict[int, Seat] = {}
+        self._sink = sink
+        self._leases = leases
+        self._trusted_until: dict[int, float] = {}
+        self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
+        self._standing = True
+
+    async def campaign(self) -> Seat:
+        """The next seat that falls to us."""
+        return await self._fallen.get()
+
+    async def withdraw(self) -> None:
+        """Take no more seats; those that we hold stay ours until they are left."""
+        self._standing = False
+        await self._leases.withdraw(self._sink)
+
+    def trusted(self, group: int) -> bool:
+        """Whether the lease still holds by our own clock."""
+        seat = self.seats.get(group)
+        return seat is not None and not seat.lost.is_set() and _now() < self._trusted_until[group]
+
+    def trusted_until(self, seat: Seat) -> float:
+        """The end of a lease by our own clock."""
+        return self._trusted_until[seat.term.group]
+
+    async def heard(self, member: int, rows: Sequence[Row], renewed_at: float | None) -> None:
+        """What a look at the seats has shown; ``renewed_at``: when the renewal left, if one did."""
+        by_group: Mapping[int, Row] = {row["grp"]: row for row in rows}
+        for group, seat in self.seats.items():
+            row = by_group[group]
+            if row["term"] != seat.term.number:
+                seat.lose(f"term {seat.term.number} of {self._sink}/{group} is over")
+            elif renewed_at is not None:
+                self._trusted_until[group] = renewed_at + self._leases.lease_seconds
+            if not row["is_open"]:
+                seat.ask()
+        open_rows = [row for row in rows if row["is_open"]]
+        holders = [row["holder"] for row in open_rows]
+        share = quota(holders, open_rows[0]["members"], member) if open_rows else 0
+        self._give(len(self.seats) - share)
+        await self._take([row for row in open_rows if row["vacant"]], share)
+
+    def _give(self, surplus: int) -> None:
+        """Ask for the highest groups back, as many as are too many."""
+        if surplus <= 0 or not self._standing:
+            return
+        for group in sorted(self.seats)[-surplus:]:
+            self.seats[group].ask()
+
+    async def _take(self, vacant: Sequence[Row], share: int) -> None:
+        for row in vacant:
+            if len(self.seats) >= share or not self._standing:
+                return
+            asked_at = _now()
+            if row["grp"] not in self.seats and (term := await self._leases.take(self._sink, row)) is not None:
+                self._trusted_until[term.group] = asked_at + self._leases.lease_seconds
+                seat = self.seats[term.group] = Seat(term)
+                _log.info("leader_acquired", sink=self._sink, group=term.group, term=term.number)
+                self._fallen.put_nowait(seat)
+
+    @asynccontextmanager
+    async def reign(self, seat: Seat) -> AsyncIterator[None]:
+        """Hold a seat while the block runs; the leases' service renews it."""
+        try:
+            async with seated(seat, lambda: self._watch(seat)):
+                yield
         finally:
-            await self._drop_session()
-        _log.info("leader_revoked", sink=self._sink, group=self._group, term=term.number)
+            await self.give_up(seat)
+
+    async def _watch(self, seat: Seat) -> None:
+        """Ends the reign when the lease has run out, whatever became of the renewals.
+
+        It asks the clock and nobody else: a renewal may hang beyond its time-out, while its connection is given back,
+        and a cancellation that the client library made of its own accord ends one without an error.
+        """
+        while (left := self.trusted_until(seat) - _now()) > 0:  # noqa: ASYNC110 - the end moves while it sleeps
+            await asyncio.sleep(left)
+        seat.lose(f"the lease of {self._sink}/{seat.term.group} has run out")
+        raise Deposed(seat.reason)
+
+    async def give_up(self, seat: Seat) -> None:
+        """The seat is held by nobody here any more."""
+        await self._leases.release(seat.term)  # of a lost one too: if nobody has taken it yet, it is free at once
+        self.seats.pop(seat.term.group, None)
+        _log.info("leader_revoked", sink=self._sink, group=seat.term.group, term=seat.term.number)
+        self._leases.look()

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from relay.election import Deposed
+from relay.election import Seat, seated
 from relay.record import Record
 from relay.sink import Batch, Features, Fenced, Receipt, Refusal, SinkUnavailable, Term
 
@@ -146,7 +146,7 @@ def _divided(
 
 
 class MemoryElection:
-    """A seat in memory: free or not, and whoever holds it can be deposed.
+    """The one seat of a sink, in memory: free or not, and whoever holds it can be deposed or asked to leave.
 
     ``grant`` makes the term of a new reign; by default terms count up from 1 without a database.
     """
@@ -157,34 +157,40 @@ class MemoryElection:
         self.free.set()
         self._grant = grant
         self._sink = sink
-        self._deposed = asyncio.Event()
+        self._held: Seat | None = None
 
-    async def campaign(self) -> Term:
+    async def campaign(self) -> Seat:
         """Wait until the seat is free, then take it."""
         await self.free.wait()
         self.free.clear()
-        self._deposed.clear()
         term = await self._grant() if self._grant else Term(self._sink, 0, len(self.terms) + 1, 1, 0)
         self.terms.append(term)
-        return term
+        self._held = Seat(term)
+        return self._held
 
     @asynccontextmanager
-    async def reign(self, term: Term) -> AsyncIterator[None]:
+    async def reign(self, seat: Seat) -> AsyncIterator[None]:
         """Keep the seat until the block ends or :meth:`depose` is called; then it is free."""
         try:
-            async with asyncio.TaskGroup() as tasks:
-                watch = tasks.create_task(self._watch(term), name="seat in memory")
+            async with seated(seat):
                 yield
-                watch.cancel()
-        except BaseExceptionGroup as failed:
-            raise next((e for e in failed.exceptions if isinstance(e, Deposed)), failed.exceptions[0]) from failed
         finally:
+            self._held = None
             self.free.set()
 
-    async def _watch(self, term: Term) -> None:
-        await self._deposed.wait()
-        raise Deposed(f"term {term.number} of {term.sink} is over")
+    async def withdraw(self) -> None:
+        """Nothing to do: nobody else is told here."""
+
+    def trusted(self, group: int) -> bool:
+        """Whether the seat is held and not lost."""
+        return self._held is not None and self._held.term.group == group and not self._held.lost.is_set()
 
     def depose(self) -> None:
         """End the present reign, as a lease that could not be renewed does."""
-        self._deposed.set()
+        if self._held is not None:
+            self._held.lose("deposed by the test")
+
+    def ask(self) -> None:
+        """Ask the holder to leave, as a relay that joins does."""
+        if self._held is not None:
+            self._held.ask()

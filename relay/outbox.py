@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import structlog
@@ -23,11 +23,10 @@ from relay.election import Deposed
 from relay.record import Record, record_from_row
 from relay.sink import Batch, Term
 
-__all__ = ["SHARDS", "Outbox"]
+__all__ = ["Outbox"]
 
 _log = structlog.get_logger(__name__)
 
-SHARDS = 64
 _PER_SHARD_MIN = 64
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -133,7 +132,7 @@ class Outbox:
         row = await self._database.fetchrow("term.current", self._sink, term.group)
         if row is None or row["term"] != term.number:
             raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
-        return Term(term.sink, term.group, term.number, row["layout"], row["batch_no"])
+        return replace(term, layout=row["layout"], batch_no=row["batch_no"], groups=row["groups"])
 
     async def advance_low_water(self) -> None:
         """Move the marks up when it is safe; called between claims, does something about once a second."""

@@ -29,18 +29,31 @@ from typing import Literal, Protocol
 
 from relay.record import Record
 
-__all__ = ["Batch", "Features", "Fenced", "Receipt", "Refusal", "Sink", "SinkError", "SinkUnavailable", "Term"]
+__all__ = [
+    "SHARDS", "Batch", "Features", "Fenced", "Receipt", "Refusal", "Sink", "SinkError", "SinkUnavailable", "Term",
+]  # fmt: skip
+
+SHARDS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One reign over (sink, partition group). ``number`` rises with every change of owner."""
+    """One reign over (sink, partition group). ``number`` rises with every change of owner.
+
+    ``layout`` is the numbered layout it was given under (RR-11), ``groups`` how many groups that has for the sink.
+    """
 
     sink: str
     group: int
     number: int
     layout: int
     batch_no: int
+    groups: int = 1
+
+    @property
+    def shards(self) -> Sequence[int]:
+        """The group's share of the 64 virtual shards: shard s belongs to group s mod N (RO-05)."""
+        return range(self.group, SHARDS, self.groups)
 
 
 @dataclass(frozen=True, slots=True)

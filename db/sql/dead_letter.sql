@@ -41,15 +41,15 @@ WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3;
 -- low-water mark (RR-07).
 WITH taken AS (
     DELETE FROM hookwire.relay_dead_letters r WHERE r.tenant = $1 AND r.event_id = $2 AND r.sink = $3
-    RETURNING r.*
+    RETURNING r.*, (r.shard % (SELECT hookwire.groups_of(i.layout, r.sink) FROM hookwire.installation i))::smallint AS grp
 ), held AS (
-    INSERT INTO hookwire.held (sink, tenant, topic, key, id, shard, layout)
-    SELECT t.sink, t.tenant, t.topic, chr(31) || t.event_id, t.event_id, t.shard, t.layout FROM taken t
+    INSERT INTO hookwire.held (sink, grp, tenant, topic, key, id, shard, layout)
+    SELECT t.sink, t.grp, t.tenant, t.topic, chr(31) || t.event_id, t.event_id, t.shard, t.layout FROM taken t
     ON CONFLICT DO NOTHING
 ), placed AS (
-    INSERT INTO hookwire.holds AS h (sink, tenant, topic, key, reason, detail, probe_at)
-    SELECT t.sink, t.tenant, t.topic, chr(31) || t.event_id, 'replay', t.detail, clock_timestamp() FROM taken t
-    ON CONFLICT (sink, tenant, topic, key) DO UPDATE SET probe_at = clock_timestamp()
+    INSERT INTO hookwire.holds AS h (sink, grp, tenant, topic, key, reason, detail, probe_at)
+    SELECT t.sink, t.grp, t.tenant, t.topic, chr(31) || t.event_id, 'replay', t.detail, clock_timestamp() FROM taken t
+    ON CONFLICT (sink, grp, tenant, topic, key) DO UPDATE SET probe_at = clock_timestamp()
 ), noted AS (
     INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT t.sink, 'revived', ARRAY[t.event_id] FROM taken t
 )

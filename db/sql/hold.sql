@@ -5,30 +5,30 @@
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), placed AS (
-    INSERT INTO hookwire.holds AS h (sink, tenant, topic, key, reason, detail, attempts, probe_at)
-    SELECT DISTINCT ON (d.tenant, d.topic, d.key) $1, d.tenant, d.topic, d.key, d.reason, d.detail, 1,
+    INSERT INTO hookwire.holds AS h (sink, grp, tenant, topic, key, reason, detail, attempts, probe_at)
+    SELECT DISTINCT ON (d.tenant, d.topic, d.key) $1, $2, d.tenant, d.topic, d.key, d.reason, d.detail, 1,
            clock_timestamp() + make_interval(secs => $11::double precision)
     FROM unnest($4::text[], $5::text[], $6::text[], $9::text[], $10::text[]) AS d(tenant, topic, key, reason, detail)
     WHERE EXISTS (SELECT FROM reign)
     ORDER BY d.tenant, d.topic, d.key
-    ON CONFLICT (sink, tenant, topic, key) DO NOTHING
+    ON CONFLICT (sink, grp, tenant, topic, key) DO NOTHING
 ), moved AS (
     DELETE FROM hookwire.outbox o USING unnest($7::smallint[], $8::bigint[]) AS a(shard, id)
     WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id AND EXISTS (SELECT FROM reign)
     RETURNING o.id, o.shard, o.layout
 )
-INSERT INTO hookwire.held (sink, tenant, topic, key, id, shard, layout)
-SELECT $1, d.tenant, d.topic, d.key, m.id, m.shard, m.layout
+INSERT INTO hookwire.held (sink, grp, tenant, topic, key, id, shard, layout)
+SELECT $1, $2, d.tenant, d.topic, d.key, m.id, m.shard, m.layout
 FROM unnest($4::text[], $5::text[], $6::text[], $8::bigint[]) AS d(tenant, topic, key, id) JOIN moved m ON m.id = d.id
 RETURNING id;
 
 -- name: open
-SELECT tenant, topic, key, probe_at <= clock_timestamp() AS due, attempts FROM hookwire.holds WHERE sink = $1;
+SELECT tenant, topic, key, probe_at <= clock_timestamp() AS due, attempts FROM hookwire.holds WHERE sink = $1 AND grp = $2;
 
 -- name: postpone
-UPDATE hookwire.holds SET attempts = attempts + 1, detail = $5,
-       probe_at = clock_timestamp() + make_interval(secs => $6::double precision)
-WHERE sink = $1 AND tenant = $2 AND topic = $3 AND key = $4;
+UPDATE hookwire.holds SET attempts = attempts + 1, detail = $6,
+       probe_at = clock_timestamp() + make_interval(secs => $7::double precision)
+WHERE sink = $1 AND grp = $2 AND tenant = $3 AND topic = $4 AND key = $5;
 
 -- name: claim
 -- Ends with the record that crosses $8 bytes of payload. A record whose event was deleted comes without a topic.
@@ -40,7 +40,7 @@ FROM (
            coalesce(sum(octet_length(e.payload)) OVER (ORDER BY h.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload), 0) AS before
     FROM (
         SELECT x.id, x.shard FROM hookwire.held x
-        WHERE x.sink = $1 AND x.tenant = $2 AND x.topic = $3 AND x.key = $4
+        WHERE x.sink = $1 AND x.grp = $5 AND x.tenant = $2 AND x.topic = $3 AND x.key = $4
           AND EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $5 AND r.term = $6)
         ORDER BY x.id LIMIT $7
     ) AS h
@@ -56,15 +56,15 @@ WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $5 AND term = $6 FOR KEY SHARE
 )
 DELETE FROM hookwire.holds h
-WHERE h.sink = $1 AND h.tenant = $2 AND h.topic = $3 AND h.key = $4 AND EXISTS (SELECT FROM reign)
-  AND NOT EXISTS (SELECT FROM hookwire.held x WHERE x.sink = $1 AND x.tenant = $2 AND x.topic = $3 AND x.key = $4)
+WHERE h.sink = $1 AND h.grp = $5 AND h.tenant = $2 AND h.topic = $3 AND h.key = $4 AND EXISTS (SELECT FROM reign)
+  AND NOT EXISTS (SELECT FROM hookwire.held x WHERE x.sink = $1 AND x.grp = $5 AND x.tenant = $2 AND x.topic = $3 AND x.key = $4)
 RETURNING 1;
 
 -- name: list
-SELECT sink, tenant, topic, key, reason, detail, attempts, since, probe_at,
-       (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.tenant = h.tenant
+SELECT sink, grp, tenant, topic, key, reason, detail, attempts, since, probe_at,
+       (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.grp = h.grp AND x.tenant = h.tenant
                               AND x.topic = h.topic AND x.key = h.key LIMIT 10000) AS few) AS records
-FROM hookwire.holds h ORDER BY since, sink, topic, key LIMIT $1;
+FROM hookwire.holds h ORDER BY since, sink, grp, topic, key LIMIT $1;
 
 -- name: rekey
 -- A record held with its topic turns out to be poison itself: all its key's records move under a hold of their own,
@@ -72,14 +72,14 @@ FROM hookwire.holds h ORDER BY since, sink, topic, key LIMIT $1;
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), placed AS (
-    INSERT INTO hookwire.holds (sink, tenant, topic, key, reason, detail, attempts, probe_at)
-    SELECT $1, $4, $5, $6, $7, $8, 1, clock_timestamp() + make_interval(secs => $9::double precision)
+    INSERT INTO hookwire.holds (sink, grp, tenant, topic, key, reason, detail, attempts, probe_at)
+    SELECT $1, $2, $4, $5, $6, $7, $8, 1, clock_timestamp() + make_interval(secs => $9::double precision)
     WHERE EXISTS (SELECT FROM reign)
     ON CONFLICT DO NOTHING
 )
 UPDATE hookwire.held h SET key = $6
 FROM hookwire.events e
-WHERE h.sink = $1 AND h.tenant = $4 AND h.topic = $5 AND h.key = '' AND e.id = h.id
+WHERE h.sink = $1 AND h.grp = $2 AND h.tenant = $4 AND h.topic = $5 AND h.key = '' AND e.id = h.id
   AND coalesce(e.key, chr(31) || e.id) = $6 AND EXISTS (SELECT FROM reign);
 
 -- name: purge
@@ -117,7 +117,7 @@ RETURNING event_id;
 -- name: page
 -- Of a tenant, by number; $2 and $3 choose a sink and a topic.
 SELECT h.id, h.sink, h.topic, h.key, h.reason, h.detail, h.attempts, h.since, h.probe_at,
-       (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.tenant = h.tenant
+       (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.grp = h.grp AND x.tenant = h.tenant
                               AND x.topic = h.topic AND x.key = h.key LIMIT 10000) AS few) AS records
 FROM hookwire.holds h
 WHERE h.tenant = $1 AND ($2::text IS NULL OR h.sink = $2) AND ($3::text IS NULL OR h.topic = $3) AND h.id > $4
@@ -125,9 +125,9 @@ ORDER BY h.id LIMIT $5;
 
 -- name: get
 SELECT h.id, h.sink, h.topic, h.key, h.reason, h.detail, h.attempts, h.since, h.probe_at,
-       (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.tenant = h.tenant
+       (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.grp = h.grp AND x.tenant = h.tenant
                               AND x.topic = h.topic AND x.key = h.key LIMIT 10000) AS few) AS records,
-       ARRAY(SELECT x.id FROM hookwire.held x WHERE x.sink = h.sink AND x.tenant = h.tenant
+       ARRAY(SELECT x.id FROM hookwire.held x WHERE x.sink = h.sink AND x.grp = h.grp AND x.tenant = h.tenant
              AND x.topic = h.topic AND x.key = h.key ORDER BY x.id LIMIT 20) AS oldest
 FROM hookwire.holds h WHERE h.tenant = $1 AND h.id = $2;
 
@@ -145,13 +145,13 @@ RETURNING id;
 -- A person's verb: the $5 oldest records that wait become dead letters, and the leader goes on with the next at once.
 -- A record that is on its way at this moment may arrive all the same.
 WITH hold AS MATERIALIZED (
-    SELECT h.id, h.sink, h.tenant, h.topic, h.key, h.reason, h.detail FROM hookwire.holds h
+    SELECT h.id, h.sink, h.grp, h.tenant, h.topic, h.key, h.reason, h.detail FROM hookwire.holds h
     WHERE h.tenant = $1 AND h.id = $2
 ), chosen AS MATERIALIZED (
-    SELECT x.id FROM hookwire.held x JOIN hold USING (sink, tenant, topic, key) ORDER BY x.id LIMIT $5
+    SELECT x.id FROM hookwire.held x JOIN hold USING (sink, grp, tenant, topic, key) ORDER BY x.id LIMIT $5
 ), gone AS (
     DELETE FROM hookwire.held x USING chosen c, hold h
-    WHERE x.sink = h.sink AND x.tenant = h.tenant AND x.topic = h.topic AND x.key = h.key AND x.id = c.id
+    WHERE x.sink = h.sink AND x.grp = h.grp AND x.tenant = h.tenant AND x.topic = h.topic AND x.key = h.key AND x.id = c.id
     RETURNING x.id, x.shard, x.layout
 ), buried AS (
     INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail)

@@ -86,7 +86,12 @@ SELECT s.name AS sink, s.configured,
             SELECT min(first.id) FROM generate_series(0, 63) AS g(shard)
             CROSS JOIN LATERAL (SELECT o.id FROM hookwire.outbox o
                                 WHERE o.sink = s.name AND o.shard = g.shard ORDER BY o.id LIMIT 1) AS first)) AS oldest_at,
-       r.term, r.owner, r.lease_until > clock_timestamp() AS led
+       r.term, r.owner, r.led
 FROM hookwire.sinks s
-LEFT JOIN hookwire.relay_terms r ON r.sink = s.name AND r.grp = 0
+CROSS JOIN LATERAL (
+    -- The latest term of its groups, and everybody who leads one.
+    SELECT max(t.term) AS term, string_agg(DISTINCT t.owner, ', ' ORDER BY t.owner) AS owner,
+           bool_or(t.lease_until > clock_timestamp()) AS led
+    FROM hookwire.relay_terms t WHERE t.sink = s.name
+) AS r
 ORDER BY s.name;

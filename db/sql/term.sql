@@ -2,28 +2,48 @@
 -- renewals and batch numbers do not touch the key and so do not wait for it (RR-08).
 
 -- name: ensure
-INSERT INTO hookwire.relay_terms (sink, grp) VALUES ($1, $2) ON CONFLICT DO NOTHING;
-
--- name: try_session_lock
-SELECT pg_try_advisory_lock(1215262572, ascii($1::text) * 65536 + $2::integer);
+-- One seat for each group of the sinks in the present layout.
+INSERT INTO hookwire.relay_terms (sink, grp, layout)
+SELECT s.name, g.grp, i.layout
+FROM hookwire.installation i
+CROSS JOIN unnest($1::text[]) AS s(name)
+CROSS JOIN LATERAL generate_series(0, hookwire.groups_of(i.layout, s.name) - 1) AS g(grp)
+ON CONFLICT DO NOTHING;
 
 -- name: raise
--- $5: the predecessor's session is known to be gone; otherwise only an expired lease may be taken.
-UPDATE hookwire.relay_terms
-SET term = term + 1, owner = $3, lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
-WHERE sink = $1 AND grp = $2 AND ($5::boolean OR lease_until < clock_timestamp())
-RETURNING term, layout, batch_no;
+-- Whoever rules. A closed seat is not taken.
+UPDATE hookwire.relay_terms t
+SET term = t.term + 1, owner = $3, member = NULL,
+    lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
+WHERE t.sink = $1 AND t.grp = $2 AND t.is_open
+RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups;
 
--- name: renew
-UPDATE hookwire.relay_terms
-SET lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
-WHERE sink = $1 AND grp = $2 AND term = $3;
+-- name: take
+-- Only if it is still this term, of whoever was judged to be gone. Never waits: a deposed leader may hold
+-- the row in an open transaction.
+WITH seat AS MATERIALIZED (
+    SELECT t.sink, t.grp FROM hookwire.relay_terms t
+    WHERE t.sink = $1 AND t.grp = $2 AND t.is_open AND t.term = $5 FOR UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE hookwire.relay_terms t
+    SET term = t.term + 1, owner = $3, member = $6,
+        lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
+    FROM seat WHERE t.sink = seat.sink AND t.grp = seat.grp
+    RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups
+)
+SELECT * FROM taken;
 
 -- name: release
-UPDATE hookwire.relay_terms SET lease_until = '-infinity', owner = NULL WHERE sink = $1 AND grp = $2 AND term = $3;
+-- Whoever is waiting for a seat is told at once (RO-06).
+WITH released AS (
+    UPDATE hookwire.relay_terms SET lease_until = '-infinity', owner = NULL, member = NULL
+    WHERE sink = $1 AND grp = $2 AND term = $3 RETURNING 1
+)
+SELECT pg_notify('hookwire_relay', '') FROM released;
 
 -- name: current
-SELECT term, layout, batch_no FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2;
+SELECT t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups
+FROM hookwire.relay_terms t WHERE t.sink = $1 AND t.grp = $2;
 
 -- name: terminate_blockers
 -- A stopped leader's backend may hold its KEY SHARE for ever; its successor ends it (RR-08).

@@ -28,5 +28,5 @@ WHERE e.topic = $1 ORDER BY e.id, s.id;
 SELECT count(*) FROM hookwire.attempts WHERE outcome = 'timeout';
 
 -- name: leader
--- The process that leads a sink, as "<host>-<pid>", or nothing.
-SELECT owner FROM hookwire.relay_terms WHERE sink = $1 AND lease_until > clock_timestamp();
+-- The process that leads a sink's first partition group, as "<host>-<pid>", or nothing.
+SELECT owner FROM hookwire.relay_terms WHERE sink = $1 AND grp = 0 AND lease_until > clock_timestamp();

@@ -27,7 +27,7 @@ async def test_metrics_count_what_was_relayed(running_hub: RunHub) -> None:
         answer = await hub.client.get("/metrics")
 
         assert answer.headers["content-type"].startswith("text/plain")
-        assert 'hookwire_relay_acknowledged_total{sink="webhooks"} 1.0' in answer.text
+        assert 'hookwire_relay_acknowledged_total{group="0",sink="webhooks"} 1.0' in answer.text
 
 
 @pytest.mark.parametrize(

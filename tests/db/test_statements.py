@@ -88,15 +88,17 @@ async def test_ids_are_drawn_one_at_a_time(database_url_both: str) -> None:
 async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -> None:
     """DESIGN decision 12. Named: what belongs to the installation, or is reached through a row that has a tenant."""
     without = {
-        "installation",
-        "sinks",
-        "migrations",
         "id_watermarks",
+        "installation",
+        "layouts",
         "ledger_cursor",
         "ledger_entries",
+        "migrations",
         "outbox",
-        "relay_terms",
         "relay_batches",
+        "relay_members",
+        "relay_terms",
+        "sinks",
     }
     connection = await asyncpg.connect(database_url)
     try:

@@ -21,6 +21,7 @@ from app.witness.checker import Promise, Report
 from app.witness.log import LineLog
 from app.witness.mark import Mark
 from app.witness.stage import TOPIC, Stage, StageOptions, open_stage
+from event.key_hash import hash_key, keyless_shard
 
 QUIET_SECONDS_MAX = 90.0
 
@@ -159,6 +160,7 @@ class Kafka:
                     sequence=_number(headers.get("hookwire-sequence")),
                     term=_number(headers.get("hookwire-term")),
                     stream=f"partition {record.partition}",
+                    group=_shard(Mark.from_payload(record.value), headers["hookwire-event-id"].decode()),
                 )
 
     async def _records(self):  # type: ignore[no-untyped-def]  # aiokafka has no types
@@ -178,6 +180,11 @@ class Kafka:
                         yield record
         finally:
             await consumer.stop()
+
+
+def _shard(mark: Mark, event_id: str) -> int:
+    """Terms are counted per partition group; a shard is in one group, whichever the layout (RO-05)."""
+    return keyless_shard(int(event_id.rpartition("_")[2])) if mark.key is None else hash_key(mark.topic, mark.key).shard
 
 
 def _number(value: object) -> int | None:
@@ -222,13 +229,13 @@ async def until(condition: Callable[[], bool], seconds_max: float) -> None:
 @asynccontextmanager
 async def open_rig(
     database_url: str, folder: Path, seed: int, *brokers: Rabbit | Kafka, settings: Mapping[str, str] | None = None,
-    **options: object,
+    kafka_groups: int = 1, **options: object,
 ) -> AsyncIterator[Rig]:  # fmt: skip
-    """A stage with these brokers as its sinks."""
+    """A stage with these brokers as its sinks; Kafka in one partition group, or in so many."""
     merged = dict(settings or {})
     for broker in brokers:
         merged |= broker.settings
-    await _make_new(database_url)
+    await _make_new(database_url, kafka_groups)
     async with AsyncExitStack() as stack:
         for broker in brokers:
             if isinstance(broker, Rabbit):
@@ -242,9 +249,10 @@ async def open_rig(
         yield Rig(stage, *brokers)
 
 
-async def _make_new(database_url: str) -> None:
+async def _make_new(database_url: str, kafka_groups: int) -> None:
     """Every test's database is a clone; without a name of its own a relay would rightly refuse it (F59, RP-10)."""
     connection = await asyncpg.connect(database_url)
     name = "".join(random.choices("abcdefghijklmnopqrstuvwxyz234567", k=8))
     await connection.execute("UPDATE hookwire.installation SET incarnation = $1", name)
+    await connection.execute("UPDATE hookwire.layouts SET groups = jsonb_build_object('kafka', $1::int)", kafka_groups)
     await connection.close()

@@ -81,11 +81,11 @@ async def test_a_leader_whose_loop_was_blocked_past_its_lease_writes_nothing_beh
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), keys=16) as rig:
         stalled, successor = rig.stage.children
         await successor.kill()
+        await stalled.kill()
+        await stalled.start(f"relay.before_send:stall@{passing}")
+        await leads(rig, "kafka", stalled)
+        await successor.start()
         async with rig.stage.load():
-            await stalled.kill()
-            await stalled.start(f"relay.before_send:stall@{passing}")
-            await leads(rig, "kafka", stalled)
-            await successor.start()
             await leads(rig, "kafka", successor)
             await rig.accepts(200)
         assert await rig.concluded(duplicates_max=300) == CLEAN
@@ -96,7 +96,8 @@ async def test_sigterm_under_load_ends_in_time_and_repeats_nothing(
 ) -> None:
     """F08: I1 I3 I4=0, T9"""
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
-    async with open_rig(database_url, tmp_path, seed, *brokers, keys=16, pause_seconds=0.02, **CALM) as rig:
+    options = {"keys": 16, "pause_seconds": 0.02, "kafka_groups": 4, **CALM}
+    async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
         codes = []
         async with rig.stage.load():
             for child in rig.stage.children:

@@ -17,8 +17,9 @@ from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
 from relay.memory import MemoryElection
 from relay.metrics import RelayMetrics
-from relay.outbox import SHARDS, Outbox
+from relay.outbox import Outbox
 from relay.sink import Sink, Term
+from relay.sink_relay import SinkRelay
 from relay.wake import Wake
 
 INCARNATION = "abcd2345"
@@ -40,8 +41,8 @@ class Stage:
 
     async def reign(self) -> Term:
         """Raise the term, whoever rules."""
-        await self.database.execute("term.ensure", self.sink, 0)
-        row = await self.database.fetchrow("term.raise", self.sink, 0, "test", 60.0, True)
+        await self.database.execute("term.ensure", [self.sink])
+        row = await self.database.fetchrow("term.raise", self.sink, 0, "test", 60.0)
         assert row is not None
         return Term(self.sink, 0, row["term"], row["layout"], row["batch_no"])
 
@@ -81,10 +82,12 @@ async def publish(
 
 
 @asynccontextmanager
-async def staged(url: str, sink: str = "kafka") -> AsyncIterator[Stage]:
+async def staged(url: str, sink: str = "kafka", groups: int = 1) -> AsyncIterator[Stage]:
     connection = await asyncpg.connect(url, timeout=10, command_timeout=60)
     try:
         await connection.execute("UPDATE hookwire.sinks SET configured = (name = $1)", sink)
+        layout = "UPDATE hookwire.layouts SET groups = jsonb_build_object($1::text, $2::int)"
+        await connection.execute(layout, sink, groups)
         database = await open_database(PoolOptions(url, connections_min=1, connections_max=6))
         try:
             yield Stage(url, database, connection, sink)
@@ -94,18 +97,21 @@ async def staged(url: str, sink: str = "kafka") -> AsyncIterator[Stage]:
         await connection.close(timeout=5)
 
 
-def harvester_of(
+def relay_of(
     stage: Stage, sink: Sink, *, database: Database | None = None, election: Election | None = None
-) -> Harvester:
-    """A harvester that polls and backs off quickly."""
+) -> SinkRelay:
+    """A relay that polls and backs off quickly."""
     database = database or stage.database
-    return Harvester(
-        sink, election or MemoryElection(stage.reign),
-        Outbox(database, stage.sink, INCARNATION, payload=True, horizon_seconds=0.05),
-        Holds(database, stage.sink, INCARNATION),
-        Wake(poll_seconds_min=0.01, poll_seconds_max=0.02), RelayMetrics(CollectorRegistry()),
-        HarvesterOptions(range(SHARDS), backoff_seconds_first=0.02, backoff_seconds_max=0.05),
-    )  # fmt: skip
+
+    def harvester_of(_: int) -> Harvester:
+        return Harvester(
+            sink, Outbox(database, stage.sink, INCARNATION, payload=True, horizon_seconds=0.05),
+            Holds(database, stage.sink, INCARNATION),
+            Wake(poll_seconds_min=0.01, poll_seconds_max=0.02), RelayMetrics(CollectorRegistry()),
+            HarvesterOptions(backoff_seconds_first=0.02, backoff_seconds_max=0.05),
+        )  # fmt: skip
+
+    return SinkRelay(stage.sink, election or MemoryElection(stage.reign), harvester_of)
 
 
 async def all_carried(stage: Stage) -> None:
@@ -157,13 +163,13 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 @asynccontextmanager
-async def running(harvester: Harvester) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a harvester; at the end it is stopped softly and must come to an end by itself."""
+async def running(relay: SinkRelay) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a relay; at the end it is stopped softly and must come to an end by itself."""
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(harvester.run())
+        task = tasks.create_task(relay.run())
         try:
             yield task
         finally:
-            harvester.stop()
+            relay.stop()
             async with asyncio.timeout(DEADLINE_SECONDS):
                 await asyncio.wait([task])

@@ -37,8 +37,8 @@ class Yard:
         self.name = quoted_table(TABLE)
 
     async def _reign(self) -> Term:
-        await self.database.execute("term.ensure", self.name, 0)
-        row = await self.database.fetchrow("term.raise", self.name, 0, "test", 60.0, True)
+        await self.database.execute("term.ensure", [self.name])
+        row = await self.database.fetchrow("term.raise", self.name, 0, "test", 60.0)
         assert row is not None
         return Term(self.name, 0, row["term"], row["layout"], row["batch_no"])
 

@@ -14,19 +14,19 @@ import pytest
 
 from db.pool import Database
 from relay.election import Deposed
-from relay.harvester import Harvester
 from relay.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
-from relay.outbox import SHARDS, Outbox
-from relay.sink import Batch, Features, Receipt, SinkUnavailable
+from relay.outbox import Outbox
+from relay.sink import SHARDS, Batch, Features, Receipt, SinkUnavailable
+from relay.sink_relay import SinkRelay
 from tests.relay.stage import (
     DEADLINE_SECONDS,
     INCARNATION,
     FaultyDatabase,
     Stage,
     all_carried,
-    harvester_of,
     publish,
+    relay_of,
     running,
     staged,
     until,
@@ -43,15 +43,15 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
         yield opened
 
 
-def memory_harvester(
+def memory_relay(
     stage: Stage,
     broker: MemoryBroker,
     features: Features = PLAIN,
     *,
     database: Database | None = None,
     election: MemoryElection | None = None,
-) -> Harvester:
-    return harvester_of(stage, MemorySink(broker, features), database=database, election=election)
+) -> SinkRelay:
+    return relay_of(stage, MemorySink(broker, features), database=database, election=election)
 
 
 def outbox_of(stage: Stage) -> Outbox:
@@ -79,7 +79,7 @@ async def test_everything_published_at_once_by_many_arrives_once_and_in_commit_o
                 order[key].append(event)
         await connection.close()
 
-    async with running(memory_harvester(stage, broker, features)):
+    async with running(memory_relay(stage, broker, features)):
         await asyncio.gather(*(write(writer) for writer in range(8)))
         await all_carried(stage)
     assert {key: broker.ids(key) for key in order} == dict(order)
@@ -91,7 +91,7 @@ async def test_only_what_was_acknowledged_is_purged(stage: Stage, features: Feat
     broker = MemoryBroker()
     broker.gate.clear()
     ids = await stage.publish("a", "b")
-    async with running(memory_harvester(stage, broker, features)) as run:
+    async with running(memory_relay(stage, broker, features)) as run:
         await until(lambda: broker.epoch)
         await asyncio.wait([run], timeout=0.1)  # long enough for any purge that must not happen
         unanswered = await stage.owed()
@@ -103,7 +103,7 @@ async def test_only_what_was_acknowledged_is_purged(stage: Stage, features: Feat
 async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(stage: Stage) -> None:
     broker = MemoryBroker()
     ids = await stage.publish(*(f"key {number % 20}" for number in range(230)))
-    async with running(memory_harvester(stage, broker, NUMBERED)):
+    async with running(memory_relay(stage, broker, NUMBERED)):
         await all_carried(stage)
     assert (broker.ids(), broker.committed) == (ids, 5)
 
@@ -112,20 +112,20 @@ async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(stage: Stage
     """RL-14, F08: orderly hand-over without duplicates."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
     broker.gate.clear()
-    harvester = memory_harvester(stage, broker, NUMBERED, election=election)
+    relay = memory_relay(stage, broker, NUMBERED, election=election)
     ids = await stage.publish("a", "b")
-    async with running(harvester) as run:
+    async with running(relay) as run:
         await until(stage.manifests)
-        harvester.stop()
+        relay.stop()
         await asyncio.wait([run], timeout=0.05)
         waited = not run.done()
         broker.gate.set()
-    assert (waited, harvester.state, election.free.is_set()) == (True, "stopped", True)
+    assert (waited, relay.state, election.free.is_set()) == (True, "stopped", True)
     assert (broker.ids(), await stage.owed(), await stage.manifests()) == (ids, [], [])
 
 
 class _FailingWhenCancelled(MemorySink):
-    """Fails at the very moment at which the whole harvester is cancelled."""
+    """Fails at the very moment at which the whole relay is cancelled."""
 
     run: asyncio.Task[None]
 
@@ -137,7 +137,7 @@ class _FailingWhenCancelled(MemorySink):
 async def test_a_cancellation_is_not_lost_when_a_batch_fails_at_the_same_moment(stage: Stage) -> None:
     """A leader that only took the failure would lead on, its term over."""
     sink = _FailingWhenCancelled(MemoryBroker(), PLAIN)
-    async with running(harvester_of(stage, sink)) as sink.run:
+    async with running(relay_of(stage, sink)) as sink.run:
         await stage.publish("a")
         await asyncio.wait([sink.run], timeout=DEADLINE_SECONDS)
         assert sink.run.cancelled()
@@ -146,10 +146,10 @@ async def test_a_cancellation_is_not_lost_when_a_batch_fails_at_the_same_moment(
 async def test_a_standby_can_be_stopped(stage: Stage) -> None:
     election = MemoryElection(stage.reign)
     election.free.clear()
-    harvester = memory_harvester(stage, MemoryBroker(), election=election)
-    async with running(harvester):
-        await until(lambda: harvester.state == "standby")
-    assert (harvester.state, election.terms) == ("stopped", [])
+    relay = memory_relay(stage, MemoryBroker(), election=election)
+    async with running(relay):
+        await until(lambda: relay.state == "standby")
+    assert (relay.state, election.terms) == ("stopped", [])
 
 
 # --- the sink fails ---------------------------------------------------------------------------------------------
@@ -161,14 +161,14 @@ async def test_a_broker_that_is_down_is_waited_for(stage: Stage, features: Featu
     broker = MemoryBroker()
     broker.down = True
     ids = await stage.publish("a", "b")
-    harvester = memory_harvester(stage, broker, features)
-    async with running(harvester):
-        await until(lambda: harvester.state == "backing off")
+    relay = memory_relay(stage, broker, features)
+    async with running(relay):
+        await until(lambda: relay.state == "backing off")
         broker.down = False
         await until(lambda: broker.log)
         broker.down = True
         ids += await stage.publish("a")
-        await until(lambda: harvester.state == "backing off")
+        await until(lambda: relay.state == "backing off")
         holds = await stage.holds()
         broker.down = False
         await all_carried(stage)
@@ -180,7 +180,7 @@ async def test_a_lost_answer_repeats_one_contiguous_run_and_loses_nothing(stage:
     broker = MemoryBroker()
     broker.answers_lost = 1
     ids = await stage.publish(*"aabbab")
-    async with running(memory_harvester(stage, broker)):
+    async with running(memory_relay(stage, broker)):
         await all_carried(stage)
     assert broker.ids() == [*ids, *ids]
 
@@ -190,7 +190,7 @@ async def test_a_lost_answer_repeats_nothing_where_batches_are_numbered(stage: S
     broker = MemoryBroker()
     broker.answers_lost = 1
     ids = await stage.publish(*"aabbab")
-    async with running(memory_harvester(stage, broker, NUMBERED)):
+    async with running(memory_relay(stage, broker, NUMBERED)):
         await all_carried(stage)
     assert (broker.ids(), await stage.manifests()) == (ids, [])
 
@@ -202,7 +202,7 @@ async def test_what_a_dead_leader_committed_is_settled_without_being_sent_again(
     term, outbox, sink = await stage.reign(), outbox_of(stage), MemorySink(broker, NUMBERED)
     await sink.open(term)
     await sink.send(await outbox.write_manifest(term, await outbox.claim(term, (), 10, 1_000)))
-    async with running(memory_harvester(stage, broker, NUMBERED)):
+    async with running(memory_relay(stage, broker, NUMBERED)):
         await all_carried(stage)
     assert (broker.ids(), await stage.manifests()) == (ids, [])
 
@@ -212,10 +212,10 @@ async def test_a_marker_that_this_database_never_wrote_stops_the_relay_with_a_re
     broker = MemoryBroker()
     broker.committed = 7
     await stage.publish("a")
-    harvester = memory_harvester(stage, broker, NUMBERED)
-    async with running(harvester):
-        await until(lambda: harvester.state == "refused")
-    assert ("restored or cloned" in harvester.last_error, broker.log) == (True, [])
+    relay = memory_relay(stage, broker, NUMBERED)
+    async with running(relay):
+        await until(lambda: relay.state == "refused")
+    assert ("restored or cloned" in relay.last_error, broker.log) == (True, [])
 
 
 # --- the database fails -----------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ async def test_what_was_acknowledged_but_not_purged_is_not_sent_again(stage: Sta
     broker, database = MemoryBroker(), FaultyDatabase(stage.database)
     database.faults = {"outbox.purge": 3, "manifest.purge": 3, "manifest.settle": 1}
     ids = await stage.publish("a", "b", "a")
-    async with running(memory_harvester(stage, broker, features, database=database)):
+    async with running(memory_relay(stage, broker, features, database=database)):
         await all_carried(stage)
     assert broker.ids() == ids
 
@@ -237,7 +237,7 @@ async def test_a_database_that_is_away_for_a_while_costs_no_record(stage: Stage)
     broker, database = MemoryBroker(), FaultyDatabase(stage.database)
     database.faults = {"outbox.claim": 2, "manifest.write": 2, "term.current": 2, "hold.open": 1, "outbox.low_water": 1}
     ids = await stage.publish("a", "b", "a")
-    async with running(memory_harvester(stage, broker, NUMBERED, database=database)):
+    async with running(memory_relay(stage, broker, NUMBERED, database=database)):
         await all_carried(stage)
     assert broker.ids() == ids
 
@@ -248,7 +248,7 @@ async def test_a_database_that_is_away_for_a_while_costs_no_record(stage: Stage)
 async def test_a_fenced_leader_stands_for_election_again(stage: Stage) -> None:
     """RK-25: never a crash."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
-    async with running(memory_harvester(stage, broker, election=election)):
+    async with running(memory_relay(stage, broker, election=election)):
         await until(lambda: broker.epoch)
         broker.epoch += 1
         ids = await stage.publish("a")
@@ -260,7 +260,7 @@ async def test_a_deposed_leader_stops_at_once_and_stands_again(stage: Stage) -> 
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
     broker.gate.clear()
     ids = await stage.publish("a")
-    async with running(memory_harvester(stage, broker, election=election)):
+    async with running(memory_relay(stage, broker, election=election)):
         await until(lambda: broker.epoch)
         election.depose()
         await until(lambda: len(election.terms) == 2)
@@ -277,14 +277,14 @@ async def test_a_leader_whose_term_has_moved_steps_down_after_it_fenced_its_succ
         """Believes in a term that is over: it slept between its election and opening the sink."""
 
         async def campaign(self):  # type: ignore[no-untyped-def]
-            term = await super().campaign()
+            seat = await super().campaign()
             if len(self.terms) == 1:
                 await stage.reign()
-            return term
+            return seat
 
     election = Zombie(stage.reign)
     ids = await stage.publish("a")
-    async with running(memory_harvester(stage, broker, election=election)):
+    async with running(memory_relay(stage, broker, election=election)):
         await all_carried(stage)
     assert [(kept.term, kept.record.id) for kept in broker.log] == [(3, ids[0])]
 
@@ -292,7 +292,7 @@ async def test_a_leader_whose_term_has_moved_steps_down_after_it_fenced_its_succ
 async def test_two_relays_that_take_turns_lose_and_reorder_nothing(stage: Stage) -> None:
     """I1, I3, F52."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
-    relays = [memory_harvester(stage, broker, NUMBERED, election=election) for _ in range(2)]
+    relays = [memory_relay(stage, broker, NUMBERED, election=election) for _ in range(2)]
     ids = []
     async with running(relays[0]), running(relays[1]):
         for turn in range(6):
@@ -315,7 +315,7 @@ async def test_a_poison_record_holds_its_key_while_others_go_on_and_drains_in_or
     broker.record_bytes_max = 10
     [poison] = await stage.publish("sick", payload=bytes(20))
     sick = [poison, *await stage.publish("sick", "sick")]
-    async with running(memory_harvester(stage, broker, features)):
+    async with running(memory_relay(stage, broker, features)):
         well = await stage.publish("well", "well")
         await until(lambda: broker.ids("well") == well)
         sick += await stage.publish("sick")
@@ -345,7 +345,7 @@ async def test_a_missing_topic_is_held_while_others_go_on_and_drains_in_order(st
     broker = MemoryBroker()
     broker.missing.add("absent")
     absent = await stage.publish("a", "b", "a", None, topic="absent")
-    async with running(memory_harvester(stage, broker, features)):
+    async with running(memory_relay(stage, broker, features)):
         present = await stage.publish("a", "b")
         await until(lambda: broker.ids(topic="orders") == present)
         absent += await stage.publish("a", topic="absent")
@@ -366,7 +366,7 @@ async def test_a_refused_probe_postpones_the_hold(stage: Stage, features: Featur
     async def tried_twice() -> bool:
         return await stage.connection.fetchval("SELECT bool_and(attempts = 2) FROM hookwire.holds")
 
-    async with running(memory_harvester(stage, broker, features)):
+    async with running(memory_relay(stage, broker, features)):
         await until(stage.holds)
         await stage.probe_now()
         await until(tried_twice)
@@ -386,7 +386,7 @@ async def test_poison_among_the_records_of_a_held_topic_holds_its_own_key_alone(
     sick = await stage.publish("sick", topic="absent", payload=bytes(20))
     well = await stage.publish(*["well"] * 70, topic="absent")
     sick += await stage.publish("sick", topic="absent")
-    async with running(memory_harvester(stage, broker, features)):
+    async with running(memory_relay(stage, broker, features)):
         await until(stage_holds(stage, 73))
         broker.missing.clear()
         await stage.probe_now()
@@ -412,7 +412,7 @@ async def test_the_hold_of_a_key_outlasts_the_hold_of_its_topic(stage: Stage) ->
     broker = MemoryBroker()
     broker.record_bytes_max = 10
     sick = await stage.publish("sick", payload=bytes(20))
-    async with running(memory_harvester(stage, broker)):
+    async with running(memory_relay(stage, broker)):
         await until(stage.holds)
         broker.missing.add("orders")
         others = await stage.publish("well")
@@ -441,7 +441,7 @@ async def test_holds_are_probed_although_there_is_always_something_to_carry(stag
             await publish(connection, [f"key {number}" for number in range(60)])
         await connection.close()
 
-    async with running(memory_harvester(stage, broker)), asyncio.TaskGroup() as tasks:
+    async with running(memory_relay(stage, broker)), asyncio.TaskGroup() as tasks:
         await until(stage.holds)
         tasks.create_task(stream())
         broker.missing.clear()
@@ -458,7 +458,7 @@ async def test_what_was_claimed_before_a_setback_does_not_pass_what_was_refused(
     broker.gate.clear()
     sick = await stage.publish("sick", payload=bytes(20))
     sick += await stage.publish(*["sick"] * 120)
-    async with running(memory_harvester(stage, broker, PLAIN)) as run:
+    async with running(memory_relay(stage, broker, PLAIN)) as run:
         await until(lambda: broker.epoch)
         await asyncio.wait([run], timeout=0.1)  # both slots fill
         broker.gate.set()
@@ -485,7 +485,7 @@ async def test_a_batch_that_is_claimed_as_its_predecessor_is_refused_goes_back_u
 
     sick = await stage.publish("sick", payload=bytes(20))
     sick += await stage.publish(*["sick"] * 60)
-    async with running(memory_harvester(stage, broker, database=Database(stage.database))):
+    async with running(memory_relay(stage, broker, database=Database(stage.database))):
         await until(stage_holds(stage, 61))
     assert broker.log == []
 
@@ -529,7 +529,7 @@ async def test_rr01_a_record_window_never_has_two_records_of_a_key_that_a_crash_
     ids = await stage.publish(*"aabbaabb", None, None)
     broker = MemoryBroker()
     sink = _WatchingSink(broker, stage)
-    async with running(harvester_of(stage, sink)):
+    async with running(relay_of(stage, sink)):
         await all_carried(stage)
     keyed = {key: [i for i, k in zip(ids, "aabbaabb", strict=False) if k == key] for key in "ab"}
     assert (sink.most_of_a_key, broker.ids("a"), broker.ids("b")) == (1, keyed["a"], keyed["b"])

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from relay.hold import Hold, Holds
-from relay.outbox import SHARDS, Outbox
+from relay.outbox import Outbox
 from relay.record import Record
-from relay.sink import Refusal, Term
+from relay.sink import SHARDS, Refusal, Term
 from tests.relay.stage import INCARNATION, Stage, staged
 
 
@@ -26,7 +26,7 @@ async def test_the_pause_between_probes_stays_bounded_however_often_a_hold_was_t
         "VALUES ($1, 'default', 't', 'r', 'd', now())",
         stage.sink,
     )
-    await holds.postpone(Hold("default", "t", ""), 5_000, "still unroutable")
+    await holds.postpone(Term("kafka", 0, 1, 1, 0), Hold("default", "t", ""), 5_000, "still unroutable")
     pause = await stage.connection.fetchval("SELECT extract(epoch FROM probe_at - now()) FROM hookwire.holds")
     assert 299 < pause <= 300
 

@@ -29,7 +29,7 @@ from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
 from tests.relay.kafka_topic import PROBE, kafka_admin, make_topic, read_committed, set_message_bytes_max
-from tests.relay.stage import all_carried, harvester_of, running, staged, until
+from tests.relay.stage import all_carried, relay_of, running, staged, until
 from tests.relay.wire import END_TRANSACTION, PRODUCE, wire_to
 
 Mode = Literal["transactional", "idempotent"]
@@ -429,7 +429,7 @@ async def test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_an
     )  # fmt: skip
     async with staged(database_url) as stage:
         ids = await stage.publish(*(f"key {number % 20}" for number in range(4_000)), topic=topic)
-        async with running(harvester_of(stage, KafkaSink(options))):
+        async with running(relay_of(stage, KafkaSink(options))):
 
             async def begun() -> bool:
                 return len(await stage.owed()) < 3_500

@@ -9,9 +9,9 @@ import pytest
 
 from db.statements import STATEMENTS
 from relay.election import Deposed
-from relay.outbox import SHARDS, Outbox
+from relay.outbox import Outbox
 from relay.record import Record
-from relay.sink import Batch, Term
+from relay.sink import SHARDS, Batch, Term
 from tests.relay.stage import INCARNATION, Stage, publish, staged
 
 MEBIBYTE = 1024 * 1024

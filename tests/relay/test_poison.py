@@ -9,7 +9,7 @@ from relay.hold import Holds, Policy
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch, Receipt, Refusal
-from tests.relay.stage import Stage, harvester_of, running, staged, until
+from tests.relay.stage import Stage, relay_of, running, staged, until
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ async def test_skip_gives_up_the_record_and_its_key_goes_on(stage: Stage) -> Non
     await policy(stage, "skip")
     ids = await poisoned(stage)
     broker = MemoryBroker()
-    async with running(harvester_of(stage, Choosy(broker))):
+    async with running(relay_of(stage, Choosy(broker))):
         await until(lambda: len(arrived(broker)) == 3)
         await until(stage_is_empty(stage))
     assert (sorted(arrived(broker)), await dead(stage), await stage.holds()) == (
@@ -95,7 +95,7 @@ async def test_stop_lets_nothing_pass_until_the_record_is_taken(stage: Stage) ->
     ids = await poisoned(stage)
     broker, later = MemoryBroker(), []
     sink = Choosy(broker)
-    harvester = harvester_of(stage, sink)
+    harvester = relay_of(stage, sink)
     async with running(harvester):
         await until(lambda: "stopped at" in harvester.last_error)
         waiting = await stage.owed()
@@ -108,7 +108,7 @@ async def test_stop_lets_nothing_pass_until_the_record_is_taken(stage: Stage) ->
 async def test_a_policy_that_changes_frees_what_was_held(stage: Stage) -> None:
     ids = await poisoned(stage)
     broker = MemoryBroker()
-    async with running(harvester_of(stage, Choosy(broker))):
+    async with running(relay_of(stage, Choosy(broker))):
         await until(stage.held)
         await policy(stage, "skip")
         await stage.probe_now()
@@ -136,7 +136,7 @@ async def test_what_a_person_skips_or_takes_up_again_is_carried_by_the_leader(st
     ids = await poisoned(stage)
     broker = MemoryBroker()
     sink = Choosy(broker)
-    async with running(harvester_of(stage, sink)):
+    async with running(relay_of(stage, sink)):
         await until(lambda: ids[3] in arrived(broker))
         await until(stage.held)
         hold = await stage.connection.fetchval("SELECT id FROM hookwire.holds")

@@ -1,0 +1,85 @@
+"""Relaying: builds the relay role from the settings: one relay for each sink, one harvester for each partition group.
+
+Every group has a sink, and so a producer or connection, of its own; what groups share is the process's membership in
+the election and its connection pool.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+
+from app.failpoints import Failpoints, FailpointSink
+from app.settings import Settings
+from app.sinks import make_broker_sink
+from db.direct import Direct
+from db.pool import Database
+from relay.election import Election
+from relay.harvester import Harvester, HarvesterOptions
+from relay.hold import Holds
+from relay.lease import LeaseOptions, Leases
+from relay.metrics import RelayMetrics
+from relay.outbox import Outbox
+from relay.sink import Sink
+from relay.sink_relay import SinkRelay
+from relay.wake import Wake
+
+__all__ = ["Relaying"]
+
+
+class Relaying:
+    """The relays of one process. ``relays`` are stopped before ``leases``, on which they sit."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        connect: Callable[[], Awaitable[Direct]],
+        incarnation: str,
+        sinks: Sequence[str],
+        metrics: RelayMetrics,
+        points: Failpoints,
+        make_fan_out: Callable[[], Sink],
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._incarnation = incarnation
+        self._metrics = metrics
+        self._points = points
+        self._make_fan_out = make_fan_out
+        self._wakes: list[Wake] = []
+        owner = f"{socket.gethostname()}-{os.getpid()}"
+        self.leases = Leases(database, connect, sinks, LeaseOptions(owner, settings.lease_seconds))
+        self.relays = [self._relay(name) for name in sinks]
+
+    def ring(self) -> None:
+        """Something was committed: look at once."""
+        for wake in self._wakes:
+            wake.ring()
+
+    def states(self) -> dict[str, tuple[str, str]]:
+        """Per sink one word, and the last error."""
+        return {relay.sink_name: (relay.state, relay.last_error) for relay in self.relays}
+
+    def _relay(self, name: str) -> SinkRelay:
+        election = self.leases.election(name)
+        return SinkRelay(name, election, lambda group: self._harvester(name, group, election))
+
+    def _harvester(self, name: str, group: int, election: Election) -> Harvester:
+        sink = self._sink(name, lambda: election.trusted(group))
+        wake = Wake()
+        self._wakes.append(wake)
+        return Harvester(
+            FailpointSink(sink, self._points) if self._points else sink,
+            Outbox(self._database, name, self._incarnation, payload=sink.features.payload),
+            Holds(self._database, name, self._incarnation, self._settings.on_refused),
+            wake,
+            self._metrics,
+            HarvesterOptions(),
+        )
+
+    def _sink(self, name: str, trusted: Callable[[], bool]) -> Sink:
+        if name == "webhooks":
+            return self._make_fan_out()
+        return make_broker_sink(name, self._settings, self._incarnation, trusted)

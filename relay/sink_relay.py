@@ -1,0 +1,87 @@
+"""Sink relay: of one sink, harvests every partition group whose seat falls to this process.
+
+::
+
+    campaign --> seat --> a harvester's reign over its group ... --> the seat is free
+        ^          |
+        +----------+  and again, for the next seat, while the first reigns go on
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from relay.election import Election, Seat
+from relay.harvester import Harvester
+
+__all__ = ["SinkRelay"]
+
+_RANK = ("refused", "backing off", "leading", "standby")
+"""Of several groups' states the first of these stands for the sink."""
+
+
+class SinkRelay:
+    """Carries one sink's records for as long as :meth:`run` runs. ``state`` is one word for people."""
+
+    def __init__(self, sink: str, election: Election, harvester_of: Callable[[int], Harvester]) -> None:
+        self.name = f"relay {sink}"
+        self.sink_name = sink
+        self._election = election
+        self._harvester_of = harvester_of
+        self._harvesters: dict[int, Harvester] = {}
+        self._seats: set[Seat] = set()
+        self._stopping = asyncio.Event()
+        self._stopped = False
+
+    @property
+    def state(self) -> str:
+        """The most telling state of its groups."""
+        if self._stopped:
+            return "stopped"
+        states = {harvester.state for harvester in self._harvesters.values()}
+        return next((state for state in _RANK if state in states), "standby")
+
+    @property
+    def last_error(self) -> str:
+        """Of the group whose state stands for the sink, if it had one."""
+        ranked = sorted(self._harvesters.values(), key=lambda harvester: _RANK.index(harvester.state))
+        return next((harvester.last_error for harvester in ranked if harvester.last_error), "")
+
+    def stop(self) -> None:
+        """Soft stop: finish what is in flight, purge it, free the seats."""
+        self._stopping.set()
+        for seat in self._seats:
+            seat.ask()
+
+    async def run(self) -> None:
+        """Stand, reign, stand again, until stopped."""
+        async with asyncio.TaskGroup() as reigns:
+            while (seat := await self._elected()) is not None:
+                reigns.create_task(self._reign(seat), name=f"{self.name} {seat.term.group}")
+            await self._election.withdraw()
+        self._stopped = True
+
+    async def _elected(self) -> Seat | None:
+        """The next seat, or None when we were stopped first."""
+        campaign = asyncio.ensure_future(self._election.campaign())
+        stopped = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({campaign, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            return campaign.result() if campaign.done() else None
+        finally:
+            for task in (campaign, stopped):
+                task.cancel()
+            await asyncio.gather(campaign, stopped, return_exceptions=True)
+
+    async def _reign(self, seat: Seat) -> None:
+        group = seat.term.group
+        if group not in self._harvesters:
+            self._harvesters[group] = self._harvester_of(group)
+        self._seats.add(seat)
+        if self._stopping.is_set():
+            seat.ask()
+        try:
+            await self._harvesters[group].reign(self._election, seat)
+        finally:
+            self._seats.discard(seat)
