@@ -3,7 +3,7 @@
 ``HOOKWIRE_FAILPOINTS=relay.after_send:kill@3,publish.after_commit:hang`` means: the third time a batch was
 acknowledged, die by SIGKILL; after the first commit of a publish, hang. Actions: ``kill`` (SIGKILL of this process),
 ``hang`` (stop here for ever), ``error`` (raise), ``delay`` (a tenth of a second), ``stall`` (block the whole event loop
-for three seconds, F06). Refused in production.
+for three seconds, F06). ``relay.before_send:error/50`` fails every fiftieth time. Refused in production.
 
 The rooms know nothing of this: points sit round the database's statement names and round the sinks' port.
 """
@@ -52,36 +52,36 @@ _AFTER = {
 }
 POINTS = sorted({*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"})
 _STALL_SECONDS = 3.0
-_PLAN = re.compile(r"([a-z_.]+):(kill|hang|error|delay|stall)(?:@([1-9][0-9]*))?")
+_PLAN = re.compile(r"([a-z_.]+):(kill|hang|error|delay|stall)(?:(@|/)([1-9][0-9]*))?")
 
 
 class Failpoints:
     """A plan, and how often each point was passed. Without a plan there are no wrappers at all."""
 
     def __init__(self, plan: str) -> None:
-        self._plan: dict[str, tuple[str, int]] = {}
+        self._plan: dict[str, tuple[str, int, bool]] = {}
         self._passed: Counter[str] = Counter()
         for part in filter(None, plan.split(",")):
             match = _PLAN.fullmatch(part.strip())
             if match is None or match[1] not in POINTS:
                 raise SettingsRefused(
-                    f"HOOKWIRE_FAILPOINTS: {part!r} is not point:kill|hang|error|delay|stall[@n]; "
+                    f"HOOKWIRE_FAILPOINTS: {part!r} is not point:kill|hang|error|delay|stall[@n or /n]; "
                     f"points: {', '.join(POINTS)}"
                 )
-            self._plan[match[1]] = (match[2], int(match[3] or 1))
+            self._plan[match[1]] = (match[2], int(match[4] or 1), match[3] == "/")
 
     def __bool__(self) -> bool:
         return bool(self._plan)
 
     async def reach(self, point: str | None) -> None:
-        """Pass a point; does what the plan says at the n-th passing and, for ``delay``, at every later one."""
+        """Pass a point; does what the plan says at the n-th passing (``delay``: and later), or at every n-th one."""
         if point is None or point not in self._plan:
             return
-        action, at = self._plan[point]
+        action, at, again = self._plan[point]
         self._passed[point] += 1
         if action == "delay" and self._passed[point] >= at:
             await asyncio.sleep(0.1)
-        if self._passed[point] != at:
+        if self._passed[point] != at and not (again and self._passed[point] % at == 0):
             return
         if action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)

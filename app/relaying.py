@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from app.failpoints import Failpoints, FailpointSink
 from app.settings import Settings
-from app.sinks import make_broker_sink
+from app.sinks import kafka_options, make_broker_sink
 from db.direct import Direct
 from db.pool import Database
 from relay.election import Election
@@ -20,6 +20,9 @@ from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
 from relay.lease import LeaseOptions, Leases
 from relay.metrics import RelayMetrics
+from relay.neli import NeliElection
+from relay.neli_core import NeliTimes
+from relay.neli_options import NeliOptions
 from relay.outbox import Outbox
 from relay.sink import Sink
 from relay.sink_relay import SinkRelay
@@ -29,7 +32,7 @@ __all__ = ["Relaying"]
 
 
 class Relaying:
-    """The relays of one process. ``relays`` are stopped before ``leases``, on which they sit."""
+    """The relays of one process. ``relays`` are stopped before ``elections``, on whose seats they sit."""
 
     def __init__(
         self,
@@ -50,7 +53,11 @@ class Relaying:
         self._make_fan_out = make_fan_out
         self._wakes: list[Wake] = []
         owner = f"{socket.gethostname()}-{os.getpid()}"
-        self.leases = Leases(database, connect, sinks, LeaseOptions(owner, settings.lease_seconds))
+        by_neli = [name for name in sinks if name == "kafka" and settings.kafka_election == "neli"]
+        by_lease = [name for name in sinks if name not in by_neli]
+        self._leases = Leases(database, connect, by_lease, LeaseOptions(owner, settings.lease_seconds))
+        self._neli = {name: self._neli_election(name, owner) for name in by_neli}
+        self.elections: Sequence[Leases | NeliElection] = [self._leases, *self._neli.values()]
         self.relays = [self._relay(name) for name in sinks]
 
     def ring(self) -> None:
@@ -63,8 +70,14 @@ class Relaying:
         return {relay.sink_name: (relay.state, relay.last_error) for relay in self.relays}
 
     def _relay(self, name: str) -> SinkRelay:
-        election = self.leases.election(name)
+        election = self._neli[name] if name in self._neli else self._leases.election(name)
         return SinkRelay(name, election, lambda group: self._harvester(name, group, election))
+
+    def _neli_election(self, name: str, owner: str) -> NeliElection:
+        kafka = kafka_options(self._settings, self._incarnation)
+        session = self._settings.neli_session_seconds
+        times = NeliTimes(min(0.5, session / 12), session * 2 / 3, session)
+        return NeliElection(self._database, kafka, name, NeliOptions(owner, self._incarnation, times=times))
 
     def _harvester(self, name: str, group: int, election: Election) -> Harvester:
         sink = self._sink(name, lambda: election.trusted(group))

@@ -103,6 +103,15 @@ class Settings(BaseSettings):
     )
     kafka_sasl_username: str = Field("", description="User of the brokers.")
     kafka_sasl_password: SecretStr | None = Field(None, description="Its password.")
+    kafka_election: Literal["lease", "neli"] = Field(
+        "lease", description="Who relays to Kafka: by leases in PostgreSQL, or by NELI over a Kafka consumer group."
+    )
+    neli_session_seconds: float = Field(
+        6.0,
+        ge=2,
+        le=60,
+        description="NELI: after how long Kafka gives up a silent relay; the broker has a least value.",
+    )
     amqp_url: SecretStr | None = Field(
         None, description="amqp:// or amqps://user:secret@host:5672/vhost; none: no AMQP sink."
     )
@@ -169,7 +178,7 @@ class Settings(BaseSettings):
         "auto", description="auto: console on a terminal, else json."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
-    failpoints: str = Field("", description="Fault injection for tests: name:kill|hang|error|delay[@n],...")
+    failpoints: str = Field("", description="Fault injection for tests: name:kill|hang|error|delay|stall[@n or /n],...")
 
     @field_validator(
         "egress_allow_cidrs", "egress_allow_hosts", "trusted_proxies", "retry_schedule_seconds", mode="before"

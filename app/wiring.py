@@ -179,7 +179,7 @@ class _Builder:
         if self._storage.embedded is not None:
             services.append(EmbeddedWatch(self._storage.embedded, self._storage.database))
         if self._relaying is not None:
-            services.append(self._relaying.leases)
+            services += self._relaying.elections
         return services
 
     def _ring(self) -> None:

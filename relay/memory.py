@@ -163,7 +163,11 @@ class MemoryElection:
         """Wait until the seat is free, then take it."""
         await self.free.wait()
         self.free.clear()
-        term = await self._grant() if self._grant else Term(self._sink, 0, len(self.terms) + 1, 1, 0)
+        try:
+            term = await self._grant() if self._grant else Term(self._sink, 0, len(self.terms) + 1, 1, 0)
+        except BaseException:
+            self.free.set()
+            raise
         self.terms.append(term)
         self._held = Seat(term)
         return self._held

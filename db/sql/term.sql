@@ -52,3 +52,7 @@ FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND l.relation = 'hookwire.relay_terms'::regclass AND l.granted AND l.pid <> pg_backend_pid()
   AND a.application_name LIKE 'hookwire%' AND a.xact_start < clock_timestamp() - interval '1 second';
+
+-- name: look
+-- The seats of a sink in the present layout, as an election sees them that asks rarely.
+SELECT t.grp, t.term, t.is_open FROM hookwire.relay_terms t WHERE t.sink = $1;

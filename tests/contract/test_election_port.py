@@ -1,0 +1,173 @@
+"""The port :class:`relay.election.Election`, one suite for every adapter: memory, lease, NELI."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from relay.election import Deposed, Election, Seat
+from scripts.servers.kafka import KafkaServer
+from tests.contract.elections import ARENAS, Arena
+from tests.relay.stage import Stage, staged, until
+
+DEADLINE_SECONDS = 60
+
+
+@pytest.fixture
+async def stage(database_url: str) -> AsyncIterator[Stage]:
+    async with staged(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture(params=list(ARENAS))
+async def arena(request: pytest.FixtureRequest, stage: Stage, kafka: KafkaServer) -> AsyncIterator[Arena]:
+    async with ARENAS[request.param](stage, kafka.bootstrap) as opened:
+        yield opened
+
+
+async def elected(election: Election) -> Seat:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        return await election.campaign()
+
+
+async def deposed_during(election: Election, seat: Seat, arena: Arena) -> None:
+    async with election.reign(seat), asyncio.timeout(DEADLINE_SECONDS):
+        await arena.depose()
+        await asyncio.Event().wait()
+
+
+async def current_term(stage: Stage) -> int:
+    return int(await stage.connection.fetchval("SELECT term FROM hookwire.relay_terms WHERE sink = 'kafka'"))
+
+
+async def test_a_seat_comes_with_a_term_that_was_raised_and_may_be_trusted(arena: Arena, stage: Stage) -> None:
+    """RO-04: before anything is carried the database refuses every earlier term."""
+    election = await arena.member()
+    seat = await elected(election)
+    async with election.reign(seat):
+        assert (seat.term.number, election.trusted(0), seat.lost.is_set()) == (await current_term(stage), True, False)
+
+
+async def test_a_second_member_waits_and_succeeds_with_a_higher_term_when_the_first_leaves(arena: Arena) -> None:
+    """RO-06 c. The first withdraws before it leaves, or a fair election might give the seat back to it."""
+    first, second = await arena.member(), await arena.member()
+    ours = await elected(first)
+    async with first.reign(ours), asyncio.timeout(DEADLINE_SECONDS):
+        campaign = asyncio.create_task(second.campaign())
+        await asyncio.sleep(0)
+        done_early = campaign.done()
+        await first.withdraw()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        theirs = await campaign
+    async with second.reign(theirs):
+        assert (done_early, theirs.term.number > ours.term.number) == (False, True)
+
+
+async def test_a_reign_ends_with_deposed_when_somebody_else_has_the_term(arena: Arena) -> None:
+    """RR-08: never a crash, and never unnoticed for ever."""
+    election = await arena.member()
+    seat = await elected(election)
+    with pytest.raises(Deposed):
+        await deposed_during(election, seat, arena)
+    assert not election.trusted(0)
+
+
+async def test_a_deposed_member_may_be_elected_again(arena: Arena) -> None:
+    election = await arena.member()
+    first = await elected(election)
+    with pytest.raises(Deposed):
+        await deposed_during(election, first, arena)
+    again = await elected(election)
+    async with election.reign(again):
+        assert again.term.number > first.term.number
+
+
+async def test_who_withdraws_keeps_what_is_held_until_it_is_left(arena: Arena) -> None:
+    election = await arena.member()
+    seat = await elected(election)
+    await election.withdraw()
+    async with election.reign(seat):
+        held = election.trusted(0)
+    assert (held, election.trusted(0)) == (True, False)
+
+
+async def test_a_campaign_that_is_cancelled_gives_nothing_away(arena: Arena) -> None:
+    election = await arena.member()
+    campaign = asyncio.create_task(election.campaign())
+    await asyncio.sleep(0)
+    campaign.cancel()
+    await asyncio.gather(campaign, return_exceptions=True)
+    seat = await elected(election)
+    async with election.reign(seat):
+        assert election.trusted(0)
+
+
+@pytest.mark.parametrize("kind", ["lease", "neli"])
+async def test_members_share_the_seats_and_each_seat_is_held_once(
+    kind: str, database_url: str, kafka: KafkaServer
+) -> None:
+    """RO-05: four groups, two members; what one gives up the other takes, and all is led again when one goes."""
+    async with AsyncExitStack() as stack:
+        stage = await stack.enter_async_context(staged(database_url, groups=4))
+        arena = await stack.enter_async_context(ARENAS[kind](stage, kafka.bootstrap))
+        first = await stack.enter_async_context(_Taker(await arena.member()))
+        await until(lambda: _held(first) == {0, 1, 2, 3})
+        second = await stack.enter_async_context(_Taker(await arena.member()))
+        await until(lambda: (len(_held(first)), len(_held(second))) == (2, 2))
+        shared = (_held(first) | _held(second), _held(first) & _held(second))
+        await first.leave()
+        await until(lambda: _held(second) == {0, 1, 2, 3})
+        assert shared == ({0, 1, 2, 3}, set())
+
+
+def _held(taker: _Taker) -> set[int]:
+    return set(taker.groups)
+
+
+class _Taker:
+    """Takes every seat that falls to it and leaves when it is asked, as a relay does."""
+
+    def __init__(self, election: Election) -> None:
+        self.groups: set[int] = set()
+        self._election = election
+        self._seats: set[Seat] = set()
+        self._going = asyncio.Event()
+
+    async def __aenter__(self) -> _Taker:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.leave()
+
+    async def leave(self) -> None:
+        """As a relay that is stopped: take no more, leave what is held."""
+        if not self._going.is_set():
+            self._going.set()
+            await self._election.withdraw()
+            for seat in list(self._seats):
+                seat.ask()
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as reigns:
+            while True:
+                seat = await self._election.campaign()
+                reigns.create_task(self._reign(seat))
+
+    async def _reign(self, seat: Seat) -> None:
+        self._seats.add(seat)
+        try:
+            async with self._election.reign(seat):
+                self.groups.add(seat.term.group)
+                await seat.asked.wait()
+                self.groups.discard(seat.term.group)
+        except Deposed:
+            pass
+        finally:
+            self.groups.discard(seat.term.group)
+            self._seats.discard(seat)
