@@ -23,6 +23,7 @@ from relay.metrics import RelayMetrics
 from relay.neli import NeliElection
 from relay.neli_core import NeliTimes
 from relay.neli_options import NeliOptions
+from relay.observer import Handler, Observer
 from relay.outbox import Outbox
 from relay.sink import Sink
 from relay.sink_relay import SinkRelay
@@ -32,7 +33,8 @@ __all__ = ["Relaying"]
 
 
 class Relaying:
-    """The relays of one process. ``relays`` are stopped before ``elections``, on whose seats they sit."""
+    """The relays of one process. ``relays`` are stopped before ``elections``, on whose seats they sit. ``observers``,
+    one for each sink, tell ``on_event`` who leads; whoever embeds the relay runs them, for the meter."""
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class Relaying:
         metrics: RelayMetrics,
         points: Failpoints,
         make_fan_out: Callable[[], Sink],
+        on_event: Handler | None = None,
     ) -> None:
         self._settings = settings
         self._database = database
@@ -52,6 +55,7 @@ class Relaying:
         self._points = points
         self._make_fan_out = make_fan_out
         self._wakes: list[Wake] = []
+        self.observers = {name: Observer(name, on_event) for name in sinks}
         owner = f"{socket.gethostname()}-{os.getpid()}"
         by_neli = [name for name in sinks if name == "kafka" and settings.kafka_election == "neli"]
         by_lease = [name for name in sinks if name not in by_neli]
@@ -90,6 +94,7 @@ class Relaying:
             wake,
             self._metrics,
             HarvesterOptions(),
+            self.observers[name],
         )
 
     def _sink(self, name: str, trusted: Callable[[], bool]) -> Sink:

@@ -43,6 +43,7 @@ from hub.subscriptions import Subscriptions
 from hub.topics import Topics
 from hub.verification import Verification
 from relay.metrics import RelayMetrics
+from relay.observer import Handler
 from relay.wake import Wake
 from webhooks.contents import Contents
 from webhooks.fanout import FanOut
@@ -76,10 +77,13 @@ class Assembly:
     metrics_url: str
     sinks: Sequence[str]
     storage: Storage
+    relaying: Relaying | None
 
 
 @asynccontextmanager
-async def open_hub(settings: Settings, roles: Sequence[str] = ROLES) -> AsyncIterator[Assembly]:
+async def open_hub(
+    settings: Settings, roles: Sequence[str] = ROLES, on_event: Handler | None = None
+) -> AsyncIterator[Assembly]:
     """Open the database and build what the roles need; closes everything on exit.
 
     Raises ``SettingsRefused``, ``ListenError``, ``EmbeddedError``, ``DatabaseError``, ``SecretBoxError``.
@@ -94,10 +98,15 @@ async def open_hub(settings: Settings, roles: Sequence[str] = ROLES) -> AsyncIte
         storage = await stack.enter_async_context(open_storage(settings))
         points = Failpoints(settings.failpoints)
         database = FailpointDatabase(storage.database, points) if points else storage.database
-        builder = _Builder(settings, storage, database, points, stack, port)
+        builder = _Builder(settings, storage, database, points, stack, port, on_event)
         phases = await builder.build(roles, sockets, metrics_sockets)
         yield Assembly(
-            phases, builder.public_url, _url(settings.metrics_listen, metrics_sockets), builder.sinks, storage
+            phases,
+            builder.public_url,
+            _url(settings.metrics_listen, metrics_sockets),
+            builder.sinks,
+            storage,
+            builder.relaying,
         )
 
 
@@ -117,6 +126,7 @@ class _Builder:
         points: Failpoints,
         stack: AsyncExitStack,
         port: int,
+        on_event: Handler | None,
     ) -> None:
         self.public_url = settings.public_url.rstrip("/") or f"http://{settings.listen.rpartition(':')[0]}:{port}"
         self.sinks = configured_sinks(settings)
@@ -130,7 +140,8 @@ class _Builder:
         self._registry = CollectorRegistry()
         self._relay_metrics = RelayMetrics(self._registry)
         self._policy: GuardPolicy = guard_policy(settings, port)
-        self._relaying: Relaying | None = None
+        self.relaying: Relaying | None = None
+        self._on_event = on_event
         self._worker: Worker | None = None
 
     async def build(
@@ -152,8 +163,8 @@ class _Builder:
         if "deliver" in roles:
             self._worker = self._make_worker(outbound)
         if "relay" in roles:
-            self._relaying = self._make_relaying()
-        relays = self._relaying.relays if self._relaying else []
+            self.relaying = self._make_relaying()
+        relays = self.relaying.relays if self.relaying else []
         deliver: list[Service] = [self._worker, Replayer(self._database, self._due)] if self._worker else []
         phases.append([*relays, *deliver])
         # Last, so that the drain can be watched.
@@ -178,20 +189,20 @@ class _Builder:
         ]
         if self._storage.embedded is not None:
             services.append(EmbeddedWatch(self._storage.embedded, self._storage.database))
-        if self._relaying is not None:
-            services += self._relaying.elections
+        if self.relaying is not None:
+            services += self.relaying.elections
         return services
 
     def _ring(self) -> None:
-        if self._relaying is not None:
-            self._relaying.ring()
+        if self.relaying is not None:
+            self.relaying.ring()
 
     def _due(self, subscriptions: Sequence[int]) -> None:
         if self._worker is not None:
             self._worker.due(subscriptions)
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
-        return self._relaying.states() if self._relaying is not None else {}
+        return self.relaying.states() if self.relaying is not None else {}
 
     async def _connect_direct(self) -> Direct:
         return await connect_direct(self._storage.database.options)
@@ -282,4 +293,5 @@ class _Builder:
             self._relay_metrics,
             self._points,
             lambda: FanOutSink(FanOut(self._database, self._due)),
+            self._on_event,
         )

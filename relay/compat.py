@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import structlog
 
 from db.errors import DatabaseError
+from relay.cancellation import end_if_cancelled
 from relay.compat_table import CompatTable
 from relay.election import Deposed, Election, Seat
 from relay.observer import Observer
@@ -93,9 +94,12 @@ class CompatHarvester:
             try:
                 await self._one_reign()
             except (Deposed, Fenced) as over:
-                self._observer.fenced(str(over))
+                end_if_cancelled()
+                self._observer.fenced(self._table.leader_id, str(over))
                 await self._pause()
             except DatabaseError as error:
+                end_if_cancelled()
+                self._observer.fenced(self._table.leader_id, str(error))
                 self._report(error)
                 await self._pause()
         self.state = "stopped"
@@ -111,7 +115,7 @@ class CompatHarvester:
         async with self._election.reign(seat):
             self._observer.acquired(self._table.leader_id)
             await self._govern(seat.term)
-        self._observer.revoked()
+        self._observer.revoked(self._table.leader_id)
 
     def _is_over(self) -> bool:
         return self._stopping or self._asked.is_set()
@@ -132,12 +136,14 @@ class CompatHarvester:
             try:
                 await self._serve(term)
             except (SinkUnavailable, DatabaseError) as error:
+                end_if_cancelled()
                 self.state = "backing off"
                 self._report(error)
                 await self._pause()
             if not self._is_over():
+                before = self._table.leader_id
                 self._table.refresh()
-                self._observer.refreshed(self._table.leader_id)
+                self._observer.refreshed(before, self._table.leader_id)
 
     async def _serve(self, term: Term) -> None:
         """One life of the sink, from open to close."""

@@ -54,7 +54,7 @@ class CompatTable:
     def __init__(self, database: Database, table: str) -> None:
         self.name = quoted_table(table)
         self._database = database.with_statements(for_outbox(table))
-        self._identities: list[uuid.UUID] = []
+        self._identities = [uuid.uuid4()]
 
     @property
     def leader_id(self) -> str:

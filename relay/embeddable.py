@@ -85,12 +85,12 @@ class Relay:
     @property
     def is_leader(self) -> bool:
         """Whether it leads anything, as far as it knows; the fence decides, not this."""
-        return any(observer.leader_id is not None for _, observer in self._parts)
+        return any(observer.leader_ids for _, observer in self._parts)
 
     @property
     def leader_ids(self) -> list[str]:
         """The reigns that it leads at the moment."""
-        return [observer.leader_id for _, observer in self._parts if observer.leader_id is not None]
+        return [leader_id for _, observer in self._parts for leader_id in observer.leader_ids]
 
     @property
     def in_flight_records(self) -> int:

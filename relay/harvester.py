@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -34,6 +34,7 @@ from relay.cancellation import end_if_cancelled
 from relay.election import Deposed, Election, Seat
 from relay.hold import Hold, Holds
 from relay.metrics import RelayMetrics
+from relay.observer import Observer
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
@@ -78,6 +79,7 @@ class Harvester:
 
     def __init__(
         self, sink: Sink, outbox: Outbox, holds: Holds, wake: Wake, metrics: RelayMetrics, options: HarvesterOptions,
+        observer: Observer | None = None,
     ) -> None:  # fmt: skip
         self.state = "standby"
         self.last_error = ""
@@ -87,6 +89,7 @@ class Harvester:
         self._wake = wake
         self._metrics = metrics
         self._options = options
+        self._observer = observer or Observer(sink.name)
         self._asked = asyncio.Event()
         self._backoff_seconds = options.backoff_seconds_first
         self._holds_due_at = 0.0
@@ -95,18 +98,26 @@ class Harvester:
         self._in_flight: dict[int, Record] = {}
         self._unpurged: dict[int, _Acknowledged] = {}
 
+    @property
+    def in_flight(self) -> Mapping[int, Record]:
+        """What was claimed and not dealt with yet, by id."""
+        return self._in_flight
+
     async def reign(self, election: Election, seat: Seat) -> None:
         """Hold a seat until it is asked for or lost; what is in flight when it is asked for is finished and purged."""
         self._asked, seat.ring = seat.asked, self._wake.ring
+        leader_id = _leader_id(seat.term)
         self._metrics.term(self._sink.name, seat.term.group, seat.term.number)
         self._unpurged.clear()
         try:
             async with election.reign(seat):
+                self._observer.acquired(leader_id)
                 await self._govern(seat.term)
         except Deposed as over:
             end_if_cancelled()
-            _log.warning("leader_deposed", sink=self._sink.name, group=seat.term.group, reason=str(over))
+            self._observer.fenced(leader_id, str(over))
         finally:
+            self._observer.revoked(leader_id)
             self.state = "standby"
 
     async def _govern(self, term: Term) -> None:
@@ -118,7 +129,7 @@ class Harvester:
             except Fenced as over:
                 end_if_cancelled()
                 # Whoever fenced us may be a zombie: stand again, for a term that it does not know (F55).
-                _log.warning("leader_fenced", sink=self._sink.name, group=term.group, reason=str(over))
+                self._observer.fenced(_leader_id(term), str(over))
                 await self._pause(self._options.backoff_seconds_first)
                 return
             except MarkerAhead as finding:
@@ -272,6 +283,7 @@ class Harvester:
         if receipt.acknowledged:
             self._backoff_seconds = self._options.backoff_seconds_first
             self._metrics.acknowledged(self._sink.name, batch.term.group, len(receipt.acknowledged))
+            self._observer.acknowledged(len(receipt.acknowledged))
         if receipt.refused:
             self._metrics.refused(self._sink.name, batch.term.group, len(receipt.refused))
         for refusal in receipt.refused:
@@ -344,6 +356,11 @@ class Harvester:
         self.last_error = str(error)
         self._metrics.failed(self._sink.name, term.group)
         _log.warning("relay_backs_off", sink=self._sink.name, group=term.group, error=str(error))
+
+
+def _leader_id(term: Term) -> str:
+    """How a reign is called in events."""
+    return f"{term.sink}/{term.group}/{term.number}"
 
 
 @asynccontextmanager

@@ -47,6 +47,7 @@ class LeaderRevoked:
     """It has given its seat up; what was in flight had been dealt with."""
 
     relay: str
+    leader_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class LeaderFenced:
     """It no longer leads, or cannot be sure to: nothing more was sent from here on."""
 
     relay: str
+    leader_id: str
     reason: str
 
 
@@ -75,12 +77,13 @@ Handler = Callable[[Event], None]
 class Observer:
     """Passes events on and reads the meter; a service of the process, one for each relay.
 
-    ``leader_id`` is the current reign's, None while another relay leads. Counts rise at each acknowledgement.
+    ``leader_ids`` are the present reigns, one for each partition group that it leads. Counts rise at each
+    acknowledgement.
     """
 
     def __init__(self, relay: str, handler: Handler | None = None, meter_seconds: float = 5.0) -> None:
         self.name = f"meter {relay}"
-        self.leader_id: str | None = None
+        self.leader_ids: list[str] = []
         self._relay = relay
         self._handler = handler
         self._meter_seconds = meter_seconds
@@ -90,24 +93,25 @@ class Observer:
 
     def acquired(self, leader_id: str) -> None:
         """A reign began."""
-        self.leader_id = leader_id
+        self.leader_ids.append(leader_id)
         self._tell(LeaderAcquired(self._relay, leader_id))
 
-    def refreshed(self, leader_id: str) -> None:
-        """The reign goes on under another identity; nothing to tell where it is the same."""
-        if leader_id != self.leader_id:
-            self.leader_id = leader_id
-            self._tell(LeaderRefreshed(self._relay, leader_id))
+    def refreshed(self, before: str, leader_id: str) -> None:
+        """A reign goes on under another identity."""
+        self.leader_ids[self.leader_ids.index(before)] = leader_id
+        self._tell(LeaderRefreshed(self._relay, leader_id))
 
-    def revoked(self) -> None:
-        """The reign was given up."""
-        self.leader_id = None
-        self._tell(LeaderRevoked(self._relay))
+    def revoked(self, leader_id: str) -> None:
+        """A reign was given up; nothing to tell of one that was taken away before."""
+        if leader_id in self.leader_ids:
+            self.leader_ids.remove(leader_id)
+            self._tell(LeaderRevoked(self._relay, leader_id))
 
-    def fenced(self, reason: str) -> None:
-        """The reign was taken away."""
-        self.leader_id = None
-        self._tell(LeaderFenced(self._relay, reason))
+    def fenced(self, leader_id: str, reason: str) -> None:
+        """A reign was taken away; nothing to tell of one that was given up before."""
+        if leader_id in self.leader_ids:
+            self.leader_ids.remove(leader_id)
+            self._tell(LeaderFenced(self._relay, leader_id, reason))
 
     def acknowledged(self, records: int) -> None:
         """Count what the broker has confirmed."""

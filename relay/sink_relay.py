@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from relay.election import Election, Seat
 from relay.harvester import Harvester
+from relay.record import Record
 
 __all__ = ["SinkRelay"]
 
@@ -41,6 +42,11 @@ class SinkRelay:
             return "stopped"
         states = {harvester.state for harvester in self._harvesters.values()}
         return next((state for state in _RANK if state in states), "standby")
+
+    @property
+    def in_flight(self) -> Mapping[int, Record]:
+        """What was claimed and not dealt with yet, by id, of all groups."""
+        return {number: record for h in self._harvesters.values() for number, record in h.in_flight.items()}
 
     @property
     def last_error(self) -> str:

@@ -1,0 +1,26 @@
+"""The relay of our own outbox inside another program: the role ``relay`` as an object (issue 4 item 10)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app.settings import Settings
+from app.wiring import open_hub
+from relay.embeddable import Relay
+from relay.observer import Handler
+
+__all__ = ["open_relay"]
+
+
+@asynccontextmanager
+async def open_relay(settings: Settings, on_event: Handler | None = None) -> AsyncIterator[Relay]:
+    """A relay of all configured sinks, not started yet; everything that it opened is closed on exit.
+
+    ``on_event`` is called with what :mod:`relay.observer` names, on the running event loop. For goharvest's table it is
+    ``app.compat.open_compat``. Raises as :func:`app.wiring.open_hub`.
+    """
+    async with open_hub(settings, ["relay"], on_event) as hub:
+        assert hub.relaying is not None, "the role relay has it"
+        observers = hub.relaying.observers
+        yield Relay([(relay, observers[relay.sink_name]) for relay in hub.relaying.relays], hub.phases[-1])

@@ -1,0 +1,40 @@
+"""The relay of our own outbox as an object in another program (issue 4 item 10)."""
+
+from pathlib import Path
+
+import asyncpg
+
+from app.embed import open_relay
+from app.settings import Settings
+from relay.observer import Event, LeaderAcquired, LeaderRevoked, MeterRead
+from tests.relay.stage import publish, until
+
+
+async def test_a_program_embeds_the_relay_and_is_told_who_leads(database_url: str, tmp_path: Path) -> None:
+    """start, stop, wait, state, is_leader, leader ids, in-flight counts and keys; the events and the meter."""
+    settings = Settings.model_validate({"database_url": database_url, "data_dir": tmp_path, "listen": "127.0.0.1:0"})
+    events: list[Event] = []
+    sql = await asyncpg.connect(database_url)
+    try:
+        async with open_relay(settings, events.append) as relay:
+            before = (relay.state, relay.is_leader)
+            await relay.start()
+            await until(lambda: relay.is_leader)
+            await publish(sql, ["a", "b", None])
+
+            async def carried() -> bool:
+                return not await sql.fetchval("SELECT count(*) FROM hookwire.outbox WHERE sink = 'webhooks'")
+
+            await until(carried)
+            led = set(relay.leader_ids)
+            during = relay.state
+            relay.stop()
+            await relay.wait()
+            after = (relay.state, relay.is_leader, relay.in_flight_records, relay.in_flight_keys)
+    finally:
+        await sql.close()
+    assert (before, during, after) == (("created", False), "running", ("stopped", False, 0, set()))
+    acquired = {event.leader_id for event in events if isinstance(event, LeaderAcquired)}
+    revoked = {event.leader_id for event in events if isinstance(event, LeaderRevoked)}
+    assert (led <= acquired, revoked) == (True, acquired)
+    assert [event.total for event in events if isinstance(event, MeterRead)][-1] == 3
