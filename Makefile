@@ -36,6 +36,10 @@ bench: dev-environment ## Ours and a yardstick in one run, and their ratio
 	@scripts/install-servers
 	@$(PYTHON_IN_VENV) -m benchmarks
 
+.PHONY: fuzz
+fuzz: dev-environment ## schemathesis over the OpenAPI file: some 5,000 requests and their answers
+	@$(PYTHON_IN_VENV) -m scripts.fuzz
+
 .PHONY: servers
 servers: dev-environment ## Start PostgreSQL, Kafka and RabbitMQ in the background (stop them: make servers-down)
 	@scripts/install-servers

@@ -46,6 +46,8 @@ _TAGS = [
 _FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
 _WITHOUT_KEY = ("/healthz", "/readyz", "/hub")
 _REFUSED_BY_THE_GATE = refusals("unauthorized", "forbidden", "too-many-requests")
+_UNSTORABLE = next(iter(refusals("malformed-json").values())) | {"description": "The body holds what cannot be stored"}
+"""Every route that reads JSON refuses U+0000 and lone surrogates with 422 (B-34)."""
 _SECURITY_SCHEMES = {
     "key": {
         "type": "http",
@@ -79,6 +81,8 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
     for name, path in document["paths"].items():
         for operation in path.values():
             _drop_framework_refusal(operation["responses"])
+            if "application/json" in operation.get("requestBody", {}).get("content", {}):
+                operation["responses"].setdefault("422", _UNSTORABLE)
             if name not in _WITHOUT_KEY:
                 operation["security"] = [{}, {"key": []}]
                 operation["responses"] |= {str(status): answer for status, answer in _REFUSED_BY_THE_GATE.items()}

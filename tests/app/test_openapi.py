@@ -124,6 +124,8 @@ BAD_REQUESTS = [
     ("POST", "/subscriptions", b'{"topic": "a"}', 400),
     ("POST", "/subscriptions", b'{"topic": "a..b", "callback": "http://127.0.0.1:9/x"}', 422),
     ("POST", "/subscriptions", b" " * 70_000, 413),
+    ("POST", "/subscriptions/none/ack", b'{"receipts": ["\\u0000"]}', 422),
+    ("POST", "/keys", b'{"name": "\\ud800", "scopes": ["read"]}', 422),
     ("PATCH", "/subscriptions/none", b"{}", 404),
     ("DELETE", "/subscriptions/none", b"", 404),
     ("GET", "/deliveries?state=x", b"", 400),
