@@ -52,18 +52,21 @@ def wait_until_ready(hub: subprocess.Popen[bytes], url: str) -> None:
     raise SystemExit("the hub did not start")
 
 
+def schemathesis(url: str, folder: Path, arguments: Sequence[str]) -> int:
+    """Its exit code; what it leaves behind stays in the folder."""
+    command = [str(PROGRAMS / "schemathesis"), "run", str(ROOT / "openapi" / "openapi.json"), "--url", url]
+    command += ["--max-examples", EXAMPLES, "--checks", CHECKS, "--suppress-health-check", "all"]
+    command += ["--phases", "examples,coverage,fuzzing", *arguments]
+    environment = os.environ | {"SCHEMATHESIS_HOOKS": "scripts.fuzz_hooks", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, check=False, cwd=folder, env=environment).returncode
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run schemathesis; its exit code, or 1 when the hub has logged an error of its own."""
     with tempfile.TemporaryDirectory(prefix="hookwire-fuzz-") as name:
         folder = Path(name)
         with running_hub(folder) as url:
-            command = [PROGRAMS / "schemathesis", "run", ROOT / "openapi" / "openapi.json", "--url", url]
-            command += ["--max-examples", EXAMPLES, "--checks", CHECKS, "--suppress-health-check", "all"]
-            command += ["--phases", "examples,coverage,fuzzing", *arguments]
-            hooks = {"SCHEMATHESIS_HOOKS": "scripts.fuzz_hooks"}
-            code = subprocess.run(
-                command, check=False, cwd=folder, env=os.environ | hooks | {"PYTHONPATH": str(ROOT)}
-            ).returncode
+            code = schemathesis(url, folder, arguments)
         said = (folder / "hub.log").read_text()
         if "programming error" in said:
             print(said[-4_000:])
