@@ -6,6 +6,7 @@ The checked-in copy is ``openapi/openapi.json``, written by ``scripts/openapi.py
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 from app.api.hub_contract import HUB_PATHS
 from app.api.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
 from app.api.refusals import PROBLEM_SCHEMA, refusals
+from app.problem import PROBLEM_MEDIA_TYPE
 
 __all__ = ["TITLE", "VERSION", "openapi_document", "operation_id"]
 
@@ -46,8 +48,6 @@ _TAGS = [
 _FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
 _WITHOUT_KEY = ("/healthz", "/readyz", "/hub")
 _REFUSED_BY_THE_GATE = refusals("unauthorized", "forbidden", "too-many-requests")
-_UNSTORABLE = next(iter(refusals("malformed-json").values())) | {"description": "The body holds what cannot be stored"}
-"""Every route that reads JSON refuses U+0000 and lone surrogates with 422 (B-34)."""
 _SECURITY_SCHEMES = {
     "key": {
         "type": "http",
@@ -82,12 +82,19 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
         for operation in path.values():
             _drop_framework_refusal(operation["responses"])
             if "application/json" in operation.get("requestBody", {}).get("content", {}):
-                operation["responses"].setdefault("422", _UNSTORABLE)
+                _announce_unstorable(operation["responses"])
             if name not in _WITHOUT_KEY:
                 operation["security"] = [{}, {"key": []}]
                 operation["responses"] |= {str(status): answer for status, answer in _REFUSED_BY_THE_GATE.items()}
     document["components"]["securitySchemes"] = _SECURITY_SCHEMES
     return document
+
+
+def _announce_unstorable(responses: dict[str, Any]) -> None:
+    """Every route that reads JSON refuses U+0000 and lone surrogates with 422 (B-34)."""
+    for answer in deepcopy(refusals("malformed-json")).values():
+        found = responses.setdefault("422", answer)
+        found["content"][PROBLEM_MEDIA_TYPE]["examples"] |= answer["content"][PROBLEM_MEDIA_TYPE]["examples"]
 
 
 def _restore_examples(schemas: dict[str, Any]) -> None:
