@@ -8,7 +8,7 @@ VALUES ($1, $2, 'pull', $3, $4, '', 'active', $5, $6::text::jsonb, $7::text::jso
 RETURNING id, public_id;
 
 -- name: dequeue
--- Of an ordered lane only the lowest event is ever fetched. The fence says who holds it; the lease is the new due_at.
+-- Of an ordered lane only the lowest event is ever fetched. A replay's attempts start anew (free_attempts). The fence says who holds it; the lease is the new due_at.
 WITH asked AS (
     UPDATE hookwire.subscriptions SET lease_until = now() + make_interval(secs => lifetime_seconds)
     WHERE id = $1 AND lifetime_seconds IS NOT NULL AND lease_until < now() + make_interval(secs => lifetime_seconds * 0.9)
@@ -28,11 +28,11 @@ UPDATE hookwire.deliveries d
 SET due_at = now() + make_interval(secs => $3::double precision), fence = fence.value, attempts = d.attempts + 1
 FROM picked p, fence
 WHERE d.event_id = p.event_id AND d.subscription_id = $1
-RETURNING d.event_id, d.fence, d.attempts, d.due_at AS leased_until;
+RETURNING d.event_id, d.fence, d.attempts - d.free_attempts AS attempts, d.due_at AS leased_until;
 
 -- name: held
 -- Which of these are still held by that fence; locked until they are settled.
-SELECT d.event_id, d.fence, d.attempts FROM hookwire.deliveries d
+SELECT d.event_id, d.fence, d.attempts - d.free_attempts AS attempts FROM hookwire.deliveries d
 JOIN unnest($2::bigint[], $3::bigint[]) AS r(event_id, fence) ON d.event_id = r.event_id AND d.fence = r.fence
 WHERE d.subscription_id = $1
 ORDER BY d.event_id

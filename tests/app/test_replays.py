@@ -155,3 +155,19 @@ async def test_the_commands_replay_and_attempts(running_hub: RunHub, receiver: R
         assert (json.loads(done.stdout)["replayed"], json.loads(done.stdout)["state"]) == (2, "done")
         assert [(a["trigger"], a["status"]) for a in json.loads(attempts.stdout)] == [("first", 500), ("replay", 204)]
         assert (wrong.code, "--since" in wrong.stderr) == (2, True)
+
+
+async def test_a_worn_dead_letter_of_a_pull_subscription_is_fetched_again(running_hub: RunHub) -> None:
+    """WH-P04, WH-A07: its attempts start anew, or it would be worn from the start."""
+    async with running_hub(("api", "relay")) as hub:
+        made = (await hub.client.post("/subscriptions/pull", json={"topic": "a"})).json()
+        path = f"/subscriptions/{made['id']}"
+        await hub.publish("a")
+        [held] = (await hub.client.post(f"{path}/dequeue", json={"wait_seconds": 20})).json()["items"]
+        await hub.sql("UPDATE hookwire.deliveries SET attempts = 20")
+        await hub.client.post(f"{path}/nack", json={"receipts": [held["receipt"]]})
+        [dead] = (await hub.client.get("/dead-letters")).json()["items"]
+        await hub.client.post(f"/dead-letters/{dead['id']}/retry", json={})
+        [again] = (await hub.client.post(f"{path}/dequeue", json={"wait_seconds": 20})).json()["items"]
+
+        assert (dead["kind"], dead["attempts"], again["attempts"]) == ("exhausted", 20, 1)
