@@ -94,6 +94,8 @@ class Harvester:
         self._backoff_seconds = options.backoff_seconds_first
         self._holds_due_at = 0.0
         self._setbacks = 0
+        self._placing = 0
+        self._placed = asyncio.Event()
         self._reopening = False
         self._in_flight: dict[int, Record] = {}
         self._unpurged: dict[int, _Acknowledged] = {}
@@ -177,12 +179,15 @@ class Harvester:
         """Claim and send until stopped or reopening; ends when nothing is in flight."""
         slots = asyncio.Semaphore(self._sink.features.overlap)
         self._reopening = False
+        self._placing = 0
+        self._placed.set()
         try:
             async with asyncio.TaskGroup() as carriers:
                 while not self._is_over():
                     await self._outbox.advance_low_water()
                     await self._probe_holds(term, slots)
                     await slots.acquire()
+                    await self._placed.wait()
                     setbacks = self._setbacks
                     batch = await self._next_batch(term)
                     if batch is None:
@@ -234,6 +239,9 @@ class Harvester:
         receipt = await self._send(batch) if setbacks == self._setbacks else await self._left_unsent(batch)
         if receipt.refused:
             await self._holds.place(batch.term, receipt.refused)
+            self._placing -= 1
+            if not self._placing:
+                self._placed.set()
         for record in batch.records:
             self._in_flight.pop(record.id, None)
         slots.release()
@@ -244,6 +252,11 @@ class Harvester:
         for part in self._rounds(batch):
             receipt = await self._sink.send(part)
             self._note(part, receipt)
+            if receipt.refused and not held:
+                # Until the hold stands nothing is claimed: it could be a later record of the key (I3). What was claimed
+                # before goes back unsent, because of the setback.
+                self._placing += 1
+                self._placed.clear()
             await self._purge(_Acknowledged(part, receipt.acknowledged, held=held))
             acknowledged += receipt.acknowledged
             if len(receipt.acknowledged) < len(part.records):
