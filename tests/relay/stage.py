@@ -42,8 +42,7 @@ class Stage:
     async def reign(self) -> Term:
         """Raise the term, whoever rules."""
         await self.database.execute("term.ensure", [self.sink])
-        row = await self.database.fetchrow("term.raise", self.sink, 0, "test", 60.0)
-        assert row is not None
+        row = await raise_term(self.database, self.sink)
         return Term(self.sink, 0, row["term"], row["layout"], row["batch_no"])
 
     async def owed(self) -> list[int]:
@@ -68,6 +67,20 @@ class Stage:
         """The numbers of the batches that are written down."""
         rows = await self.connection.fetch("SELECT batch_no FROM hookwire.relay_batches ORDER BY batch_no")
         return [row["batch_no"] for row in rows]
+
+
+async def raise_term(
+    database: Database, sink: str, group: int = 0, owner: str = "test", lease_seconds: float = 60.0,
+    member: int | None = None,
+) -> Row:  # fmt: skip
+    """Take a seat, whoever rules; again while a statement of the ruler's holds its row."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            present = await database.fetchrow("term.current", sink, group)
+            assert present is not None
+            row = await database.fetchrow("term.take", sink, group, owner, lease_seconds, present["term"], member)
+            if row is not None:
+                return row
 
 
 async def publish(

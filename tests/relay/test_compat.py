@@ -22,7 +22,7 @@ from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Event, LeaderAcquired, LeaderFenced, LeaderRefreshed, LeaderRevoked, MeterRead, Observer
 from relay.record import Record
 from relay.sink import Term
-from tests.relay.stage import until
+from tests.relay.stage import raise_term, until
 
 
 class Yard:
@@ -38,8 +38,7 @@ class Yard:
 
     async def _reign(self) -> Term:
         await self.database.execute("term.ensure", [self.name])
-        row = await self.database.fetchrow("term.raise", self.name, 0, "test", 60.0)
-        assert row is not None
+        row = await raise_term(self.database, self.name)
         return Term(self.name, 0, row["term"], row["layout"], row["batch_no"])
 
     async def write(self, *rows: tuple[str, str, str | None], headers: Sequence[Sequence[str]] = ((), ())) -> list[int]:

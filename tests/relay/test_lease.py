@@ -15,7 +15,7 @@ from db.pool import Database, Row
 from relay.election import Deposed, Seat
 from relay.lease import LeaseElection, LeaseOptions, Leases, quota
 from relay.sink import Term
-from tests.relay.stage import DEADLINE_SECONDS, FaultyDatabase, Stage, staged, until
+from tests.relay.stage import DEADLINE_SECONDS, FaultyDatabase, Stage, raise_term, staged, until
 
 LONG_SECONDS = 600.0
 GROUPS = 4
@@ -142,8 +142,7 @@ async def hung_member(stage: Stage, lease_seconds: float = LONG_SECONDS) -> asyn
     member = await stage.connection.fetchval("SELECT id FROM hookwire.relay_members WHERE name = 'hung'")
     await stage.database.execute("term.ensure", [stage.sink])
     for group in range(await stage.connection.fetchval("SELECT count(*) FROM hookwire.relay_terms")):
-        await stage.database.fetchrow("term.raise", stage.sink, group, "hung", lease_seconds)
-    await stage.connection.execute("UPDATE hookwire.relay_terms SET member = $1", member)
+        await raise_term(stage.database, stage.sink, group, "hung", lease_seconds, member)
     session = await asyncpg.connect(stage.url)
     await session.execute("SELECT pg_advisory_lock(1215262572, $1)", member)
     return session
