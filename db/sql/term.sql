@@ -10,6 +10,14 @@ CROSS JOIN unnest($1::text[]) AS s(name)
 CROSS JOIN LATERAL generate_series(0, hookwire.groups_of(i.layout, s.name) - 1) AS g(grp)
 ON CONFLICT DO NOTHING;
 
+-- name: raise
+-- Whoever rules. A closed seat is not taken.
+UPDATE hookwire.relay_terms t
+SET term = t.term + 1, owner = $3, member = NULL,
+    lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
+WHERE t.sink = $1 AND t.grp = $2 AND t.is_open
+RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups;
+
 -- name: take
 -- Only if it is still this term, of whoever was judged to be gone. Never waits: a deposed leader may hold
 -- the row in an open transaction.
