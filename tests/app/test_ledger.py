@@ -9,13 +9,13 @@ import pytest
 
 from app.checks.ledger import compare_ledger
 from app.ledger import Ledger
-from relay.hold import Holds
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch
-from tests.relay.stage import INCARNATION, Stage, all_carried, harvester_of, publish, running, staged
+from tests.relay.stage import INCARNATION, Stage, all_carried, publish, relay_of, running, staged
 
 HOUR = datetime(2026, 1, 15, 9, tzinfo=UTC)
+FOLD_SECONDS = 120
 
 
 @pytest.fixture
@@ -26,10 +26,23 @@ async def stage(database_url_both: str) -> AsyncIterator[Stage]:
 
 async def close_hours(stage: Stage) -> None:
     """Fold all there is, as if it had happened in HOUR, long ago."""
+    await pretend(stage)
+    await folded(stage)
+
+
+async def pretend(stage: Stage) -> None:
     await stage.connection.execute("UPDATE hookwire.events SET accepted_at = $1", HOUR + timedelta(minutes=7))
     await stage.connection.execute("UPDATE hookwire.ledger_cursor SET since_at = $1", HOUR - timedelta(hours=1))
-    for _ in range(2):  # the first notes the mark, the second folds up to it
-        await Ledger(stage.database).fold()
+
+
+async def folded(stage: Stage) -> None:
+    """Until every event is: whatever transaction runs on this server, in any database, is waited for (RR-07)."""
+    async with asyncio.timeout(FOLD_SECONDS):
+        while not await stage.connection.fetchval(
+            "SELECT c.through_id >= e.last_value FROM hookwire.ledger_cursor c, hookwire.event_id e"
+        ):
+            await Ledger(stage.database).fold()
+            await asyncio.sleep(0.02)
 
 
 async def carry(stage: Stage, *keys: str) -> list[int]:
@@ -92,14 +105,13 @@ async def test_what_still_waits_is_no_finding(stage: Stage) -> None:
     await close_hours(stage)
     await purge(stage, ids[:4])
     term = await stage.reign()
-    outbox, holds = Outbox(stage.database, stage.sink, INCARNATION, payload=True), Holds(stage.database, "kafka", "i")
+    outbox = Outbox(stage.database, stage.sink, INCARNATION, payload=True)
     outbox.begin(range(64))
     records = await outbox.claim(term, (), 1, 1_000_000)
     await stage.database.fetch(
         "hold.place", "kafka", 0, term.number, ["default"], ["orders"], [records[0].key], [records[0].shard],
         [records[0].id], ["poison"], [""], 1.0,
     )  # fmt: skip
-    await holds.begin()
     report = await compare_ledger(stage.database, INCARNATION)
     assert ({cell.verdict for cell in report.unequal}, report.findings) == ({"waiting"}, 0)
     assert sum(cell.waiting for cell in report.unequal) == 4
@@ -146,18 +158,17 @@ async def test_the_open_hour_is_not_judged(stage: Stage) -> None:
     await stage.publish(*"abcd")
     await stage.connection.execute("DELETE FROM hookwire.outbox")
     await stage.connection.execute("UPDATE hookwire.ledger_cursor SET since_at = now() - interval '2 days'")
-    for _ in range(2):
-        await Ledger(stage.database).fold()
+    await folded(stage)
     assert await verdicts(stage) == []
 
 
 async def test_several_folding_at_once_count_everything_once(stage: Stage) -> None:
     for _ in range(5):
         await carry(stage, *"abcdefgh")
-    await stage.connection.execute("UPDATE hookwire.events SET accepted_at = $1", HOUR)
-    await stage.connection.execute("UPDATE hookwire.ledger_cursor SET since_at = $1", HOUR - timedelta(hours=1))
+    await pretend(stage)
     for _ in range(3):
         await asyncio.gather(*(Ledger(stage.database).fold() for _ in range(4)))
+    await folded(stage)
     report = await compare_ledger(stage.database, INCARNATION)
     assert (report.accepted, report.sent, report.findings) == (40, 40, 0)
 
@@ -166,7 +177,7 @@ async def test_a_relay_leaves_its_trace(stage: Stage) -> None:
     """PL-A05: what the harvester has purged is what the broker has confirmed."""
     broker = MemoryBroker()
     ids = await stage.publish(*"abcdefgh" * 10)
-    async with running(harvester_of(stage, MemorySink(broker))):
+    async with running(relay_of(stage, MemorySink(broker))):
         await all_carried(stage)
     await close_hours(stage)
     report = await compare_ledger(stage.database, INCARNATION)
