@@ -54,7 +54,7 @@ DIALLERS = {
 ALLOWED_DIALLERS = {
     "webhooks/connector.py": "the guarded client: dials what the guard has judged (EG-19)",
     "app/commands/hub_client.py": "commands speak to the hub that the user names on the command line",
-    "app/commands/listening.py": "`listen` asks the hub that the user names, and forwards to the port that the user names",
+    "app/commands/listening.py": "`listen` asks the hub, and forwards to the port, that the user names",
     "app/witness/client.py": "the prover publishes to the processes that it started itself",
 }
 
