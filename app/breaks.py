@@ -162,12 +162,16 @@ def _no_term_check() -> None:
     def stay(_: Seat, reason: str) -> None:
         assert reason, "nobody is deposed without a reason"
 
+    async def never(_: LeaseElection, seat: Seat) -> None:
+        await seat.lost.wait()
+
     def trust(_: LeaseElection, group: int) -> bool:
         return group >= 0
 
     _replace(Outbox, "assert_term", lambda _: believe)
     _replace(Seat, "lose", lambda _: stay)
     _replace(LeaseElection, "trusted", lambda _: trust)
+    _replace(LeaseElection, "_watch", lambda _: never)
 
 
 def _shared_lock_queue() -> None:

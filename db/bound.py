@@ -75,9 +75,9 @@ def connecting() -> Iterator[None]:
 class Bound:
     """A :class:`db.pool.Session` on one asyncpg connection."""
 
-    def __init__(self, connection: Any, statements: Mapping[str, str] = STATEMENTS) -> None:
+    def __init__(self, connection: Any, statements: Mapping[str, str] | None = None) -> None:
         self._connection = connection
-        self._statements = statements
+        self._statements = STATEMENTS if statements is None else statements
 
     async def fetch(self, name: str, *args: object) -> Sequence[Mapping[str, Any]]:
         """All rows."""

@@ -18,7 +18,6 @@ import asyncpg
 
 from db.bound import Bound, connecting, translated
 from db.errors import DatabaseError
-from db.statements import STATEMENTS
 
 __all__ = ["Database", "PoolOptions", "Row", "Session", "open_database"]
 
@@ -88,7 +87,7 @@ class Session(Protocol):
 class Database:
     """A pool of connections that runs named statements, each in its own transaction unless told otherwise."""
 
-    def __init__(self, pool: Any, options: PoolOptions, statements: Mapping[str, str] = STATEMENTS) -> None:
+    def __init__(self, pool: Any, options: PoolOptions, statements: Mapping[str, str] | None = None) -> None:
         self._pool = pool
         self._statements = statements
         self.options = options

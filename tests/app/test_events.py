@@ -42,7 +42,7 @@ async def test_nobody_asked_for_it_is_an_answer_with_its_reason(running_hub: Run
         accepted = (await hub.publish("lonely")).json()
         event = await hub.until(f"/events/{accepted['id']}", lambda event: event["sinks"][0]["state"] == "sent")
 
-        assert event["summary"] == "No subscription matched its topic when it was fanned out."
+        assert event["summary"] == "No subscription's topic and filter matched when it was fanned out."
 
 
 async def test_an_event_of_a_topic_without_sinks_is_stored_and_says_so(running_hub: RunHub) -> None:

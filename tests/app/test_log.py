@@ -56,7 +56,7 @@ def test_a_value_with_a_secret_s_name_is_masked(capsys: pytest.CaptureFixture[st
     ("text", "shown"),
     [
         ("postgresql://user:pass@host/db", "postgresql://***@host/db"),
-        ("see https://token@host/path?x=1", "see https://***@host/path?x=1"),
+        ("see https://token@host/path?x=1", "see https://***@host/path?***"),
         ("amqp://u:p@ss:w0rd@host:5672/", "amqp://***@host:5672/"),
         ("a http://u:p@one/ and http://u:p@two/", "a http://***@one/ and http://***@two/"),
         (f"key {SECRET}!", "key whsec_***!"),

@@ -18,7 +18,7 @@ DUPLICATES_MAX = 100
 async def held(rig: Rig, sink: str, seconds_max: float = 60.0) -> None:
     """Waits until the sink has something to hold back."""
     async with asyncio.timeout(seconds_max):
-        while not await rig.stage.database.fetch("hold.open", sink):  # noqa: ASYNC110 - it looks at a table
+        while not await rig.stage.database.fetch("hold.open", sink, 0):  # noqa: ASYNC110 - it looks at a table
             await asyncio.sleep(0.05)
 
 
