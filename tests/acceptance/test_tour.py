@@ -25,6 +25,7 @@ from scripts.servers.warden import WARDEN
 ROOT = Path(__file__).parents[2]
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
 WAIT_SECONDS = 60.0
+UNHEARD = "No subscription's topic and filter matched when it was fanned out."
 STOP_SECONDS = 30.0  # a machine with nothing else to do needs less than five
 
 
@@ -138,7 +139,7 @@ async def test_the_five_minute_tour(data_dir: Path) -> None:
     async with serving(data_dir, find_port()) as (service, client):
         unheard = await client.post("/topics/orders.created/events", content=b"unheard")
         assert unheard.headers["hookwire-notice"].startswith("nobody listens: no subscription matches this topic")
-        await told(client, unheard.json()["id"], "No subscription matched its topic when it was fanned out.")
+        await told(client, unheard.json()["id"], UNHEARD)
 
         port = find_port()
         asked = {"topic": "orders.*", "callback": f"http://127.0.0.1:{port}/"}
