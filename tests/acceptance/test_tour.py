@@ -124,7 +124,8 @@ async def told(client: httpx.AsyncClient, event_id: str, summary: str) -> None:
 
 async def psql(service: Program, script: str) -> str:
     """Run a script by the very line that the service printed."""
-    command = shlex.split((await service.line("  database")).split(maxsplit=1)[1])
+    # A slow start says before it: "  database  PostgreSQL is ready, 2 s so far".
+    command = shlex.split((await service.line(" -h ")).split(maxsplit=1)[1])
     process = await asyncio.create_subprocess_exec(
         *command, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
