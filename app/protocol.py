@@ -74,14 +74,35 @@ def is_valid_host(host: bytes) -> bool:
 
 
 class _Outlet:
-    """The transport as uvicorn's response cycle sees it: writing is direct, closing is the protocol's decision."""
+    """The transport as uvicorn's response cycle sees it: closing is the protocol's decision, and what is written in one
+    step of the loop leaves together, so that a head and a short body cost one system call and one packet."""
 
-    __slots__ = ("close", "is_closing", "write")
+    __slots__ = ("_held", "_held_bytes", "_loop", "_transport", "close", "is_closing")
 
-    def __init__(self, transport: asyncio.Transport, protocol: HookwireProtocol) -> None:
-        self.write = transport.write
+    def __init__(
+        self, transport: asyncio.Transport, protocol: HookwireProtocol, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.close = protocol.hang_up
         self.is_closing = protocol.has_hung_up
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        """Write now what is much, and at the end of this step what is little."""
+        if not self._held:
+            self._loop.call_soon(self.flush)
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes > HIGH_WATER_LIMIT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held; nothing when it has left already."""
+        if self._held:
+            held, self._held, self._held_bytes = self._held, [], 0
+            self._transport.writelines(held)
 
 
 class HookwireProtocol(HttpToolsProtocol):
@@ -119,7 +140,8 @@ class HookwireProtocol(HttpToolsProtocol):
         """Admit the connection or refuse it; the first byte must follow soon."""
         super().connection_made(transport)
         self.wire = transport
-        self.transport = cast(asyncio.Transport, _Outlet(transport, self))
+        self.outlet = _Outlet(transport, self, self.loop)
+        self.transport = cast(asyncio.Transport, self.outlet)
         self._wait_for(FRESH, self.limits.first_byte_seconds)
         refusal = self.shared.admit(self.client[0] if self.client else None)
         if refusal is not None:
@@ -315,7 +337,7 @@ class HookwireProtocol(HttpToolsProtocol):
         elif phase is BODY:
             self._spare_bytes = self.limits.linger_bytes_max
         elif self._parting is not None:
-            self.wire.write(self._parting)
+            self.outlet.write(self._parting)
             self.hang_up()
 
     def shutdown(self) -> None:
@@ -345,7 +367,7 @@ class HookwireProtocol(HttpToolsProtocol):
                 return
         answer = self._refusal_bytes(problem)
         if self.running is None or self.running is at_fault or self.running.response_complete:
-            self.wire.write(answer)
+            self.outlet.write(answer)
             self.hang_up()
         else:
             self._parting = answer
@@ -366,6 +388,7 @@ class HookwireProtocol(HttpToolsProtocol):
         """End the connection, so that what was written still arrives. What the peer sends from now on is discarded."""
         if self.has_hung_up():
             return
+        self.outlet.flush()
         if self.phase in (HEAD, BODY, DEAF) and self._end_writing():
             self.flow.resume_reading()
             self._spare_bytes = self.limits.linger_bytes_max
