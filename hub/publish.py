@@ -134,6 +134,8 @@ class Publisher:
         self._on_commit = on_commit
         self._options = options or PublishOptions()
         self._queue: deque[_Unit] = deque()
+        self._unanswered: dict[_Unit, float] = {}
+        self._expiry: asyncio.TimerHandle | None = None
         self._arrived = asyncio.Event()
         self._stopping = False
         self._keys_in_commit: set[str] = set()
@@ -160,13 +162,32 @@ class Publisher:
             raise PublishRefused("a key is not Unicode text") from None
         self._queue.append(unit)
         self._arrived.set()
+        self._await_answer(unit)
         try:
-            async with asyncio.timeout(self._options.answer_seconds):
-                return await unit.answer
-        except TimeoutError:
-            # The future is cancelled now, so a unit that was not sent yet never will be.
+            return await unit.answer
+        finally:
+            del self._unanswered[unit]
+
+    def _await_answer(self, unit: _Unit) -> None:
+        self._unanswered[unit] = asyncio.get_running_loop().time() + self._options.answer_seconds
+        if self._expiry is None:
+            self._expire_later()
+
+    def _expire_later(self) -> None:
+        self._expiry = asyncio.get_running_loop().call_later(self._options.answer_seconds / 20, self._expire)
+
+    def _expire(self) -> None:
+        """Tell those who waited too long. One timer for all, because it runs for every publish."""
+        self._expiry = None
+        now = asyncio.get_running_loop().time()
+        for unit, until in self._unanswered.items():
+            if until > now:  # they are in the order of their coming
+                break
+            # The answer is done now, so a unit that was not sent yet never will be.
             kind = OutcomeUnknown if unit.sent else Unavailable
-            raise kind("the database does not answer") from None
+            unit.fail(kind("the database does not answer"))
+        if self._unanswered:
+            self._expire_later()
 
     def stop(self) -> None:
         """Soft stop: take no more, finish what waits."""
