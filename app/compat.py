@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.process import Process
+from app.process import Process, process_name
 from app.settings import Settings, SettingsRefused
 from app.sinks import kafka_options
 from app.storage import open_storage
@@ -57,7 +55,7 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
             return await connect_direct(storage.database.options)
 
         observer = Observer(name, on_event, compat.meter_seconds)
-        options = LeaseOptions(f"{socket.gethostname()}-{os.getpid()}", settings.lease_seconds)
+        options = LeaseOptions(process_name(), settings.lease_seconds)
         leases = Leases(storage.database, direct, [name], options)
         election = leases.election(name)
         kafka = replace(kafka, installation=f"{storage.incarnation}.compat")

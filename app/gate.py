@@ -32,7 +32,7 @@ from db.errors import DatabaseError
 from hub.keys import Grant, Keys
 from hub.keys import Scope as KeyScope
 
-__all__ = ["FRESH_SECONDS", "Gate", "Keyring", "require_every_topic", "require_topic"]
+__all__ = ["FRESH_SECONDS", "Gate", "Keyring", "grant_of", "require_every_topic", "require_topic"]
 
 FRESH_SECONDS: Final = 3.0
 """How long a key is trusted without asking again: with the question's own time, less than five seconds (SE-04)."""
@@ -211,7 +211,8 @@ def _out_of_reach(grant: Grant) -> Problem:
     return Problem("forbidden", f"The key {grant.key_id} is for the topics {', '.join(grant.topics or ())} only.")
 
 
-def _grant(request: Request) -> Grant | None:
+def grant_of(request: Request) -> Grant | None:
+    """What the key of a request that the gate has let in is good for; None where the gate is open."""
     grant: Grant | None = getattr(request.state, "grant", None)
     return grant
 
@@ -221,13 +222,13 @@ def require_topic(request: Request, pattern: str, *, hidden: str | None = None) 
 
     ``hidden``: the thing's existence is not for this key to know, so that it is not found, in these words (TN-05).
     """
-    grant = _grant(request)
+    grant = grant_of(request)
     if grant is not None and not grant.reaches(pattern):
         raise Problem("not-found", hidden) if hidden is not None else _out_of_reach(grant)
 
 
 def require_every_topic(request: Request) -> None:
     """For routes in :data:`_TOPICAL` that would show things of any topic."""
-    grant = _grant(request)
+    grant = grant_of(request)
     if grant is not None and grant.topics is not None:
         raise _out_of_reach(grant)

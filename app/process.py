@@ -15,15 +15,22 @@ then publishing, then the relays and workers. A service that fails ends the proc
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import structlog
 
-__all__ = ["Process", "Service"]
+__all__ = ["Process", "Service", "process_name"]
 
 _log = structlog.get_logger(__name__)
+
+
+def process_name() -> str:
+    """The name under which this process holds leases and claims: the host's and the process id."""
+    return f"{socket.gethostname()}-{os.getpid()}"
 
 
 class Service(Protocol):

@@ -6,11 +6,10 @@ the election and its connection pool.
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 
 from app.failpoints import Failpoints, FailpointSink
+from app.process import process_name
 from app.settings import Settings
 from app.sinks import kafka_options, make_broker_sink
 from db.direct import Direct
@@ -56,7 +55,7 @@ class Relaying:
         self._make_fan_out = make_fan_out
         self._wakes: list[Wake] = []
         self.observers = {name: Observer(name, on_event) for name in sinks}
-        owner = f"{socket.gethostname()}-{os.getpid()}"
+        owner = process_name()
         by_neli = [name for name in sinks if name == "kafka" and settings.kafka_election == "neli"]
         by_lease = [name for name in sinks if name not in by_neli]
         self._leases = Leases(database, connect, by_lease, LeaseOptions(owner, settings.lease_seconds))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -26,7 +25,7 @@ from app.notice import Notices
 from app.notify import Notifier
 from app.policy import guard_policy
 from app.problem import Problems
-from app.process import Service
+from app.process import Service, process_name
 from app.relaying import Relaying
 from app.server import HttpServer, bind
 from app.settings import Settings
@@ -270,7 +269,7 @@ class _Builder:
     def _make_worker(self, outbound: Outbound) -> Worker:
         settings = self._settings
         options = WorkerOptions(
-            name=f"{socket.gethostname()}-{os.getpid()}",
+            name=process_name(),
             public_url=self.public_url,
             schedule_seconds=settings.retry_schedule_seconds,
             timeout_seconds=settings.delivery_timeout_seconds,

@@ -31,7 +31,7 @@ import structlog
 from db.errors import DatabaseError
 from relay.cancellation import end_if_cancelled
 from relay.compat_table import CompatTable
-from relay.election import Deposed, Election, Seat
+from relay.election import Deposed, Election, elected
 from relay.observer import Observer
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
@@ -73,23 +73,20 @@ class CompatHarvester:
         self._observer = observer
         self._options = options
         self._wake = Wake(options.poll_seconds_min, options.poll_seconds_max)
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._asked = asyncio.Event()
-        self._campaign: asyncio.Timeout | None = None
         self._backoff_seconds = options.backoff_seconds_first
         self._unpurged: set[int] = set()
         self._probe_at = 0.0
 
     def stop(self) -> None:
         """Soft stop: finish the batch in flight, purge it, free the seat."""
-        self._stopping = True
+        self._stopping.set()
         self._wake.ring()
-        if self._campaign is not None:
-            self._campaign.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
         """Stand, reign, stand again, until stopped."""
-        while not self._stopping:
+        while not self._stopping.is_set():
             self.state = "standby"
             try:
                 await self._one_reign()
@@ -105,7 +102,7 @@ class CompatHarvester:
         self.state = "stopped"
 
     async def _one_reign(self) -> None:
-        seat = await self._elected()
+        seat = await elected(self._election, self._stopping)
         if seat is None:
             return
         seat.ring = self._wake.ring
@@ -118,17 +115,7 @@ class CompatHarvester:
         self._observer.revoked(self._table.leader_id)
 
     def _is_over(self) -> bool:
-        return self._stopping or self._asked.is_set()
-
-    async def _elected(self) -> Seat | None:
-        """The seat, or None when we were stopped first."""
-        try:
-            async with asyncio.timeout(None) as self._campaign:
-                return await self._election.campaign()
-        except TimeoutError:
-            return None
-        finally:
-            self._campaign = None
+        return self._stopping.is_set() or self._asked.is_set()
 
     async def _govern(self, term: Term) -> None:
         """Serve, again and again while Kafka or the database fails or the sink has to be reopened."""
@@ -242,7 +229,7 @@ class CompatHarvester:
         """Wait, but not beyond a stop; twice as long the next time."""
         ends_at = time.monotonic() + self._backoff_seconds
         self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
-        while not self._stopping and time.monotonic() < ends_at:
+        while not self._stopping.is_set() and time.monotonic() < ends_at:
             await self._wake.wait()
 
     def _report(self, error: Exception) -> None:

@@ -15,13 +15,13 @@ seat, an election has raised the term in PostgreSQL. Adapters: :mod:`relay.lease
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from relay.sink import Term
 
-__all__ = ["Deposed", "Election", "Seat", "seated"]
+__all__ = ["Deposed", "Election", "Seat", "elected", "seated"]
 
 
 class Deposed(Exception):
@@ -74,8 +74,21 @@ class Election(Protocol):
         ...
 
 
+async def elected(election: Election, stopping: asyncio.Event) -> Seat | None:
+    """The next seat that falls to this process, or None when it is told to stop first."""
+    campaign = asyncio.ensure_future(election.campaign())
+    stopped = asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait({campaign, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        return campaign.result() if campaign.done() else None
+    finally:
+        for task in (campaign, stopped):
+            task.cancel()
+        await asyncio.gather(campaign, stopped, return_exceptions=True)
+
+
 @asynccontextmanager
-async def seated(seat: Seat, watch_clock: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[None]:
+async def seated(seat: Seat, watch_clock: Callable[[], Coroutine[Any, Any, None]] | None = None) -> AsyncIterator[None]:
     """Run a block until it ends or the seat is lost: then it is cancelled and :class:`Deposed` raised. For adapters.
 
     ``watch_clock`` runs beside the block and raises :class:`Deposed` when the seat must not be trusted any more.
@@ -89,14 +102,10 @@ async def seated(seat: Seat, watch_clock: Callable[[], Awaitable[None]] | None =
         async with asyncio.TaskGroup() as tasks:
             watching = [tasks.create_task(watch(), name=f"seat {seat.term.sink}/{seat.term.group}")]
             if watch_clock is not None:
-                watching.append(tasks.create_task(_watched(watch_clock), name=f"clock of {seat.term.sink}"))
+                watching.append(tasks.create_task(watch_clock(), name=f"clock of {seat.term.sink}"))
             yield
             for one in watching:
                 one.cancel()
     except BaseExceptionGroup as failed:
         # Being deposed outranks whatever the cancelled block made of it.
         raise next((e for e in failed.exceptions if isinstance(e, Deposed)), failed.exceptions[0]) from failed
-
-
-async def _watched(watch_clock: Callable[[], Awaitable[None]]) -> None:
-    await watch_clock()

@@ -2,7 +2,7 @@
 
 ::
 
-    seat, from relay.relay --> open sink --> read the term again --> settle manifests --> stream --+
+    seat, from relay.sink_relay --> open sink --> read the term again --> settle manifests --> stream --+
           ^                        ^  ^                                                      |     |
           |                        |  +------------ the sink asks to be reopened -------------+     |
           |                        +--- back off <--- SinkUnavailable, DatabaseError ---------------+

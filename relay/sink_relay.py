@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from relay.election import Election, Seat
+from relay.election import Election, Seat, elected
 from relay.harvester import Harvester
 from relay.record import Record
 
@@ -63,22 +63,10 @@ class SinkRelay:
     async def run(self) -> None:
         """Stand, reign, stand again, until stopped."""
         async with asyncio.TaskGroup() as reigns:
-            while (seat := await self._elected()) is not None:
+            while (seat := await elected(self._election, self._stopping)) is not None:
                 reigns.create_task(self._reign(seat), name=f"{self.name} {seat.term.group}")
             await self._election.withdraw()
         self._stopped = True
-
-    async def _elected(self) -> Seat | None:
-        """The next seat, or None when we were stopped first."""
-        campaign = asyncio.ensure_future(self._election.campaign())
-        stopped = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait({campaign, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            return campaign.result() if campaign.done() else None
-        finally:
-            for task in (campaign, stopped):
-                task.cancel()
-            await asyncio.gather(campaign, stopped, return_exceptions=True)
 
     async def _reign(self, seat: Seat) -> None:
         group = seat.term.group

@@ -9,6 +9,7 @@ With several processes (`-n 3`) each boots servers of its own; the report names 
 """
 
 import asyncio
+import logging
 import os
 import secrets
 import shutil
@@ -22,6 +23,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+import structlog
 
 from scripts.servers import port
 from scripts.servers.fleet import take_server
@@ -101,6 +103,22 @@ def _section(terminalreporter: pytest.TerminalReporter, title: str, lines: Itera
 def _overdue_line(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     return f"{report.nodeid}: {crash.message.splitlines()[0] if crash else 'no details'}"
+
+
+# --- logging ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def restored_logging() -> Iterator[None]:
+    """For tests that configure logging: afterwards it is as it was."""
+    loggers = {name: logging.getLogger(name) for name in (None, "aiokafka", "aio_pika", "aiormq", "httpx", "uvicorn")}
+    levels = {name: logger.level for name, logger in loggers.items()}
+    handlers, configuration = logging.getLogger().handlers[:], structlog.get_config()
+    yield
+    logging.getLogger().handlers[:] = handlers
+    for name, logger in loggers.items():
+        logger.setLevel(levels[name])
+    structlog.configure(**configuration)
 
 
 # --- servers ----------------------------------------------------------------------------------------------------

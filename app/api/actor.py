@@ -5,6 +5,8 @@ from __future__ import annotations
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.gate import grant_of
+
 __all__ = ["Reason", "actor_of"]
 
 _ACTOR_MAX = 100
@@ -22,7 +24,7 @@ class Reason(BaseModel):
 
 def actor_of(request: Request) -> str:
     """Who asks: the API key, or without one what the header ``Hookwire-Actor`` says at the caller's address."""
-    grant = getattr(request.state, "grant", None)
+    grant = grant_of(request)
     if grant is not None:
         return str(grant.key_id)
     host = request.client.host if request.client is not None else "unknown"

@@ -270,39 +270,37 @@ CANARY = "whsec_" + "Q0FOQVJZ" * 5
 SECRET_PATH = "query-canary-93b1"
 
 
+@pytest.mark.usefixtures("restored_logging")
 async def test_no_secret_is_found_anywhere(
     running_hub: RunHub, receiver: Receiver, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """SE-07, SE-08: marked secrets through everything that writes or answers; then everything is searched."""
     configure_logging("json", "debug")
-    try:
-        async with running_hub(ALL_ROLES, access="keys", log_level="debug") as hub:
-            key = await bearer(hub, "admin")
-            admin = authorized(key)
-            callback = f"{receiver.callback}?token={SECRET_PATH}"
-            asked = {"topic": "a", "callback": callback, "secret": CANARY}
-            await hub.client.post("/subscriptions", json=asked, headers=admin)
-            await hub.client.post("/subscriptions", json={**asked, "callback": key}, headers=admin)
-            receiver.status = 500
-            event = (await hub.client.post("/topics/a/events", content=b"{}", headers=admin)).json()["id"]
-            await receiver.wait_for(1)
-            logging.getLogger("canary").error("went wrong with %s and %s at %s", key, CANARY, callback)
-            paths = (
-                "/",
-                "/metrics",
-                "/topics",
-                f"/events/{event}",
-                "/keys",
-                "/subscriptions",
-                "/nothing",
-                "/deliveries",
-            )
-            pages = [(await hub.client.get(path, headers=admin)).text for path in paths]
-            pages += [(await hub.client.get("/topics", headers={"Authorization": f"Bearer {key}x"})).text]
-            dump = await hub.sql("SELECT k::text FROM hookwire.api_keys k")
-            dump += await hub.sql("SELECT encode(sealed, 'escape') FROM hookwire.subscription_secrets")
-    finally:
-        logging.getLogger().handlers.clear()
+    async with running_hub(ALL_ROLES, access="keys", log_level="debug") as hub:
+        key = await bearer(hub, "admin")
+        admin = authorized(key)
+        callback = f"{receiver.callback}?token={SECRET_PATH}"
+        asked = {"topic": "a", "callback": callback, "secret": CANARY}
+        await hub.client.post("/subscriptions", json=asked, headers=admin)
+        await hub.client.post("/subscriptions", json={**asked, "callback": key}, headers=admin)
+        receiver.status = 500
+        event = (await hub.client.post("/topics/a/events", content=b"{}", headers=admin)).json()["id"]
+        await receiver.wait_for(1)
+        logging.getLogger("canary").error("went wrong with %s and %s at %s", key, CANARY, callback)
+        paths = (
+            "/",
+            "/metrics",
+            "/topics",
+            f"/events/{event}",
+            "/keys",
+            "/subscriptions",
+            "/nothing",
+            "/deliveries",
+        )
+        pages = [(await hub.client.get(path, headers=admin)).text for path in paths]
+        pages += [(await hub.client.get("/topics", headers={"Authorization": f"Bearer {key}x"})).text]
+        dump = await hub.sql("SELECT k::text FROM hookwire.api_keys k")
+        dump += await hub.sql("SELECT encode(sealed, 'escape') FROM hookwire.subscription_secrets")
 
     captured = capfd.readouterr()
     secret = key.rpartition("_")[2]

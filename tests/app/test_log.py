@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,13 +13,7 @@ from app.log import configure_logging
 SECRET = "whsec_AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="
 
 
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level, configuration = root.handlers[:], root.level, structlog.get_config()
-    yield
-    root.handlers[:], root.level = handlers, level
-    structlog.configure(**configuration)
+pytestmark = pytest.mark.usefixtures("restored_logging")
 
 
 def reader(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[dict[str, Any]]]:

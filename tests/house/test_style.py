@@ -34,7 +34,7 @@ LOOSE_TASKS = {
     "relay/amqp_link.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
     "relay/embeddable.py": "the embedding program owns it: start() begins it, wait() awaits it",
     "relay/neli.py": "the waits of one membership, of which the first ends all; cancelled in the same function",
-    "relay/sink_relay.py": "two waits of which the first ends both; cancelled in the same function",
+    "relay/election.py": "two waits of which the first ends both; cancelled in the same function",
 }
 ENVIRONMENT_READERS = {
     "app/settings.py": "settings are read here and handed on",

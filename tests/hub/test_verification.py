@@ -1,11 +1,10 @@
 """Requests against a real database and a scripted subscriber: what is asked, and what becomes of it."""
 
 import asyncio
-import logging
-import sys
 
 import pytest
 
+from app.log import configure_logging
 from hub.form import Mode, Refused
 from tests.hub.callback import after, answers, hang, reset
 from tests.hub.rig import POLICY, TOPIC, hub_rig, until
@@ -533,12 +532,10 @@ async def test_secrets_are_sealed_while_they_wait_and_forgotten_when_decided(dat
         assert (waiting["key_id"], tuple(decided)) == ("k", (None, None, None))
 
 
-async def test_no_callback_and_no_secret_is_ever_logged(
-    database_url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("restored_logging")
+async def test_no_callback_and_no_secret_is_ever_logged(database_url: str, capfd: pytest.CaptureFixture[str]) -> None:
     """WS-106: through success, failure and refusal."""
-    # What a test before this one set up may write to a file that is closed by now.
-    monkeypatch.setattr(logging.getLogger(), "handlers", [logging.StreamHandler(sys.stderr)])
+    configure_logging("json", "info")
     async with hub_rig(database_url) as rig, rig.verifying():
         rig.callbacks.script["/canary-no"] = answers(404)
         ok = await rig.ask(

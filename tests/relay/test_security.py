@@ -6,7 +6,6 @@ A real Kafka and a real RabbitMQ, with certificates of an authority that exists 
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,6 @@ from typing import Any
 
 import aio_pika
 import pytest
-import structlog
 
 from app.checks.brokers import broker_checks
 from app.consume_options import ConsumeOptions
@@ -64,16 +62,6 @@ class Fortress:
 
     def amqp(self, **more: Any) -> dict[str, Any]:
         return {"amqp_url": self.rabbit.url, "amqp_tls_ca": self.ca, "amqp_tls_certificate": self.client, **more}
-
-
-@pytest.fixture
-def restored_logging() -> Iterator[None]:
-    root, client = logging.getLogger(), logging.getLogger("aiokafka")
-    handlers, levels, configuration = root.handlers[:], (root.level, client.level), structlog.get_config()
-    yield
-    root.handlers[:] = handlers
-    root.level, client.level = levels
-    structlog.configure(**configuration)
 
 
 @pytest.fixture(scope="module")
