@@ -70,17 +70,17 @@ async def _ours(sink: Sink, fan_out: int, deliveries: int) -> Delivered:
         await _prepare(stage, sink, fan_out, deliveries)
         database_before = postgres_cpu_seconds(stage.postmaster)
         with stage.process("deliver") as worker:
-            await sink.until(deliveries, 300)
-            counted = await sink.counted()
+            # The interpreter's start is not a delivery's cost.
+            before = (await sink.until(1, 60)).count
+            worker_before = cpu_seconds(worker.pid)
+            counted = await sink.until(deliveries, 300)
             await asyncio.sleep(0.3)  # let the last settlement be counted in the processor time
-            used = cpu_seconds(worker.pid)
+            used = cpu_seconds(worker.pid) - worker_before
         database_used = postgres_cpu_seconds(stage.postmaster) - database_before
-    # The interpreter's start is about 0.8 s of processor time and is not a delivery's cost.
-    start = 0.8
     return Delivered(
         fan_out,
         deliveries / (counted.last - counted.first),
-        1000 * max(used - start, 0) / deliveries,
+        1000 * used / (deliveries - before),
         1000 * database_used / deliveries,
     )
 
