@@ -24,6 +24,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 import structlog
+from typing_extensions import override
+from xdist.scheduler import LoadFileScheduling
 
 from scripts.servers import port
 from scripts.servers.fleet import take_server
@@ -77,6 +79,21 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """A process of several hands on which servers it ran."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["servers"] = session.config.stash.get(_used_servers, [])
+
+
+class _Shares(LoadFileScheduling):
+    """A file goes to one process; the pipeline's files all to the same, which makes one Spark session for them."""
+
+    @override
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "tests/pipeline" if file.startswith("tests/pipeline/") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Shares | None:
+    """As ``--dist loadfile`` does it, but for the pipeline."""
+    return _Shares(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -21,12 +21,17 @@ def kafka_version() -> str:
     return version
 
 
+def cache_folder() -> Path:
+    """Where jars are kept from run to run, for this account."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hookwire"
+
+
 def kafka_jars() -> Path:
     """Returns the folder that holds the broker's jars, fetching them when it is not there yet.
 
     Several callers at once wait for the first. Raises MissingServerError when Maven is absent or cannot fetch.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hookwire"
+    cache = cache_folder()
     jars = cache / f"kafka-{kafka_version()}"
     if jars.exists():
         return jars

@@ -35,6 +35,7 @@ WRONG = [
     ("app/settings.py", "httptools"),
     ("webhooks/guard.py", "httpx"),
     ("relay/outbox.py", "fastapi"),
+    ("app/settings.py", "pyspark"),
 ]
 
 # EG-13: whatever can open an outgoing connection, and the one module of a room that does, with its reason.

@@ -43,6 +43,8 @@ ENVIRONMENT_READERS = {
     "app/commands/doctor.py": "looks for settings that this version does not know",
     "app/script.py": "gives a user's script the environment, without our settings",
     "app/witness/child.py": "starts a process with an environment without our settings",
+    "pipeline/java.py": "JAVA_HOME, which is no setting of ours",
+    "pipeline/session.py": "Spark is told through it which Python its workers are",
 }
 BLOCKING_SLEEPERS = {
     "app/failpoints.py": "a fail point that blocks the loop, which is the fault that it injects",

@@ -1,0 +1,67 @@
+"""How the pipeline reaches Kafka: one object, written out for librdkafka and for the JVM's client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = ["KafkaOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaOptions:
+    """``bootstrap_servers``: host:port, several separated by commas.
+
+    ``source``: "python" reads by our own data source and needs no jar, "jvm" by Spark's Kafka connector.
+    ``protocol``, ``mechanism``, ``username``, ``password``, ``ca``, ``certificate``, ``key``: in Kafka's own words; the
+    last three are PEM files, which have to lie at the same place on every worker. ``read_seconds``: how long one read
+    may wait for the next record before it is an error (PL-K12).
+    """
+
+    bootstrap_servers: str
+    source: Literal["python", "jvm"] = "python"
+    protocol: str = "PLAINTEXT"
+    mechanism: str | None = None
+    username: str = ""
+    password: str = field(default="", repr=False)
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    read_seconds: int = 60
+
+    def librdkafka(self) -> dict[str, Any]:
+        """The settings of confluent-kafka's clients; committed records only (PL-K14)."""
+        given = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "security.protocol": self.protocol,
+            "sasl.mechanisms": self.mechanism,
+            "sasl.username": self.username,
+            "sasl.password": self.password,
+            "ssl.ca.location": self.ca,
+            "ssl.certificate.location": self.certificate,
+            "ssl.key.location": self.key or self.certificate,
+        }
+        return {name: value for name, value in given.items() if value} | {"isolation.level": "read_committed"}
+
+    def java(self) -> dict[str, str]:
+        """The options of Spark's connector, each beginning with ``kafka.``."""
+        given = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "security.protocol": self.protocol,
+            "sasl.mechanism": self.mechanism,
+            "sasl.jaas.config": self._jaas(),
+        }
+        if self.ca or self.certificate:
+            given |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ca}
+            given |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": self.certificate} if self.certificate else {}
+        settings = {f"kafka.{name}": value for name, value in given.items() if value}
+        return settings | {"kafka.isolation.level": "read_committed"}
+
+    def _jaas(self) -> str | None:
+        if self.mechanism is None:
+            return None
+        module = "scram.ScramLoginModule" if self.mechanism.startswith("SCRAM") else "plain.PlainLoginModule"
+        username, password = (
+            value.replace("\\", "\\\\").replace('"', '\\"') for value in (self.username, self.password)
+        )
+        return f'org.apache.kafka.common.security.{module} required username="{username}" password="{password}";'

@@ -1,0 +1,123 @@
+"""Which records of Kafka a batch reads: fixed before it begins, so that it can be done again exactly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["Bounds", "Plan", "Problem", "Range", "from_json", "planned", "to_json"]
+
+
+class Range(NamedTuple):
+    """Offsets of one partition from ``start`` up to, and without, ``until``."""
+
+    topic: str
+    partition: int
+    start: int
+    until: int
+
+    def parts(self, size: int) -> Iterator[Range]:
+        """Itself, cut into pieces of at most ``size`` offsets."""
+        for start in range(self.start, self.until, size):
+            yield self._replace(start=start, until=min(start + size, self.until))
+
+
+class Bounds(NamedTuple):
+    """What a partition holds now: from its first record to the end of what is committed."""
+
+    low: int
+    end: int
+
+
+class Problem(NamedTuple):
+    """Why a partition can't be read on from where the archive is.
+
+    ``kind``: "lost" (Kafka's retention was faster: offsets ``start`` up to ``until`` are gone), "shrunk" (it ends
+    before ``start``: the topic was deleted and made again, or Kafka lost data), "gone" (it is not there any more).
+    """
+
+    kind: str
+    topic: str
+    partition: int
+    start: int
+    until: int
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        place = f"Kafka topic {self.topic}, partition {self.partition}"
+        match self.kind:
+            case "lost":
+                lost = self.until - self.start
+                return (
+                    f"{place}: {lost} offsets from {self.start} on were deleted by retention before they were archived"
+                )
+            case "shrunk":
+                return f"{place} ends at offset {self.until}, and {self.start} was to be read next: it was made anew"
+        return f"{place} is not there any more; its records up to offset {self.start} are archived"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``ranges``: what to read; ``waiting``: how many offsets are left for later batches."""
+
+    ranges: tuple[Range, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    waiting: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many offsets; a few of them may be no records but the marks of transactions."""
+        return sum(of.until - of.start for of in self.ranges)
+
+
+def planned(
+    offsets: Mapping[str, Mapping[int, int]],
+    bounds: Mapping[tuple[str, int], Bounds],
+    records_max: int,
+    *,
+    accept_loss: bool = False,
+) -> Plan:
+    """The next batch. What lies ready is cut down to ``records_max`` evenly, so that no partition falls behind.
+
+    A partition that was never read begins at its first record. A partition with a problem is left alone and the others
+    go on; with ``accept_loss`` one whose records are lost goes on behind the gap.
+    """
+    ranges, problems = [], []
+    for topic, partition in sorted({*bounds, *((t, p) for t, of in offsets.items() for p in of)}):
+        start, held = offsets.get(topic, {}).get(partition), bounds.get((topic, partition))
+        problem = _problem(topic, partition, start, held)
+        if problem is not None:
+            problems.append(problem)
+        if held is None or (problem is not None and not (accept_loss and problem.kind == "lost")):
+            continue
+        first = held.low if start is None else max(start, held.low)
+        if first < held.end:
+            ranges.append(Range(topic, partition, first, held.end))
+    ready = sum(of.until - of.start for of in ranges)
+    if ready > records_max:
+        ranges = [of._replace(until=of.start + -((of.start - of.until) * records_max // ready)) for of in ranges]
+    plan = Plan(tuple(ranges), tuple(problems))
+    return Plan(plan.ranges, plan.problems, ready - plan.size)
+
+
+def _problem(topic: str, partition: int, start: int | None, held: Bounds | None) -> Problem | None:
+    if start is None:
+        return None
+    if held is None:
+        return Problem("gone", topic, partition, start, start)
+    if held.end < start:
+        return Problem("shrunk", topic, partition, start, held.end)
+    return Problem("lost", topic, partition, start, held.low) if start < held.low else None
+
+
+def to_json(ranges: Iterable[Range]) -> str:
+    """As an option of the Python source carries them."""
+    return json.dumps(list(ranges))
+
+
+def from_json(text: str) -> list[Range]:
+    """The reverse."""
+    return [Range(*values) for values in json.loads(text)]

@@ -1,0 +1,95 @@
+"""What the driver asks Kafka, and the rows of a batch, by either source (PL-K10, PL-K11)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.kafka_options import KafkaOptions
+from pipeline.kafka_range import Bounds, Range, to_json
+from pipeline.schema import KAFKA
+
+__all__ = ["KafkaUnreachable", "bounds_of", "read_ranges", "topics_of"]
+
+_ANSWER_SECONDS = 20
+_SILENT = logging.getLogger("pipeline.kafka")
+_SILENT.addHandler(logging.NullHandler())  # what the client tries on the way is in the error that it ends with
+_SILENT.propagate = False
+
+
+class KafkaUnreachable(Exception):
+    """Kafka does not answer, or refuses us; the text says which servers and why."""
+
+
+def topics_of(options: KafkaOptions, is_wanted: Callable[[str], bool]) -> dict[str, int]:
+    """The Kafka topics that are wanted, and how many partitions each has. Raises :class:`KafkaUnreachable`."""
+    try:
+        found = _admin(options).list_topics(timeout=_ANSWER_SECONDS).topics
+    except KafkaException as error:
+        raise _unreachable(options, error) from error
+    return {name: len(topic.partitions) for name, topic in sorted(found.items()) if is_wanted(name)}
+
+
+def bounds_of(options: KafkaOptions, topics: Mapping[str, int]) -> dict[tuple[str, int], Bounds]:
+    """From the first record of each partition to the end of what is committed: the last stable offset (PL-K15).
+
+    Raises :class:`KafkaUnreachable`.
+    """
+    places = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
+    if not places:
+        return {}
+    low = _listed(options, places, OffsetSpec.earliest())
+    end = _listed(options, places, OffsetSpec.latest())
+    return {place: Bounds(low[place], end[place]) for place in low}
+
+
+def read_ranges(spark: SparkSession, options: KafkaOptions, ranges: Sequence[Range]) -> DataFrame:
+    """The records of the ranges with the columns of ``schema.KAFKA``."""
+    if options.source == "jvm":
+        reader = spark.read.format("kafka").options(**options.java(), **_java_ranges(ranges))
+    else:
+        from pipeline.kafka_source import KafkaSource
+
+        spark.dataSource.register(KafkaSource)
+        reader = spark.read.format(KafkaSource.name()).options(
+            client=json.dumps(options.librdkafka()), ranges=to_json(ranges), read_seconds=str(options.read_seconds)
+        )
+    return reader.load().select(*KAFKA.names)
+
+
+def _java_ranges(ranges: Iterable[Range]) -> dict[str, str]:
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for of in ranges:
+        starts.setdefault(of.topic, {})[str(of.partition)] = of.start
+        ends.setdefault(of.topic, {})[str(of.partition)] = of.until
+    assign = {topic: sorted(map(int, of)) for topic, of in starts.items()}
+    return {
+        "assign": json.dumps(assign), "startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends),
+        "includeHeaders": "true",
+    }  # fmt: skip
+
+
+def _listed(options: KafkaOptions, places: Sequence[TopicPartition], what: OffsetSpec) -> dict[tuple[str, int], int]:
+    asked = _admin(options).list_offsets(
+        dict.fromkeys(places, what), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_SECONDS
+    )
+    try:
+        return {(place.topic, place.partition): answer.result().offset for place, answer in asked.items()}
+    except KafkaException as error:
+        raise _unreachable(options, error) from error
+
+
+def _admin(options: KafkaOptions) -> AdminClient:
+    client = {name: value for name, value in options.librdkafka().items() if name != "isolation.level"}
+    return AdminClient(client, logger=_SILENT)
+
+
+def _unreachable(options: KafkaOptions, error: KafkaException) -> KafkaUnreachable:
+    reason = error.args[0]
+    return KafkaUnreachable(f"Kafka at {options.bootstrap_servers}: {reason.str()}")

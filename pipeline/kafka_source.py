@@ -1,0 +1,155 @@
+"""Our own Kafka source for Spark, in Python: no jar, the same columns as the JVM's (PL-K10 to PL-K14).
+
+It reads fixed ranges of offsets, one task for each piece of a range, and committed records only. A task ends when it
+has passed the last offset of its range; marks of transactions and aborted records lie between the records and are
+nobody's business. Whatever keeps it from that end within ``read_seconds`` is an error that names the place.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pipeline.kafka_range import Range, from_json
+from pipeline.schema import KAFKA
+
+__all__ = ["KafkaReadError", "KafkaSource"]
+
+_FETCH_RECORDS = 10_000
+_FETCH_SECONDS = 1.0
+_TASK_OFFSETS = 250_000
+# A fetch that waits for more is of no use: the range is there already.
+_CLIENT = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error",
+           "group.id": "hookwire.pipeline", "queued.max.messages.kbytes": 32_768, "fetch.wait.max.ms": 100}  # fmt: skip
+_HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+_ARROW = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(_HEADER)),
+    ]
+)
+
+
+class KafkaReadError(Exception):
+    """A range could not be read to its end; the text names topic, partition and offset."""
+
+
+class KafkaSource(DataSource):
+    """Options: ``client`` (JSON of librdkafka's settings), ``ranges`` (see ``kafka_range``), ``read_seconds``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As in ``spark.read.format(...)``."""
+        return "hookwire-kafka"
+
+    def schema(self) -> StructType:
+        """Those of the JVM's connector, with headers."""
+        return KAFKA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For one batch."""
+        del schema
+        return _Reader(
+            json.loads(self.options["client"]), from_json(self.options["ranges"]), float(self.options["read_seconds"])
+        )
+
+
+@dataclass
+class _Piece(InputPartition):
+    range: Range
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, client: Mapping[str, Any], ranges: Sequence[Range], read_seconds: float) -> None:
+        self._client = client
+        self._ranges = ranges
+        self._read_seconds = read_seconds
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [_Piece(piece) for of in self._ranges for piece in of.parts(_TASK_OFFSETS)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Piece)
+        wanted = partition.range
+        consumer = Consumer({**self._client, **_CLIENT})
+        try:
+            consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+            yield from self._batches(consumer, wanted)
+        finally:
+            consumer.close()
+
+    def _batches(self, consumer: Consumer, wanted: Range) -> Iterator[pa.RecordBatch]:
+        reached, heard_at = wanted.start, time.monotonic()
+        while reached < wanted.until:
+            records = []
+            for message in consumer.consume(_FETCH_RECORDS, _FETCH_SECONDS):
+                if message.error() is None and message.offset() < wanted.until:
+                    records.append(message)
+                    reached = message.offset() + 1
+                else:
+                    reached = _passed(message, wanted, reached)
+                if reached >= wanted.until:
+                    break
+            if records:
+                heard_at = time.monotonic()
+                yield _batch(records)
+            elif reached < wanted.until and time.monotonic() - heard_at > self._read_seconds:
+                raise KafkaReadError(f"{_place(wanted, reached)}: nothing arrived for {self._read_seconds:g} s")
+
+
+def _passed(message: Message, wanted: Range, reached: int) -> int:
+    """The offset before which nothing is left: of a record behind the range, or of the end of what is committed."""
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaReadError(f"{_place(wanted, reached)}: {error.str()}")
+    offset: int = message.offset()
+    return offset
+
+
+def _place(wanted: Range, reached: int) -> str:
+    return f"Kafka topic {wanted.topic}, partition {wanted.partition}, offset {reached}"
+
+
+def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
+    times = [message.timestamp() for message in messages]
+    columns = [
+        pa.array([message.key() for message in messages], pa.binary()),
+        pa.array([message.value() for message in messages], pa.binary()),
+        pa.array([message.topic() for message in messages], pa.string()),
+        pa.array([message.partition() for message in messages], pa.int32()),
+        pa.array([message.offset() for message in messages], pa.int64()),
+        pa.array([1000 * milliseconds for _, milliseconds in times], pa.int64()).cast(_ARROW.field("timestamp").type),
+        pa.array([kind - 1 for kind, _ in times], pa.int32()),  # librdkafka counts from 1, Java from 0
+        _headers([message.headers() for message in messages]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+
+
+def _headers(found: Sequence[list[tuple[str, bytes | None]] | None]) -> pa.Array:
+    """As one list column; a record without headers has null, as in the JVM."""
+    starts: list[int | None] = []
+    names: list[str] = []
+    values: list[bytes | None] = []
+    for headers in found:
+        starts.append(len(names) if headers else None)
+        for name, value in headers or ():
+            names.append(name)
+            values.append(value)
+    entries = pa.StructArray.from_arrays(
+        [pa.array(names, pa.string()), pa.array(values, pa.binary())], fields=list(_HEADER)
+    )
+    return pa.ListArray.from_arrays(pa.array([*starts, len(names)], pa.int32()), entries, type=pa.list_(_HEADER))

@@ -1,0 +1,42 @@
+"""One Spark session for all tests of the pipeline: they run in one process (tests/conftest.py sees to that; PL-T02).
+
+A missing Java fails them with one sentence. The session has the jars of the JVM's Kafka source, so that both sources
+can be tried side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scripts.servers.kafka_jars import cache_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session on two cores, made once."""
+    from pipeline.java import JavaMissing, java_major
+    from pipeline.kafka_jars import JarsMissing, kafka_jars
+    from pipeline.session import SessionOptions, spark_session
+
+    try:
+        java_major()
+        jars = kafka_jars(cache_folder())
+    except (JavaMissing, JarsMissing) as missing:
+        pytest.fail(str(missing), pytrace=False)
+    more = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+    session = spark_session(SessionOptions("tests", master="local[2]", jars=jars, more=more))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def lake_uri(tmp_path: Path) -> str:
+    """An empty lake in a folder of the test's own."""
+    return (tmp_path / "lake").as_uri()

@@ -1,0 +1,92 @@
+"""The session and the columns: what the relay wrote becomes typed, and what is wrong is named and kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.testing import assertSchemaEqual
+
+from pipeline.bronze import REASONS, to_bronze
+from pipeline.schema import BRONZE, EVENT_COLUMNS, KAFKA
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+NOW = datetime(2026, 1, 20, 12, 0, tzinfo=UTC)
+ENVELOPE = {
+    "hookwire-event-id": b"evt_abcd2345_42",
+    "hookwire-sequence": b"42",
+    "hookwire-term": b"3",
+    "hookwire-accepted-at": b"2026-01-15T23:30:00.250000+00:00",
+}
+
+
+def kafka_row(offset: int, value: bytes | None = b"{}", **headers: bytes | None) -> tuple[Any, ...]:
+    """A record of ours; headers are named with underscores, and None leaves one out."""
+    given = {name if name.startswith("ce_") else name.replace("_", "-"): content for name, content in headers.items()}
+    kept = [(name, content) for name, content in {**ENVELOPE, **given}.items() if content is not None]
+    return (b"ada", value, "orders", 0, offset, NOW, 0, kept)
+
+
+def test_the_session_keeps_the_rules(spark: SparkSession) -> None:
+    """PL-V02, PL-V05: UTC, no bars, no pages, and workers that run this Python."""
+    names = ("spark.sql.session.timeZone", "spark.ui.enabled", "spark.ui.showConsoleProgress", "spark.driver.host")
+    worker = spark.range(1).select(F.udf(lambda _: __import__("sys").executable)("id")).collect()[0][0]
+    assert ({name: spark.conf.get(name) for name in names}, worker) == (
+        dict(zip(names, ("UTC", "false", "false", "127.0.0.1"), strict=True)),
+        sys.executable,
+    )
+
+
+def test_the_lake_knows_every_member_of_an_event() -> None:
+    """PL-T07: openapi/event.schema.json, and no code of the other rooms."""
+    event = json.loads((ROOT / "openapi" / "event.schema.json").read_text(encoding="utf-8"))
+    assert (EVENT_COLUMNS.keys(), set(EVENT_COLUMNS.values()) - set(BRONZE.names)) == (set(event["properties"]), set())
+
+
+def test_the_envelope_becomes_columns(spark: SparkSession) -> None:
+    """PL-X01: coordinates, event id, the outbox's id and the term are in every row."""
+    records = spark.createDataFrame([kafka_row(7, content_type=b"text/plain", ce_type=b"order.created")], KAFKA)
+    [row] = to_bronze(records, NOW).drop("headers", "timestamp", "archived_at").collect()
+    assert row.asDict() == {
+        "topic": "orders", "partition": 0, "offset": 7, "timestamp_type": 0, "key": b"ada", "value": b"{}",
+        "event_id": "evt_abcd2345_42", "event_number": 42, "sequence": 42, "term": 3, "content_type": "text/plain",
+        "accepted_at": datetime(2026, 1, 15, 23, 30, 0, 250_000), "ce_id": None, "ce_source": None,
+        "ce_type": "order.created", "ce_subject": None, "ce_time": None, "quarantine": None, "dt": date(2026, 1, 15),
+    }  # fmt: skip
+
+
+def test_what_is_wrong_is_named_and_nothing_is_dropped(spark: SparkSession) -> None:
+    """Issue 7, bad input: each row goes to the lake, with its reasons."""
+    wrong = {
+        "event_id": kafka_row(0, hookwire_event_id=b"somebody-elses"),
+        "sequence": kafka_row(1, hookwire_sequence=b"\xff"),
+        "term": kafka_row(2, hookwire_term=None),
+        "accepted_at": kafka_row(3, hookwire_accepted_at=b"yesterday"),
+        "future": kafka_row(4, hookwire_accepted_at=b"2031-01-01T00:00:00Z"),
+        "past": kafka_row(5, hookwire_accepted_at=b"1970-01-01T00:00:00Z"),
+        "headers": (*kafka_row(6)[:7], [*ENVELOPE.items(), ("hookwire-term", b"3")]),
+        "payload": kafka_row(7, b'{"n": ', content_type=b"application/json; charset=utf-8"),
+        "value": kafka_row(8, None),
+    }
+    rows = to_bronze(spark.createDataFrame(list(wrong.values()), KAFKA), NOW).orderBy("offset").collect()
+    assert [row.quarantine for row in rows] == [[reason] for reason in wrong]
+    assert wrong.keys() == REASONS.keys()
+    assert {row.dt for row in rows if {"accepted_at", "future", "past"} & {*row.quarantine}} == {NOW.date()}
+
+
+def test_strangers_records_are_kept_too(spark: SparkSession) -> None:
+    """No headers, no key, no value, or a payload of any bytes."""
+    rows = [(None, None, "orders", 0, 1, NOW, -1, None), (b"\xff", b"\x00\xff", "orders", 0, 2, NOW, 1, [])]
+    bronze = to_bronze(spark.createDataFrame(rows, KAFKA), NOW).orderBy("offset")
+    assertSchemaEqual(bronze.schema, BRONZE, ignoreNullable=True)
+    assert [(row.key, row.value, row.quarantine) for row in bronze.collect()] == [
+        (None, None, ["event_id", "term", "accepted_at", "value"]),
+        (b"\xff", b"\x00\xff", ["event_id", "term", "accepted_at"]),
+    ]
