@@ -158,6 +158,9 @@ class Settings(BaseSettings):
         (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400),
         description="Pauses between attempts, comma separated; the last failure makes a dead letter.",
     )
+    retry_age_seconds_max: int = Field(
+        604_800, ge=1, le=31_536_000, description="No attempt of a delivery older than that; then it is a dead letter."
+    )
     retry_after_seconds_max: int = Field(3600, ge=1, le=86400, description="How far a Retry-After is believed.")
     websub_lease_seconds_min: int = Field(60, ge=1, description="Shortest WebSub lease.")
     websub_lease_seconds_default: int = Field(864_000, ge=1, description="WebSub lease when none is asked for.")

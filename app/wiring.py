@@ -272,6 +272,7 @@ class _Builder:
             name=process_name(),
             public_url=self.public_url,
             schedule_seconds=settings.retry_schedule_seconds,
+            age_seconds_max=settings.retry_age_seconds_max,
             timeout_seconds=settings.delivery_timeout_seconds,
             retry_after_seconds_max=settings.retry_after_seconds_max,
             slots=SlotOptions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from db.pool import Database, Row
@@ -15,36 +15,46 @@ from hub.filter import compile_filter
 from webhooks.signature import new_key, parse_key
 from webhooks.subscriber import secret_context
 
-__all__ = ["Change", "NewSubscription", "Subscriptions"]
+__all__ = ["Change", "NewSubscription", "Options", "Subscriptions"]
 
 _TENANT = "default"
+_NO_COLUMNS = ("secret", "unset", "filter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a subscription is delivered to; each is a column. None: as usual, or in a change: as it is.
+
+    An empty filter ends filtering.
+    """
+
+    ordered: bool | None = None
+    filter: Mapping[str, Any] | None = None
+    retry_schedule_seconds: list[int] | None = None
+    retry_age_seconds_max: int | None = None
+    on_4xx: str | None = None
+    on_410: str | None = None
+    timeout_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class NewSubscription:
+class NewSubscription(Options):
     """What a subscriber asks for; every field was validated. ``secret`` None: one is made."""
 
     topic: str
     callback: str
     secret: str | None = None
     state: str = "active"
-    ordered: bool = False
-    retry_schedule_seconds: list[int] | None = None
-    timeout_seconds: float | None = None
-    filter: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """New values; None leaves a field as it is. An empty filter ends filtering."""
+class Change(Options):
+    """New values; ``unset`` names options that are as usual again."""
 
     topic: str | None = None
     callback: str | None = None
     state: str | None = None
-    ordered: bool | None = None
-    retry_schedule_seconds: list[int] | None = None
-    timeout_seconds: float | None = None
-    filter: Mapping[str, Any] | None = None
+    unset: frozenset[str] = frozenset()
 
 
 class Subscriptions:
@@ -63,14 +73,13 @@ class Subscriptions:
         secret = new.secret if new.secret is not None else new_key().text()
         parse_key(secret)
         public_id = "sub_" + secrets.token_hex(10)
+        columns = json.dumps(_columns(new))
         async with self._database.transaction() as transaction:
-            row = await transaction.fetchrow(
-                "subscription.create", public_id, _TENANT, new.topic, compile_pattern(new.topic), new.callback,
-                new.state, new.ordered, new.retry_schedule_seconds, new.timeout_seconds, *_filter(new.filter or None),
-            )  # fmt: skip
-            assert row is not None, "INSERT ... RETURNING gives its row"
-            key_id, sealed = self._box.seal(secret.encode(), secret_context(row["id"], 1))
-            await transaction.execute("subscription.add_secret", row["id"], _TENANT, key_id, sealed)
+            number = await transaction.fetchval("subscription.create", public_id, _TENANT, columns)
+            key_id, sealed = self._box.seal(secret.encode(), secret_context(number, 1))
+            await transaction.execute("subscription.add_secret", number, _TENANT, key_id, sealed)
+            row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
+        assert row is not None, "it was made in this transaction"
         return row, secret
 
     async def create_pull(
@@ -82,8 +91,8 @@ class Subscriptions:
         """
         public_id = "sub_" + secrets.token_hex(10)
         await self._database.fetchrow(
-            "pull.create", public_id, _TENANT, topic, compile_pattern(topic), ordered, *_filter(wanted or None),
-            lifetime_seconds,
+            "pull.create", public_id, _TENANT, topic, compile_pattern(topic), ordered,
+            json.dumps(wanted) if wanted else None, compile_filter(wanted or {}), lifetime_seconds,
         )  # fmt: skip
         return public_id
 
@@ -93,12 +102,11 @@ class Subscriptions:
 
     async def change(self, public_id: str, change: Change) -> Row | None:
         """Change an API subscription; None when there is none (WebSub's change by subscribing again)."""
-        regex = compile_pattern(change.topic) if change.topic is not None else None
-        reason = "by request" if change.state == "disabled" else None
-        return await self._database.fetchrow(
-            "subscription.change", _TENANT, public_id, change.topic, regex, change.callback, change.state, reason,
-            change.ordered, change.retry_schedule_seconds, change.timeout_seconds, *_filter(change.filter),
-        )  # fmt: skip
+        columns = json.dumps(_columns(change))
+        async with self._database.transaction() as transaction:
+            await transaction.fetchval("subscription.change", _TENANT, public_id, columns)
+            row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
+        return row if row is not None and row["protocol"] == "webhook" else None
 
     async def delete(self, public_id: str) -> bool:
         """End it; False when there is none.
@@ -117,6 +125,23 @@ class Subscriptions:
         return True
 
 
-def _filter(given: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
+def _columns(given: NewSubscription | Change) -> dict[str, Any]:
+    """The columns that these name, and those that follow from them."""
+    columns = {field.name: getattr(given, field.name) for field in fields(given) if field.name not in _NO_COLUMNS}
+    columns = {name: value for name, value in columns.items() if value is not None}
+    if given.topic is not None:
+        columns["topic_regex"] = compile_pattern(given.topic)
+    if given.filter is not None:
+        columns |= _filter(given.filter)
+    if isinstance(given, Change):
+        columns |= dict.fromkeys(given.unset)
+        if given.state is not None:
+            columns["state_reason"] = "by request" if given.state == "disabled" else None
+        if given.state == "active":
+            columns["paused_until"] = None
+    return columns
+
+
+def _filter(given: Mapping[str, Any]) -> dict[str, Any]:
     """The filter as it was given, and translated."""
-    return (None, None) if given is None else (json.dumps(given), compile_filter(given))
+    return {"filter": given or None, "filter_path": compile_filter(given)}

@@ -15,8 +15,8 @@ __all__ = ["Claim", "Claims"]
 class Claim:
     """``position`` is the place in the retry schedule of the attempt to come, from 1; ``fence`` is the claim's token.
 
-    ``leased_until`` and ``planned_at`` are monotonic. ``planned_at`` is when the schedule goes on, for an attempt out
-    of turn, made because new content came; else None. ``is_replay``: somebody asked for it to be sent again.
+    ``leased_until``, ``planned_at`` and ``made_at`` are monotonic. ``planned_at`` is when the schedule goes on, for an
+    attempt out of turn, made because new content came; else None. ``is_replay``: somebody asked for it to be sent again.
     """
 
     event: Event
@@ -24,6 +24,7 @@ class Claim:
     position: int
     fence: int
     leased_until: float
+    made_at: float
     planned_at: float | None = None
     is_replay: bool = False
 

@@ -2,7 +2,7 @@
 
 ::
 
-                     2xx                                  schedule used up, 410, 413, abort-message
+                     2xx                        schedule used up, too old, 410, 413, abort-message
     delivered <------------- attempt (counted) ---------------------------------> dead letter
                                ^      |
                                |      | anything else
@@ -17,16 +17,34 @@ from typing import Literal
 
 from webhooks.outcome import Outcome
 
-__all__ = ["THROTTLE_SECONDS_MIN", "Decision", "decide"]
+__all__ = ["THROTTLE_SECONDS_MIN", "Decision", "Policy", "decide"]
 
 JITTER = 0.2
 THROTTLE_SECONDS_MIN = 60.0
 """How long a subscription rests after a 429 that names no time (WH-R07)."""
 
+_ANOTHER_TRY_MAY_HELP = (408, 425)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a subscription says about failures.
+
+    ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery dies, and
+    so it does when its next attempt would come ``age_seconds_max`` after it was made. ``on_4xx`` "give_up": such an
+    answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription (WH-R09).
+    """
+
+    schedule_seconds: Sequence[int]
+    age_seconds_max: float = float("inf")
+    on_4xx: str = "retry"
+    on_410: str = "end"
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``retry_seconds`` counts from the settlement; ``dead_kind`` says which kind of dead letter.
+    """``retry_seconds`` counts from the settlement; ``dead_kind`` says which kind of dead letter, ``dead_reason`` why when
+    the outcome alone does not tell.
 
     ``pause_seconds`` rests the whole subscription (WH-R07); ``end_state`` ends it ("gone" or "disabled"), for
     ``end_reason``.
@@ -38,32 +56,43 @@ class Decision:
     pause_seconds: float | None = None
     end_state: str | None = None
     end_reason: str | None = None
+    dead_reason: str | None = None
 
 
 def decide(
-    outcome: Outcome, position: int, schedule: Sequence[int], chance: float, rest_seconds: float | None = None
+    outcome: Outcome,
+    position: int,
+    policy: Policy,
+    chance: float,
+    rest_seconds: float | None = None,
+    age_seconds: float = 0.0,
 ) -> Decision:
     """Decide after the attempt at this ``position`` of the schedule (1 = the first).
 
-    ``schedule`` holds the pauses after the first, second, ... attempt, in seconds; when it is used up the delivery
-    dies. ``chance`` in [0, 1) places the pause in its jitter of plus or minus 20 %, upwards only under a
+    ``chance`` in [0, 1) places the pause in its jitter of plus or minus 20 %, upwards only under a
     Retry-After (WH-R02, WH-R06). ``rest_seconds`` is what was left of the pause that an attempt out of turn fell into
-    (new content, DL-8): the schedule goes on where it was.
+    (new content, DL-8): the schedule goes on where it was. ``age_seconds``: how long ago the delivery was made.
     """
-    final = _final(outcome)
+    final = _final(outcome, policy)
     if final is not None:
         return final
     pause = _subscription_pause(outcome)
     state, reason = _asked_end(outcome)
-    # 413: the same body will not shrink (DL-6).
-    if position > len(schedule) or outcome.status == 413:
+    wait = _wait_seconds(outcome, policy, position, chance, rest_seconds)
+    too_late = None if wait is None else _too_late(outcome, policy, age_seconds, wait)
+    if wait is None or too_late is not None:
         kind = "internal" if outcome.kind == "internal" else "exhausted"  # theirs or ours (WH-13)
-        return Decision("dead", 0.0, kind, pause, state, reason)
-    wait = _wait_seconds(outcome, schedule[position - 1], chance, rest_seconds)
+        return Decision("dead", 0.0, kind, pause, state, reason, too_late)
     return Decision("retry", wait, None, pause, state, reason)
 
 
-def _wait_seconds(outcome: Outcome, planned: float, chance: float, rest: float | None) -> float:
+def _wait_seconds(
+    outcome: Outcome, policy: Policy, position: int, chance: float, rest: float | None
+) -> float | None:
+    """Until the next attempt; None when there is none."""
+    if position > len(policy.schedule_seconds) or _is_final_4xx(outcome, policy):
+        return None
+    planned = policy.schedule_seconds[position - 1]
     wait = outcome.retry_after_seconds
     if wait is not None and wait >= (planned if rest is None else rest):
         return wait * (1 + JITTER * chance)
@@ -71,12 +100,28 @@ def _wait_seconds(outcome: Outcome, planned: float, chance: float, rest: float |
     return max(pause, wait or 0.0)
 
 
-def _final(outcome: Outcome) -> Decision | None:
+def _is_final_4xx(outcome: Outcome, policy: Policy) -> bool:
+    if outcome.status == 413:  # the same body will not shrink (DL-6)
+        return True
+    is_4xx = outcome.kind in ("client_error", "gone") and outcome.status not in _ANOTHER_TRY_MAY_HELP
+    return is_4xx and policy.on_4xx == "give_up"
+
+
+def _too_late(outcome: Outcome, policy: Policy, age: float, wait: float) -> str | None:
+    """Why the next attempt would come after the delivery's age limit (WH-R01, WH-R08); None when it would not."""
+    if age + wait <= policy.age_seconds_max:
+        return None
+    asked = outcome.retry_after_seconds
+    because = "Retry-After names a time after" if asked is not None and wait >= asked else "the next attempt is after"
+    return f"{because} the age limit of {policy.age_seconds_max:g} s"
+
+
+def _final(outcome: Outcome, policy: Policy) -> Decision | None:
     """What ends a delivery whatever its schedule says."""
     if outcome.kind == "delivered":
         state, reason = _asked_end(outcome)
         return Decision("delivered", end_state=state, end_reason=reason)
-    if outcome.kind == "gone":
+    if outcome.kind == "gone" and policy.on_410 == "end":
         return Decision("dead", dead_kind="gone", end_state="gone", end_reason="answered 410")
     if outcome.asked == "abort-message":
         return Decision("dead", dead_kind="aborted", pause_seconds=_subscription_pause(outcome))

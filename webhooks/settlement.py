@@ -159,4 +159,5 @@ async def write_results(session: Session, batch: Sequence[Result], worker: str) 
         [o.body for o in outcomes],
         [d.dead_kind for d in decisions],
         worker,
+        [d.dead_reason for d in decisions],
     )

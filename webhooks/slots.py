@@ -2,6 +2,9 @@
 
 A subscription that has not lately succeeded counts as unproven, and the unproven ones together get half of all
 slots: a thousand dead callbacks, each holding a slot for its whole deadline, must leave room for the living.
+
+A receiver that seems overloaded gets half as many at once with each such attempt, down to one, and one more with each
+success: it is not buried when it comes back (WH-R16).
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ class Slots:
         self._by_subscription: Counter[int] = Counter()
         self._by_host: Counter[str] = Counter()
         self._proven: set[int] = set()
+        self._windows: dict[int, int] = {}
 
     @property
     def used(self) -> int:
@@ -55,13 +59,17 @@ class Slots:
         """Whether its last attempt succeeded."""
         return subscription in self._proven
 
+    def window(self, subscription: int) -> int:
+        """How many it may have at once."""
+        return self._windows.get(subscription, self.options.per_subscription)
+
     def try_take(self, subscription: int, host: str) -> bool:
         """Take a slot if total, host, subscription and the share of the unproven all allow it."""
         options = self.options
         proven = subscription in self._proven
         if (
             self._used >= options.total
-            or self._by_subscription[subscription] >= options.per_subscription
+            or self._by_subscription[subscription] >= self.window(subscription)
             or self._by_host[host] >= options.per_host
             or (not proven and self._unproven_used >= self._unproven_max)
         ):
@@ -72,7 +80,9 @@ class Slots:
         self._by_host[host] += 1
         return True
 
-    def give(self, subscription: int, host: str, *, was_proven: bool, succeeded: bool) -> None:
+    def give(
+        self, subscription: int, host: str, *, was_proven: bool, succeeded: bool, overloaded: bool = False
+    ) -> None:
         """Return a slot and remember how the attempt went."""
         self._used -= 1
         self._unproven_used -= not was_proven
@@ -82,6 +92,15 @@ class Slots:
             self._proven.add(subscription)
         else:
             self._proven.discard(subscription)
+        if overloaded:
+            self._windows[subscription] = max(self.window(subscription) // 2, 1)
+        elif succeeded and subscription in self._windows:
+            self._widen(subscription)
+
+    def _widen(self, subscription: int) -> None:
+        self._windows[subscription] += 1
+        if self._windows[subscription] >= self.options.per_subscription:
+            del self._windows[subscription]
 
 
 def _decrease(counter: Counter[T], name: T) -> None:

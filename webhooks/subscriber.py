@@ -38,7 +38,7 @@ class Subscriber:
 
     ``target`` is None when nothing may be sent; then ``refusal`` says why, and ``refusal_kind`` whether the URL policy
     refuses the callback ("blocked") or the fault is ours ("internal"). ``hub_secret`` is WebSub's, None without one.
-    ``schedule`` None: the configured one.
+    ``schedule`` and ``age_seconds_max`` None: the configured ones. ``lease_until`` is monotonic, None without a lease.
     """
 
     id: int
@@ -53,7 +53,11 @@ class Subscriber:
     signature_method: str
     topic_url: str | None
     schedule: Sequence[int] | None
+    age_seconds_max: int | None
+    on_4xx: str
+    on_410: str
     timeout_seconds: float | None
+    lease_until: float | None
     read_at: float
 
 
@@ -119,6 +123,10 @@ class Subscribers:
             signature_method=row["signature_method"],
             topic_url=row["topic_url"],
             schedule=row["retry_schedule_seconds"],
+            age_seconds_max=row["retry_age_seconds_max"],
+            on_4xx=row["on_4xx"],
+            on_410=row["on_410"],
             timeout_seconds=row["timeout_seconds"],
+            lease_until=None if row["lease_seconds_left"] is None else now + row["lease_seconds_left"],
             read_at=now,
         )

@@ -29,17 +29,17 @@ import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database, Row
+from event.event import Event
+from webhooks.attempt import Attempts
 from webhooks.claim import Claim, Claims
 from webhooks.contents import Contents
-from webhooks.failure import OutboundError
-from webhooks.message import REPLAY_HEADER, delivery_headers
 from webhooks.metrics import DeliveryMetrics
-from webhooks.outbound import Outbound, Request
-from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
-from webhooks.retry import Decision, decide
+from webhooks.outbound import Outbound
+from webhooks.outcome import Outcome
+from webhooks.retry import Decision, Policy, decide
 from webhooks.settlement import Result, Settlement
 from webhooks.slots import SlotOptions, Slots
-from webhooks.subscriber import Subscribers
+from webhooks.subscriber import Subscriber, Subscribers
 
 __all__ = ["Worker", "WorkerOptions"]
 
@@ -47,6 +47,8 @@ _log = structlog.get_logger(__name__)
 _LOOKED_AT = 8
 _LATER_SECONDS_MAX = 60.0
 """Retries that are further away are left to the poll."""
+_OVERLOADED = ("throttled", "server_error", "timeout", "connect")
+"""Outcomes after which a receiver gets fewer at once (WH-R16)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class WorkerOptions:
     name: str
     public_url: str
     schedule_seconds: Sequence[int]
+    age_seconds_max: float = 604_800.0
     timeout_seconds: float = 15.0
     lease_margin_seconds: float = 5.0
     retry_after_seconds_max: float = 3600.0
@@ -79,7 +82,7 @@ class Worker:
         metrics: DeliveryMetrics, options: WorkerOptions, chance: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
         self._database = database
-        self._outbound = outbound
+        self._sender = Attempts(outbound, options.public_url, options.retry_after_seconds_max)
         self._subscribers = subscribers
         self._contents = contents
         self._metrics = metrics
@@ -214,12 +217,7 @@ class Worker:
         for row in sorted(rows, key=lambda row: row["event_id"]):
             event = events.get(row["event_id"])
             if event is not None:
-                leased_until = asked_at + row["lease_seconds"]
-                subscriber = subscribers[row["subscription_id"]]
-                wait = row["planned_seconds"]
-                planned_at = None if wait is None else asked_at + wait
-                position, is_replay = row["schedule_position"], row["is_replay"]
-                self._claims.put(Claim(event, subscriber, position, row["fence"], leased_until, planned_at, is_replay))
+                self._claims.put(_claim(row, event, subscribers[row["subscription_id"]], asked_at))
             else:
                 (orphans if row["event_id"] in lost else surplus).append(row)
         for subscription in self._resting:
@@ -263,11 +261,12 @@ class Worker:
 
     async def _attempt(self, claim: Claim, host: str, deadline: float, was_proven: bool) -> None:
         subscription = claim.subscriber.id
-        succeeded = False
+        succeeded, overloaded = False, False
         try:
             started_at = datetime.now(UTC)
             outcome = await self._send(claim, deadline, started_at)
             succeeded = outcome.kind == "delivered"
+            overloaded = outcome.kind in _OVERLOADED
             if succeeded and outcome.total_seconds < 0.25:  # else a full queue would outlast the leases in it
                 self._fast.add(subscription)
             elif subscription in self._fast:
@@ -277,7 +276,7 @@ class Worker:
             self._metrics.seconds.observe(outcome.total_seconds)
             self._decided(claim, started_at, outcome)
         finally:
-            self._slots.give(subscription, host, was_proven=was_proven, succeeded=succeeded)
+            self._slots.give(subscription, host, was_proven=was_proven, succeeded=succeeded, overloaded=overloaded)
             self._claims.drop(claim)
             self._start_next()
             if self._claims.waiting <= self._options.claim_max // 2:
@@ -286,9 +285,10 @@ class Worker:
     def _decided(self, claim: Claim, started_at: datetime, outcome: Outcome) -> None:
         """Hand the result over; what else was claimed for a subscription that rests or has ended is not sent."""
         subscriber = claim.subscriber
-        schedule = self._options.schedule_seconds if subscriber.schedule is None else subscriber.schedule
-        rest = None if claim.planned_at is None else max(claim.planned_at - time.monotonic(), 0.0)
-        decision = decide(outcome, claim.position, schedule, self._chance(), rest)
+        now = time.monotonic()
+        rest = None if claim.planned_at is None else max(claim.planned_at - now, 0.0)
+        policy = self._policy(subscriber)
+        decision = decide(outcome, claim.position, policy, self._chance(), rest, now - claim.made_at)
         result = Result(claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision)
         if _rests(decision):
             self._resting.add(subscriber.id)  # until that is on record
@@ -296,22 +296,17 @@ class Worker:
             self._shed(subscriber.id)
         self._settlement.add(result)
 
+    def _policy(self, subscriber: Subscriber) -> Policy:
+        options = self._options
+        return Policy(
+            options.schedule_seconds if subscriber.schedule is None else subscriber.schedule,
+            options.age_seconds_max if subscriber.age_seconds_max is None else subscriber.age_seconds_max,
+            subscriber.on_4xx,
+            subscriber.on_410,
+        )
+
     async def _send(self, claim: Claim, deadline: float, started_at: datetime) -> Outcome:
-        subscriber = claim.subscriber
-        if subscriber.target is None:
-            return Outcome(subscriber.refusal_kind, None, subscriber.refusal)
-        headers = delivery_headers(claim.event, subscriber, int(started_at.timestamp()), self._options.public_url)
-        if claim.is_replay:
-            headers.append(REPLAY_HEADER)
-        request = Request("POST", subscriber.target, headers, claim.event.payload, deadline)
-        started = time.monotonic()
-        try:
-            response = await self._outbound.send(request)
-        except OutboundError as error:
-            if error.reason != error.detail:
-                _log.info("attempt_failed", subscription=subscriber.public_id, kind=error.kind, reason=error.reason)
-            return outcome_of_error(error, time.monotonic() - started)
-        return outcome_of_response(response, started_at, self._options.retry_after_seconds_max)
+        return await self._sender.make(claim, deadline, started_at)
 
     def _settled(self, results: Sequence[Result]) -> None:
         """After the batch is on record: schedule retries, look again at lanes that were waiting."""
@@ -377,6 +372,20 @@ class Worker:
                 rows = ()
             self.due([row["subscription_id"] for row in rows])
             await asyncio.sleep(max(self._options.poll_seconds, 20 * (time.monotonic() - started)))
+
+
+def _claim(row: Row, event: Event, subscriber: Subscriber, asked_at: float) -> Claim:
+    wait = row["planned_seconds"]
+    return Claim(
+        event,
+        subscriber,
+        row["schedule_position"],
+        row["fence"],
+        leased_until=asked_at + row["lease_seconds"],
+        made_at=asked_at - row["age_seconds"],
+        planned_at=None if wait is None else asked_at + wait,
+        is_replay=row["is_replay"],
+    )
 
 
 def _rests(decision: Decision) -> bool:

@@ -38,6 +38,7 @@ _DELIVERY_EXAMPLE: dict[str, Any] = {
     "attempts": 1,
     "last_outcome": "delivered",
     "last_status": 204,
+    "last_seconds": 0.004,
     "next_attempt_at": None,
     "at": "2026-01-15T09:31:07.131002Z",
     "detail": None,
@@ -73,6 +74,7 @@ class DeliveryOut(BaseModel):
     attempts: int
     last_outcome: str | None = Field(description="delivered, timeout, connect, client_error, ...")
     last_status: int | None
+    last_seconds: float | None = Field(description="How long the last attempt took.")
     next_attempt_at: datetime | None
     at: datetime = Field(description="When it was made, delivered or given up.")
     detail: str | None

@@ -32,7 +32,23 @@ In = Annotated[Context, Depends(context_of)]
 Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
 
 
-class SubscriptionIn(BaseModel):
+class DeliveryOptions(BaseModel):
+    """How its events are delivered."""
+
+    retry_schedule_seconds: Schedule | None = Field(None, description="Pauses between attempts; none: the hub's.")
+    retry_age_seconds_max: int | None = Field(
+        None, ge=1, le=31_536_000, description="No attempt of a delivery older than that; none: the hub's."
+    )
+    on_4xx: Literal["retry", "give_up"] | None = Field(
+        None, description="give_up: a 4xx other than 408, 425 and 429 is final for the delivery. None: retry."
+    )
+    on_410: Literal["end", "as_4xx"] | None = Field(
+        None, description="as_4xx: a 410 does not end the subscription. None: end."
+    )
+    timeout_seconds: float | None = Field(None, ge=1, le=30, description="Deadline of one attempt; none: the hub's.")
+
+
+class SubscriptionIn(DeliveryOptions):
     """A new subscription."""
 
     model_config = ConfigDict(
@@ -45,13 +61,11 @@ class SubscriptionIn(BaseModel):
     secret: str | None = Field(None, description="`whsec_` + base64 of 24-64 bytes; none: one is made.", max_length=200)
     state: Literal["active", "disabled"] = Field("active", description="A disabled subscription gets nothing.")
     ordered: bool = Field(False, description="Deliver each key's events one after the other.")
-    retry_schedule_seconds: Schedule | None = Field(None, description="Pauses between attempts; none: the hub's.")
-    timeout_seconds: float | None = Field(None, ge=1, le=30, description="Deadline of one attempt; none: the hub's.")
     filter: dict[str, Any] | None = Field(None, description="Which events it wants, by content; none: all.")
 
 
-class SubscriptionChange(BaseModel):
-    """What to change; what is left out stays."""
+class SubscriptionChange(DeliveryOptions):
+    """What to change; what is left out stays. An option that is null is as usual again."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"state": "disabled"}]})
 
@@ -59,8 +73,6 @@ class SubscriptionChange(BaseModel):
     callback: str | None = None
     state: Literal["active", "disabled"] | None = None
     ordered: bool | None = None
-    retry_schedule_seconds: Schedule | None = None
-    timeout_seconds: float | None = Field(None, ge=1, le=30)
     filter: dict[str, Any] | None = Field(None, description="An empty one ends filtering.")
 
 
@@ -74,6 +86,9 @@ _EXAMPLE: dict[str, Any] = {
     "state_reason": None,
     "ordered": False,
     "retry_schedule_seconds": None,
+    "retry_age_seconds_max": None,
+    "on_4xx": "retry",
+    "on_410": "end",
     "timeout_seconds": None,
     "lease_until": None,
     "paused_until": None,
@@ -96,6 +111,9 @@ class SubscriptionOut(BaseModel):
     state_reason: str | None
     ordered: bool
     retry_schedule_seconds: list[int] | None
+    retry_age_seconds_max: int | None
+    on_4xx: Literal["retry", "give_up"]
+    on_410: Literal["end", "as_4xx"]
     timeout_seconds: float | None
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
     paused_until: datetime | None = Field(description="The receiver asked for a rest until then (429).")
@@ -160,12 +178,9 @@ async def create(request: Request, body: SubscriptionIn, response: Response, con
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
     pattern = pattern_of(body.topic)
     require_topic(request, pattern)
-    new = NewSubscription(
-        pattern, _callback(body.callback, context), body.secret, body.state, body.ordered,
-        body.retry_schedule_seconds, body.timeout_seconds, body.filter,
-    )  # fmt: skip
+    named = dict(body) | {"topic": pattern, "callback": _callback(body.callback, context)}
     try:
-        row, secret = await context.subscriptions.create(new)
+        row, secret = await context.subscriptions.create(NewSubscription(**named))
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None
     except ValueError as error:
@@ -238,12 +253,14 @@ async def change(request: Request, subscription_id: str, body: SubscriptionChang
     pattern = pattern_of(body.topic) if body.topic is not None else None
     if pattern is not None:
         require_topic(request, pattern)
-    changes = Change(
-        pattern, _callback(body.callback, context) if body.callback is not None else None, body.state, body.ordered,
-        body.retry_schedule_seconds, body.timeout_seconds, body.filter,
-    )  # fmt: skip
+    named = {name: value for name in body.model_fields_set if (value := getattr(body, name)) is not None}
+    if pattern is not None:
+        named["topic"] = pattern
+    if body.callback is not None:
+        named["callback"] = _callback(body.callback, context)
+    unset = frozenset(DeliveryOptions.model_fields) & body.model_fields_set - named.keys()
     try:
-        return subscription_out(await context.subscriptions.change(row["public_id"], changes))
+        return subscription_out(await context.subscriptions.change(row["public_id"], Change(**named, unset=unset)))
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None
 

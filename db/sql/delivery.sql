@@ -201,6 +201,7 @@ FROM picked p, fence
 WHERE d.ctid = p.place
 RETURNING d.event_id, d.subscription_id, d.fence, p.version, p.lease_seconds,
           greatest(d.attempts - d.free_attempts, 1) AS schedule_position, d.replay_id IS NOT NULL AS is_replay,
+          extract(epoch FROM now() - d.created_at)::double precision AS age_seconds,
           extract(epoch FROM d.planned_at - now())::double precision AS planned_seconds;
 
 -- name: events
@@ -254,9 +255,10 @@ SELECT DISTINCT subscription_id FROM promoted;
 WITH result AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::double precision[], $6::text[], $7::smallint[],
-        $8::timestamptz[], $9::real[], $10::real[], $11::real[], $12::text[], $13::text[], $14::text[], $15::bytea[], $16::text[])
+        $8::timestamptz[], $9::real[], $10::real[], $11::real[], $12::text[], $13::text[], $14::text[], $15::bytea[], $16::text[],
+        $18::text[])
     AS r(event_id, subscription_id, fence, decision, delay_seconds, outcome, status,
-         started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind)
+         started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason)
 ), ended AS (
     DELETE FROM hookwire.deliveries d USING result r
     WHERE r.decision <> 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
@@ -264,7 +266,7 @@ WITH result AS MATERIALIZED (
 ), again AS (
     UPDATE hookwire.deliveries d
     SET due_at = now() + make_interval(secs => r.delay_seconds), planned_at = NULL, fence = NULL,
-        last_outcome = r.outcome, last_status = r.status
+        last_outcome = r.outcome, last_status = r.status, last_seconds = r.total_seconds
     FROM result r
     WHERE r.decision = 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
     RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane, d.replay_id
@@ -288,7 +290,7 @@ WITH result AS MATERIALIZED (
     FROM settled s JOIN result r USING (event_id, subscription_id, fence)
 ), buried AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
-    SELECT s.event_id, s.subscription_id, s.tenant, r.kind, s.attempts, r.status, r.outcome, r.detail
+    SELECT s.event_id, s.subscription_id, s.tenant, r.kind, s.attempts, r.status, r.outcome, coalesce(r.reason, r.detail)
     FROM settled s JOIN result r USING (event_id, subscription_id, fence) WHERE r.decision = 'dead'
     ON CONFLICT DO NOTHING
 )
@@ -371,7 +373,7 @@ DELETE FROM hookwire.deliveries WHERE subscription_id = $1;
 -- Open, delivered and dead deliveries in one shape; keyset on (event_id, subscription number), newest first. Each branch
 -- has its own limit, so that a page costs a page and not the sorting of all.
 SELECT * FROM (
-    (SELECT d.event_id, d.subscription_id, d.state, d.attempts, d.last_outcome, d.last_status,
+    (SELECT d.event_id, d.subscription_id, d.state, d.attempts, d.last_outcome, d.last_status, d.last_seconds,
             nullif(d.due_at, 'infinity') AS next_attempt_at, d.created_at AS at, NULL::text AS detail
      FROM (SELECT *, CASE WHEN o.attempts = 0 THEN 'pending' WHEN o.fence IS NOT NULL THEN 'sending' ELSE 'retrying' END AS state
            FROM hookwire.deliveries o) AS d
@@ -380,14 +382,14 @@ SELECT * FROM (
        AND (d.event_id, d.subscription_id) < ($5, $6)
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $7)
     UNION ALL
-    (SELECT a.event_id, a.subscription_id, 'delivered', a.number, a.outcome, a.status, NULL, a.started_at, NULL
+    (SELECT a.event_id, a.subscription_id, 'delivered', a.number, a.outcome, a.status, a.total_seconds, NULL, a.started_at, NULL
      FROM hookwire.attempts a
      WHERE a.tenant = $1 AND a.decision = 'delivered' AND ($2::bigint IS NULL OR a.event_id = $2)
        AND ($3::bigint IS NULL OR a.subscription_id = $3) AND ($4::text IS NULL OR $4 = 'delivered')
        AND (a.event_id, a.subscription_id) < ($5, $6)
      ORDER BY a.event_id DESC, a.subscription_id DESC LIMIT $7)
     UNION ALL
-    (SELECT l.event_id, l.subscription_id, 'dead', l.attempts, l.last_outcome, l.last_status, NULL, l.died_at,
+    (SELECT l.event_id, l.subscription_id, 'dead', l.attempts, l.last_outcome, l.last_status, NULL, NULL, l.died_at,
             l.kind || coalesce(': ' || l.detail, '')
      FROM hookwire.dead_letters l
      WHERE l.tenant = $1 AND ($2::bigint IS NULL OR l.event_id = $2) AND ($3::bigint IS NULL OR l.subscription_id = $3)

@@ -1,41 +1,41 @@
 -- Subscriptions: who wants which topics delivered where.
 
 -- name: create
-INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered,
-                                    retry_schedule_seconds, timeout_seconds, filter, filter_path)
-VALUES ($1, $2, 'webhook', $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb, $11::text::jsonpath)
-RETURNING id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, timeout_seconds,
-          lease_until, paused_until, filter::text AS filter, version, created_at, updated_at;
+-- $3 holds its columns; what is left out has its default.
+INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
+                                    retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds)
+SELECT $1, $2, 'webhook', o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
+       o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'), o.timeout_seconds
+FROM jsonb_populate_record(NULL::hookwire.subscriptions, $3::text::jsonb) AS o
+RETURNING id;
 
 -- name: add_secret
 INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_id, sealed) VALUES ($1, 1, $2, $3, $4);
 
 -- name: get
-SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, timeout_seconds,
-       lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
+SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, retry_age_seconds_max,
+       on_4xx, on_410, timeout_seconds, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
 FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted';
 
 -- name: list
-SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, timeout_seconds,
-       lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
+SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, retry_age_seconds_max,
+       on_4xx, on_410, timeout_seconds, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
 FROM hookwire.subscriptions
 WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
 ORDER BY id LIMIT $5;
 
 -- name: change
--- NULL leaves a column as it is.
-UPDATE hookwire.subscriptions SET
-    topic = coalesce($3, topic), topic_regex = CASE WHEN $3 IS NULL THEN topic_regex ELSE $4 END,
-    callback = coalesce($5, callback), state = coalesce($6, state),
-    state_reason = CASE WHEN $6 IS NULL THEN state_reason WHEN $6 = 'active' THEN NULL ELSE $7 END,
-    paused_until = CASE WHEN $6 = 'active' THEN NULL ELSE paused_until END,
-    ordered = coalesce($8, ordered), retry_schedule_seconds = coalesce($9, retry_schedule_seconds),
-    timeout_seconds = coalesce($10, timeout_seconds),
-    filter = CASE WHEN $11::text IS NULL THEN filter ELSE nullif($11::text, '{}')::jsonb END,
-    filter_path = CASE WHEN $11::text IS NULL THEN filter_path ELSE $12::text::jsonpath END, version = version + 1, updated_at = now()
+-- The columns that $3 names get its values, the others stay.
+UPDATE hookwire.subscriptions s
+SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, filter, filter_path,
+     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds) = (
+        SELECT o.topic, o.topic_regex, o.callback, o.state, o.state_reason, o.paused_until, o.ordered, o.filter, o.filter_path,
+               o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'),
+               o.timeout_seconds
+        FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
+    version = version + 1, updated_at = now()
 WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state <> 'deleted'
-RETURNING id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, timeout_seconds,
-          lease_until, paused_until, filter::text AS filter, version, created_at, updated_at;
+RETURNING id;
 
 -- name: delete
 UPDATE hookwire.subscriptions SET state = 'deleted', state_reason = 'deleted', version = version + 1, updated_at = now()
@@ -46,8 +46,9 @@ RETURNING id, protocol;
 DELETE FROM hookwire.subscription_secrets WHERE subscription_id = $1;
 
 -- name: for_delivery
-SELECT s.id, s.public_id, s.protocol, s.callback, s.topic_url, s.signature_method, s.retry_schedule_seconds, s.timeout_seconds,
-       s.lease_until, s.version,
+SELECT s.id, s.public_id, s.protocol, s.callback, s.topic_url, s.signature_method, s.retry_schedule_seconds,
+       s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.version,
+       extract(epoch FROM s.lease_until - now())::double precision AS lease_seconds_left,
        coalesce(k.numbers, '{}') AS secret_numbers, coalesce(k.key_ids, '{}') AS secret_key_ids,
        coalesce(k.sealed, '{}') AS secrets
 FROM hookwire.subscriptions s

@@ -86,6 +86,8 @@ async def test_the_secret_is_sealed_in_the_database(running_hub: RunHub) -> None
         ({"retry_schedule_seconds": [-1]}, (400, "invalid-parameter")),
         ({"retry_schedule_seconds": [1] * 51}, (400, "invalid-parameter")),
         ({"timeout_seconds": 31}, (400, "invalid-parameter")),
+        ({"retry_age_seconds_max": 0}, (400, "invalid-parameter")),
+        ({"on_4xx": "stop"}, (400, "invalid-parameter")),
         ({"unknown": 1}, (400, "invalid-parameter")),
     ],
     ids=lambda value: str(value)[:40],
@@ -211,6 +213,18 @@ async def test_a_change_touches_only_what_it_names(running_hub: RunHub) -> None:
 
         assert changed.pop("updated_at") >= made.pop("updated_at")
         assert changed == {**made, "topic": "b.#", "ordered": True}
+
+
+async def test_an_option_that_is_set_to_null_is_as_usual_again(running_hub: RunHub) -> None:
+    """WH-R01, WH-R03, WH-R09."""
+    options = {"retry_schedule_seconds": [1], "retry_age_seconds_max": 60, "on_4xx": "give_up", "on_410": "as_4xx"}
+    async with running_hub() as hub:
+        made = await hub.subscribe("a", CALLBACK, timeout_seconds=5, **options)
+        path = f"/subscriptions/{made['id']}"
+        changed = (await hub.client.patch(path, json=dict.fromkeys(options))).json()
+
+        assert {name: made[name] for name in options} == options
+        assert [changed[name] for name in (*options, "timeout_seconds")] == [None, None, "retry", "end", 5]
 
 
 async def test_a_disabled_subscription_gets_nothing_until_it_is_active_again(

@@ -75,3 +75,23 @@ def test_the_books_balance(steps: list[tuple[int, str, bool, bool]]) -> None:
     for subscription, host, was_proven in held:
         slots.give(subscription, host, was_proven=was_proven, succeeded=True)
     assert (slots.used, slots.unproven_free, slots._by_host, slots._by_subscription) == (0, 3, {}, {})
+
+
+def attempt(slots: Slots, *, succeeded: bool) -> int:
+    """One attempt, and how many it may have at once afterwards."""
+    assert slots.try_take(1, "a")
+    slots.give(1, "a", was_proven=slots.is_proven(1), succeeded=succeeded, overloaded=not succeeded)
+    return slots.window(1)
+
+
+def test_an_overloaded_receiver_gets_half_as_many_at_once_and_they_grow_again_one_by_one() -> None:
+    """WH-R16: also the slow start after an outage."""
+    slots = Slots(SlotOptions(total=100, per_subscription=8, per_host=100))
+    told = [attempt(slots, succeeded=succeeded) for succeeded in (*[False] * 4, *[True] * 8)]
+    assert told == [4, 2, 1, 1, 2, 3, 4, 5, 6, 7, 8, 8]
+
+
+def test_others_keep_their_slots_when_one_is_overloaded() -> None:
+    slots = proven(SlotOptions(total=100, per_subscription=8, per_host=100), 2)
+    attempt(slots, succeeded=False)
+    assert (taken(slots, 1, "a", 9), taken(slots, 2, "b", 9)) == (4, 8)

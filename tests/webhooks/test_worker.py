@@ -231,6 +231,67 @@ async def test_a_subscription_s_own_schedule_and_deadline_count(database_url: st
         assert 500 <= await wait_seconds(bench, event) < 510
 
 
+async def test_a_delivery_that_is_too_old_for_another_attempt_is_a_dead_letter_with_that_reason(
+    database_url: str,
+) -> None:
+    """WH-R01, WH-R08: by the subscription's own limit; the other one goes by the hub's."""
+    slow = answer(503, b"", "Retry-After: 300")
+    async with delivery_bench(database_url) as bench, hostile_server(by_body({}, slow)) as server:
+        own = await bench.subscribe(server.url("/"), retry_age_seconds_max=200)
+        other = await bench.subscribe(server.url("/"))
+        (event,) = await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(HOUR,), age_seconds_max=2 * HOUR):
+            await bench.settled(2)
+        dead = await bench.sql.fetch("SELECT subscription_id, kind, detail FROM hookwire.dead_letters")
+        assert [tuple(letter) for letter in dead] == [
+            (own, "exhausted", "the next attempt is after the age limit of 200 s")
+        ]
+        assert [row[:2] for row in await bench.deliveries()] == [(event, other)]
+
+
+async def test_a_retry_after_is_not_believed_past_the_end_of_a_lease(database_url: str) -> None:
+    """WH-R06: so that what is due when the lease ends is not owed beyond it."""
+    slow = answer(503, b"", "Retry-After: 3000")
+    async with delivery_bench(database_url) as bench, hostile_server(by_body({}, slow)) as server:
+        subscription = await bench.subscribe_websub(server.url("/"))
+        await bench.sql.execute(
+            "UPDATE hookwire.subscriptions SET lease_until = now() + interval '100 s' WHERE id = $1", subscription
+        )
+        (event,) = await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(10,), chance=lambda: 0.0):
+            await bench.settled()
+        assert 90 <= await wait_seconds(bench, event) <= 100
+
+
+async def test_why_a_delivery_waits_is_on_its_row(database_url: str) -> None:
+    """WH-R14: class, code, duration and next time of the last attempt, in one query."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        await bench.subscribe(server.url("/status/503"))
+        await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(HOUR,)):
+            await bench.settled()
+        row = await bench.sql.fetchrow(
+            "SELECT last_outcome, last_status, last_seconds > 0 AS took, due_at > now() AS later"
+            " FROM hookwire.deliveries"
+        )
+        assert tuple(row) == ("server_error", 503, True, True)
+
+
+async def test_a_4xx_or_a_410_means_what_the_subscription_says(database_url: str) -> None:
+    """WH-R03, WH-R09."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        final = await bench.subscribe(server.url("/status/404"), on_4xx="give_up")
+        kept = await bench.subscribe(server.url("/status/410"), on_410="as_4xx")
+        (event,) = await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=(HOUR,)):
+            await bench.settled(2)
+        assert (await bench.dead_letters(), await bench.deliveries()) == (
+            [(event, "exhausted", 1, 404)],
+            [(event, kept, 1, False)],
+        )
+        assert [await bench.subscription(one) for one in (final, kept)] == [("active", None)] * 2
+
+
 async def test_failures_are_repeated_by_the_schedule_until_one_succeeds(database_url: str) -> None:
     """WS-59: the same body and id each time, delivered once; the timestamp is the attempt's."""
     replies = [answer(500), answer(404), OK]

@@ -1,0 +1,51 @@
+"""Attempt: one POST of a claimed delivery, and what its answer, or the lack of one, means."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+import structlog
+
+from webhooks.claim import Claim
+from webhooks.failure import OutboundError
+from webhooks.message import REPLAY_HEADER, delivery_headers
+from webhooks.outbound import Outbound, Request
+from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
+from webhooks.subscriber import Subscriber
+
+__all__ = ["Attempts"]
+
+_log = structlog.get_logger(__name__)
+
+
+class Attempts:
+    """Makes them. ``retry_after_seconds_max`` is how far a Retry-After is believed."""
+
+    def __init__(self, outbound: Outbound, public_url: str, retry_after_seconds_max: float) -> None:
+        self._outbound = outbound
+        self._public_url = public_url
+        self._retry_after_seconds_max = retry_after_seconds_max
+
+    async def make(self, claim: Claim, deadline: float, started_at: datetime) -> Outcome:
+        """Sign, send, judge; ``deadline`` in seconds covers all of it (WH-R12). A failure is an outcome too."""
+        subscriber = claim.subscriber
+        if subscriber.target is None:
+            return Outcome(subscriber.refusal_kind, None, subscriber.refusal)
+        headers = delivery_headers(claim.event, subscriber, int(started_at.timestamp()), self._public_url)
+        if claim.is_replay:
+            headers.append(REPLAY_HEADER)
+        request = Request("POST", subscriber.target, headers, claim.event.payload, deadline)
+        started = time.monotonic()
+        try:
+            response = await self._outbound.send(request)
+        except OutboundError as error:
+            if error.reason != error.detail:
+                _log.info("attempt_failed", subscription=subscriber.public_id, kind=error.kind, reason=error.reason)
+            return outcome_of_error(error, time.monotonic() - started)
+        return outcome_of_response(response, started_at, self._believed_seconds(subscriber))
+
+    def _believed_seconds(self, subscriber: Subscriber) -> float:
+        """Never past the end of a WebSub lease (WH-R06)."""
+        most = self._retry_after_seconds_max
+        return most if subscriber.lease_until is None else min(most, max(subscriber.lease_until - time.monotonic(), 0.0))
