@@ -34,6 +34,8 @@ class Options:
     retry_age_seconds_max: int | None = None
     on_4xx: str | None = None
     on_410: str | None = None
+    at_most_once: bool | None = None
+    on_exhausted: str | None = None
     timeout_seconds: float | None = None
 
 

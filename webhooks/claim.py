@@ -17,6 +17,7 @@ class Claim:
 
     ``leased_until``, ``planned_at`` and ``made_at`` are monotonic. ``planned_at`` is when the schedule goes on, for an
     attempt out of turn, made because new content came; else None. ``is_replay``: somebody asked for it to be sent again.
+    ``is_in_lane``: others wait behind it for its key.
     """
 
     event: Event
@@ -27,6 +28,7 @@ class Claim:
     made_at: float
     planned_at: float | None = None
     is_replay: bool = False
+    is_in_lane: bool = False
 
 
 class Claims:

@@ -32,13 +32,14 @@ class Policy:
 
     ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery dies, and
     so it does when its next attempt would come ``age_seconds_max`` after it was made. ``on_4xx`` "give_up": such an
-    answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription (WH-R09).
+    answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription (WH-R09). ``parks``: what is exhausted waits for somebody's decision (WH-O03).
     """
 
     schedule_seconds: Sequence[int]
     age_seconds_max: float = float("inf")
     on_4xx: str = "retry"
     on_410: str = "end"
+    parks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Decision:
     ``end_reason``.
     """
 
-    action: Literal["delivered", "retry", "dead"]
+    action: Literal["delivered", "retry", "park", "dead"]
     retry_seconds: float = 0.0
     dead_kind: str | None = None
     pause_seconds: float | None = None
@@ -82,6 +83,8 @@ def decide(
     too_late = None if wait is None else _too_late(outcome, policy, age_seconds, wait)
     if wait is None or too_late is not None:
         kind = "internal" if outcome.kind == "internal" else "exhausted"  # theirs or ours (WH-13)
+        if policy.parks and kind == "exhausted":
+            return Decision("park", 0.0, None, pause, state, reason, too_late)
         return Decision("dead", 0.0, kind, pause, state, reason, too_late)
     return Decision("retry", wait, None, pause, state, reason)
 

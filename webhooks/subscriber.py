@@ -39,6 +39,7 @@ class Subscriber:
     ``target`` is None when nothing may be sent; then ``refusal`` says why, and ``refusal_kind`` whether the URL policy
     refuses the callback ("blocked") or the fault is ours ("internal"). ``hub_secret`` is WebSub's, None without one.
     ``schedule`` and ``age_seconds_max`` None: the configured ones. ``lease_until`` is monotonic, None without a lease.
+    ``parks``: an exhausted head of a lane keeps its key waiting.
     """
 
     id: int
@@ -56,6 +57,8 @@ class Subscriber:
     age_seconds_max: int | None
     on_4xx: str
     on_410: str
+    at_most_once: bool
+    parks: bool
     timeout_seconds: float | None
     lease_until: float | None
     read_at: float
@@ -126,6 +129,8 @@ class Subscribers:
             age_seconds_max=row["retry_age_seconds_max"],
             on_4xx=row["on_4xx"],
             on_410=row["on_410"],
+            at_most_once=row["at_most_once"],
+            parks=row["parks"],
             timeout_seconds=row["timeout_seconds"],
             lease_until=None if row["lease_seconds_left"] is None else now + row["lease_seconds_left"],
             read_at=now,

@@ -216,7 +216,9 @@ class Worker:
         orphans: list[Row] = []
         for row in sorted(rows, key=lambda row: row["event_id"]):
             event = events.get(row["event_id"])
-            if event is not None:
+            if row["is_held"] and subscribers[row["subscription_id"]].at_most_once:
+                self._settlement.add(_lost_track(row))
+            elif event is not None:
                 self._claims.put(_claim(row, event, subscribers[row["subscription_id"]], asked_at))
             else:
                 (orphans if row["event_id"] in lost else surplus).append(row)
@@ -287,7 +289,7 @@ class Worker:
         subscriber = claim.subscriber
         now = time.monotonic()
         rest = None if claim.planned_at is None else max(claim.planned_at - now, 0.0)
-        policy = self._policy(subscriber)
+        policy = self._policy(claim)
         decision = decide(outcome, claim.position, policy, self._chance(), rest, now - claim.made_at)
         result = Result(claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision)
         if _rests(decision):
@@ -296,13 +298,15 @@ class Worker:
             self._shed(subscriber.id)
         self._settlement.add(result)
 
-    def _policy(self, subscriber: Subscriber) -> Policy:
-        options = self._options
+    def _policy(self, claim: Claim) -> Policy:
+        options, subscriber = self._options, claim.subscriber
+        schedule = options.schedule_seconds if subscriber.schedule is None else subscriber.schedule
         return Policy(
-            options.schedule_seconds if subscriber.schedule is None else subscriber.schedule,
+            () if subscriber.at_most_once else schedule,
             options.age_seconds_max if subscriber.age_seconds_max is None else subscriber.age_seconds_max,
             subscriber.on_4xx,
             subscriber.on_410,
+            subscriber.parks and claim.is_in_lane,
         )
 
     async def _send(self, claim: Claim, deadline: float, started_at: datetime) -> Outcome:
@@ -374,6 +378,14 @@ class Worker:
             await asyncio.sleep(max(self._options.poll_seconds, 20 * (time.monotonic() - started)))
 
 
+def _lost_track(row: Row) -> Result:
+    """It was claimed before and nobody knows whether it was sent, so it is never sent again (WH-O06)."""
+    outcome = Outcome("unknown", None, "its worker ended before the outcome was on record; it may have arrived")
+    decision = Decision("dead", dead_kind="internal", dead_reason=outcome.detail)
+    at = datetime.now(UTC)
+    return Result(row["event_id"], row["subscription_id"], row["fence"], row["version"], at, outcome, decision)
+
+
 def _claim(row: Row, event: Event, subscriber: Subscriber, asked_at: float) -> Claim:
     wait = row["planned_seconds"]
     return Claim(
@@ -385,6 +397,7 @@ def _claim(row: Row, event: Event, subscriber: Subscriber, asked_at: float) -> C
         made_at=asked_at - row["age_seconds"],
         planned_at=None if wait is None else asked_at + wait,
         is_replay=row["is_replay"],
+        is_in_lane=row["is_in_lane"],
     )
 
 

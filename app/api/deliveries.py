@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.api.actor import Reason, actor_of
 from app.api.context import Context, context_of
 from app.api.events import event_number
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.api.refusals import refusals
+from app.api.strict_route import StrictRoute
 from app.api.subscriptions import find
 from app.gate import require_every_topic, require_topic
 from app.problem import Problem
@@ -22,11 +24,16 @@ from event.identity import format_event_id
 
 __all__ = ["delivery_out", "router"]
 
-router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=refusals("database-unavailable", "busy"))
+router = APIRouter(
+    prefix="/deliveries", tags=["deliveries"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy"),
+)  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
-State = Literal["pending", "sending", "retrying", "delivered", "dead"]
+State = Literal["pending", "sending", "retrying", "parked", "delivered", "dead"]
 _ID = re.compile(r"dlv_([0-9]{1,19})_([0-9]{1,19})")
 _LARGEST = 2**63 - 1
+_MISSING = "There is no such delivery."
+_REFUSED = refusals("not-found", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large")
 
 
 _DELIVERY_EXAMPLE: dict[str, Any] = {
@@ -96,7 +103,7 @@ class AttemptOut(BaseModel):
     started_at: datetime
     trigger: str
     outcome: str
-    decision: Literal["delivered", "retry", "dead", "dropped"]
+    decision: Literal["delivered", "retry", "park", "dead", "dropped"]
     status: int | None
     detail: str | None
     address: str | None
@@ -114,6 +121,15 @@ class AttemptList(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ATTEMPT_EXAMPLE]}]})
 
     items: list[AttemptOut]
+
+
+class DeliveryDone(BaseModel):
+    """What was done."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "dlv_42_7", "done": "due"}]})
+
+    id: str
+    done: Literal["due", "given_up"]
 
 
 def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
@@ -161,20 +177,46 @@ async def list_deliveries(
 @router.get("/{delivery_id}/attempts", summary="Every attempt of one delivery", responses=refusals("not-found"))
 async def attempts(request: Request, delivery_id: str, context: In) -> AttemptList:
     """First one first."""
-    match = _ID.fullmatch(delivery_id)
-    if match is None or max(int(match[1]), int(match[2])) > _LARGEST:
-        raise Problem("not-found", "There is no such delivery.")
-    await _require_reach(request, int(match[1]), context)
-    rows = await context.database.fetch("delivery.attempts", "default", int(match[1]), int(match[2]))
+    event, subscription = await _numbers(request, delivery_id, context)
+    rows = await context.database.fetch("delivery.attempts", "default", event, subscription)
     return AttemptList.model_validate({"items": [_attempt_out(row) for row in rows]})
 
 
-async def _require_reach(request: Request, event: int, context: Context) -> None:
+@router.post("/{delivery_id}/try", summary="Try a delivery now", responses=_REFUSED)
+async def try_now(request: Request, delivery_id: str, body: Reason, context: In) -> DeliveryDone:
+    """One that waits for its next attempt or is parked; a parked one has its whole schedule again."""
+    await _turn(request, delivery_id, body, context, "delivery.try_now")
+    return DeliveryDone(id=delivery_id, done="due")
+
+
+@router.post("/{delivery_id}/give-up", summary="Give a delivery up", responses=_REFUSED)
+async def give_up(request: Request, delivery_id: str, body: Reason, context: In) -> DeliveryDone:
+    """It becomes a dead letter; what waits behind it for its key goes on."""
+    await _turn(request, delivery_id, body, context, "delivery.give_up")
+    return DeliveryDone(id=delivery_id, done="given_up")
+
+
+async def _turn(request: Request, delivery_id: str, body: Reason, context: Context, statement: str) -> None:
+    event, subscription = await _numbers(request, delivery_id, context)
+    turned = await context.database.fetchval(
+        statement, "default", event, subscription, actor_of(request), body.reason
+    )
+    if turned is None:
+        raise Problem("not-found", "No such delivery waits; it is being sent just now, or is done.")
+
+
+async def _numbers(request: Request, delivery_id: str, context: Context) -> tuple[int, int]:
+    """The event's and the subscription's number, if the request's key may know of them; else ``Problem``."""
+    match = _ID.fullmatch(delivery_id)
+    if match is None or max(int(match[1]), int(match[2])) > _LARGEST:
+        raise Problem("not-found", _MISSING)
+    event, subscription = int(match[1]), int(match[2])
     row = await context.database.fetchrow("event.topic", "default", event)
     if row is None:
         require_every_topic(request)
     else:
-        require_topic(request, row["topic"], hidden="There is no such delivery.")
+        require_topic(request, row["topic"], hidden=_MISSING)
+    return event, subscription
 
 
 def _attempt_out(row: Row) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class EventDeliveryOut(BaseModel):
     id: str
     subscription_id: str
     callback: str
-    state: Literal["pending", "sending", "retrying", "delivered", "dead"]
+    state: Literal["pending", "sending", "retrying", "parked", "delivered", "dead"]
     attempts: int
     last_outcome: str | None
     last_status: int | None
@@ -112,7 +112,7 @@ def _summary(sinks: list[dict[str, Any]], deliveries: list[dict[str, Any]]) -> s
     states = [delivery["state"] for delivery in deliveries]
     if any(s["sink"] == "webhooks" and s["state"] == "sent" for s in sinks) and not states:
         words.append("no subscription's topic and filter matched when it was fanned out")
-    for state in ("delivered", "retrying", "sending", "pending", "dead"):
+    for state in ("delivered", "retrying", "parked", "sending", "pending", "dead"):
         if state in states:
             words.append(f"{states.count(state)} {'given up' if state == 'dead' else state}")
     sent = [sink["sink"] for sink in sinks if sink["state"] == "sent" and sink["sink"] != "webhooks"]

@@ -29,6 +29,7 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
+Mode = Literal["at_least_once", "at_most_once", "ordered"]
 Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
 
 
@@ -45,6 +46,11 @@ class DeliveryOptions(BaseModel):
     on_410: Literal["end", "as_4xx"] | None = Field(
         None, description="as_4xx: a 410 does not end the subscription. None: end."
     )
+    on_exhausted: Literal["park", "skip"] | None = Field(
+        None,
+        description="Ordered: when the schedule of a key's head is used up, the key waits (park), or the head becomes a "
+        "dead letter and the key goes on (skip). None: park for one that is made or becomes ordered.",
+    )
     timeout_seconds: float | None = Field(None, ge=1, le=30, description="Deadline of one attempt; none: the hub's.")
 
 
@@ -60,7 +66,12 @@ class SubscriptionIn(DeliveryOptions):
     callback: str = Field(description="Where events are POSTed; kept byte for byte.")
     secret: str | None = Field(None, description="`whsec_` + base64 of 24-64 bytes; none: one is made.", max_length=200)
     state: Literal["active", "disabled"] = Field("active", description="A disabled subscription gets nothing.")
-    ordered: bool = Field(False, description="Deliver each key's events one after the other.")
+    mode: Mode | None = Field(
+        None,
+        description="at_least_once: repeats are possible. at_most_once: each event is tried once and may be missed. "
+        "ordered: at least once, each key's events one after the other. None: as `ordered` says.",
+    )
+    ordered: bool = Field(False, description="Short for mode ordered.")
     filter: dict[str, Any] | None = Field(None, description="Which events it wants, by content; none: all.")
 
 
@@ -72,6 +83,7 @@ class SubscriptionChange(DeliveryOptions):
     topic: str | None = None
     callback: str | None = None
     state: Literal["active", "disabled"] | None = None
+    mode: Mode | None = None
     ordered: bool | None = None
     filter: dict[str, Any] | None = Field(None, description="An empty one ends filtering.")
 
@@ -84,11 +96,13 @@ _EXAMPLE: dict[str, Any] = {
     "callback": "http://127.0.0.1:9000/hook",
     "state": "active",
     "state_reason": None,
+    "mode": "at_least_once",
     "ordered": False,
     "retry_schedule_seconds": None,
     "retry_age_seconds_max": None,
     "on_4xx": "retry",
     "on_410": "end",
+    "on_exhausted": "skip",
     "timeout_seconds": None,
     "lease_until": None,
     "paused_until": None,
@@ -109,11 +123,13 @@ class SubscriptionOut(BaseModel):
     callback: str = Field(description="Empty for a pull subscription.")
     state: Literal["active", "disabled", "gone", "expired", "denied"]
     state_reason: str | None
+    mode: Mode
     ordered: bool
     retry_schedule_seconds: list[int] | None
     retry_age_seconds_max: int | None
     on_4xx: Literal["retry", "give_up"]
     on_410: Literal["end", "as_4xx"]
+    on_exhausted: Literal["park", "skip"]
     timeout_seconds: float | None
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
     paused_until: datetime | None = Field(description="The receiver asked for a rest until then (429).")
@@ -140,7 +156,26 @@ class SubscriptionPage(BaseModel):
 
 
 def _out(row: Row) -> dict[str, object]:
-    return {**row, "id": row["public_id"], "filter": json.loads(row["filter"]) if row["filter"] else None}
+    mode = "ordered" if row["ordered"] else "at_most_once" if row["at_most_once"] else "at_least_once"
+    wanted = json.loads(row["filter"]) if row["filter"] else None
+    return {**row, "id": row["public_id"], "mode": mode, "filter": wanted}
+
+
+def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str, Any]:
+    """What is named, as ``hub.subscriptions`` takes it; else ``Problem``."""
+    named = {name: value for name in body.model_fields_set if (value := getattr(body, name)) is not None}
+    if "topic" in named:
+        named["topic"] = pattern_of(named["topic"])
+    if "callback" in named:
+        named["callback"] = _callback(named["callback"], context)
+    mode = named.pop("mode", None)
+    if mode is not None:
+        if named.get("ordered", mode == "ordered") != (mode == "ordered"):
+            raise Problem("invalid-parameter", "mode and ordered contradict each other", parameter="mode")
+        named |= {"ordered": mode == "ordered", "at_most_once": mode == "at_most_once"}
+    if named.get("ordered"):
+        named = {"at_most_once": False, "on_exhausted": "park"} | named
+    return named
 
 
 def pattern_of(topic: str) -> str:
@@ -176,9 +211,8 @@ def _callback(callback: str, context: Context) -> str:
 )  # fmt: skip
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
-    pattern = pattern_of(body.topic)
-    require_topic(request, pattern)
-    named = dict(body) | {"topic": pattern, "callback": _callback(body.callback, context)}
+    named = _in(body, context)
+    require_topic(request, named["topic"])
     try:
         row, secret = await context.subscriptions.create(NewSubscription(**named))
     except FilterError as error:
@@ -250,14 +284,9 @@ async def get(request: Request, subscription_id: str, context: In) -> Subscripti
 async def change(request: Request, subscription_id: str, body: SubscriptionChange, context: In) -> SubscriptionOut:
     """What is left out stays. Setting `state` to `active` also ends a pause."""
     row = await find(request, subscription_id, context)
-    pattern = pattern_of(body.topic) if body.topic is not None else None
-    if pattern is not None:
-        require_topic(request, pattern)
-    named = {name: value for name in body.model_fields_set if (value := getattr(body, name)) is not None}
-    if pattern is not None:
-        named["topic"] = pattern
-    if body.callback is not None:
-        named["callback"] = _callback(body.callback, context)
+    named = _in(body, context)
+    if "topic" in named:
+        require_topic(request, named["topic"])
     unset = frozenset(DeliveryOptions.model_fields) & body.model_fields_set - named.keys()
     try:
         return subscription_out(await context.subscriptions.change(row["public_id"], Change(**named, unset=unset)))

@@ -163,17 +163,18 @@ SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS del
 -- lowest event is ever claimed (RR-10). What waits behind it is at infinity; of that only the latest are looked at,
 -- because a fan-out that overlapped with the settlement of a head has just left one there. A lease is as long as the
 -- subscription's own deadline, else $3, and $4 more: a lane whose worker was killed stands still for no longer than that.
+-- is_held: claimed before, and nobody knows what came of it.
 WITH fence AS MATERIALIZED (
     SELECT nextval('hookwire.delivery_fence') AS value
 ), picked AS MATERIALIZED (
-    SELECT d.place, s.version,
+    SELECT d.place, d.is_held, s.version,
            coalesce(s.timeout_seconds, $3::double precision) + $4::double precision AS lease_seconds
     FROM unnest($1::bigint[], $2::integer[]) AS w(id, most)
     JOIN hookwire.subscriptions s ON s.id = w.id AND s.state = 'active' AND s.protocol <> 'pull'
          AND (s.paused_until IS NULL OR s.paused_until <= now()) AND (s.lease_until IS NULL OR s.lease_until > now())
     CROSS JOIN LATERAL (
         SELECT * FROM (
-            SELECT q.ctid AS place FROM hookwire.deliveries q
+            SELECT q.ctid AS place, q.fence IS NOT NULL AS is_held FROM hookwire.deliveries q
             WHERE q.subscription_id = w.id AND q.due_at <= now()
               AND (q.lane IS NULL OR NOT EXISTS (
                     SELECT FROM hookwire.deliveries x
@@ -183,11 +184,11 @@ WITH fence AS MATERIALIZED (
         ) AS due
         UNION ALL
         SELECT * FROM (
-            SELECT q.ctid AS place
+            SELECT q.ctid AS place, false AS is_held
             FROM (SELECT b.ctid AS place FROM hookwire.deliveries b
                   WHERE b.subscription_id = w.id AND b.due_at = 'infinity' ORDER BY b.event_id DESC LIMIT 16) AS latest
             JOIN hookwire.deliveries q ON q.ctid = latest.place
-            WHERE NOT isfinite(q.due_at) AND q.event_id = (
+            WHERE NOT isfinite(q.due_at) AND q.parked_at IS NULL AND q.event_id = (
                     SELECT x.event_id FROM hookwire.deliveries x
                     WHERE x.subscription_id = q.subscription_id AND x.lane = q.lane ORDER BY x.event_id LIMIT 1)
             FOR UPDATE OF q SKIP LOCKED
@@ -201,6 +202,7 @@ FROM picked p, fence
 WHERE d.ctid = p.place
 RETURNING d.event_id, d.subscription_id, d.fence, p.version, p.lease_seconds,
           greatest(d.attempts - d.free_attempts, 1) AS schedule_position, d.replay_id IS NOT NULL AS is_replay,
+          d.lane IS NOT NULL AS is_in_lane, p.is_held,
           extract(epoch FROM now() - d.created_at)::double precision AS age_seconds,
           extract(epoch FROM d.planned_at - now())::double precision AS planned_seconds;
 
@@ -242,7 +244,7 @@ WITH RECURSIVE walk AS (
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
     FROM (SELECT x.ctid AS place FROM walk w JOIN hookwire.deliveries x ON x.ctid = w.place
-          WHERE NOT isfinite(w.due_at) AND NOT isfinite(x.due_at)
+          WHERE NOT isfinite(w.due_at) AND NOT isfinite(x.due_at) AND x.parked_at IS NULL
           FOR UPDATE OF x SKIP LOCKED) AS head
     WHERE d.ctid = head.place
     RETURNING d.subscription_id
@@ -261,14 +263,15 @@ WITH result AS MATERIALIZED (
          started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason)
 ), ended AS (
     DELETE FROM hookwire.deliveries d USING result r
-    WHERE r.decision <> 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
+    WHERE r.decision NOT IN ('retry', 'park') AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
     RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane, d.replay_id
 ), again AS (
     UPDATE hookwire.deliveries d
-    SET due_at = now() + make_interval(secs => r.delay_seconds), planned_at = NULL, fence = NULL,
+    SET due_at = CASE r.decision WHEN 'park' THEN 'infinity' ELSE now() + make_interval(secs => r.delay_seconds) END,
+        parked_at = CASE r.decision WHEN 'park' THEN now() END, planned_at = NULL, fence = NULL,
         last_outcome = r.outcome, last_status = r.status, last_seconds = r.total_seconds
     FROM result r
-    WHERE r.decision = 'retry' AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
+    WHERE r.decision IN ('retry', 'park') AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
     RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane, d.replay_id
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
@@ -277,7 +280,7 @@ WITH result AS MATERIALIZED (
         WHERE x.subscription_id = e.subscription_id AND x.lane = e.lane AND x.event_id > e.event_id
         ORDER BY x.event_id LIMIT 1
     ) AS next
-    WHERE d.ctid = next.place AND NOT isfinite(d.due_at)
+    WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL
 ), settled AS MATERIALIZED (
     SELECT * FROM ended UNION ALL SELECT * FROM again
 ), logged AS (
@@ -286,7 +289,7 @@ WITH result AS MATERIALIZED (
     SELECT s.event_id, s.subscription_id, s.attempts, s.tenant, r.started_at, r.status, r.connect_seconds,
            r.first_byte_seconds, r.total_seconds, r.outcome, r.decision,
            CASE WHEN s.replay_id = 0 THEN 'manual' WHEN s.replay_id IS NOT NULL THEN 'replay'
-                WHEN s.attempts = 1 THEN 'first' ELSE 'retry' END, $17, r.address, r.detail, r.headers::jsonb, r.body
+                WHEN s.attempts = 1 THEN 'first' ELSE 'retry' END, $17, r.address, coalesce(r.detail, r.reason), r.headers::jsonb, r.body
     FROM settled s JOIN result r USING (event_id, subscription_id, fence)
 ), buried AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
@@ -326,7 +329,7 @@ WITH ended AS (
         WHERE x.subscription_id = e.subscription_id AND x.lane = e.lane AND x.event_id > e.event_id
         ORDER BY x.event_id LIMIT 1
     ) AS next
-    WHERE d.ctid = next.place AND NOT isfinite(d.due_at)
+    WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL
 )
 INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
 SELECT event_id, subscription_id, tenant, 'internal', attempts - 1, last_status, last_outcome, $4 FROM ended
@@ -366,6 +369,47 @@ WITH owed AS MATERIALIZED (
 )
 SELECT count(*) FROM gone;
 
+-- name: try_now
+-- A waiting or parked delivery is due now; a parked one has its whole schedule again.
+WITH tried AS (
+    UPDATE hookwire.deliveries d
+    SET due_at = now(), planned_at = NULL, parked_at = NULL,
+        free_attempts = CASE WHEN d.parked_at IS NULL THEN d.free_attempts ELSE d.attempts END,
+        created_at = CASE WHEN d.parked_at IS NULL THEN d.created_at ELSE now() END
+    WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3 AND d.fence IS NULL
+      AND (isfinite(d.due_at) OR d.parked_at IS NOT NULL)
+    RETURNING d.event_id, d.subscription_id
+), audited AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
+    SELECT $1, $4, 'delivery.try', 'webhooks ' || t.event_id || ' ' || t.subscription_id, $5 FROM tried t
+)
+SELECT t.subscription_id FROM tried t;
+
+-- name: give_up
+-- A waiting or parked delivery is a dead letter; what waited behind it in its lane is due.
+WITH ended AS (
+    DELETE FROM hookwire.deliveries d
+    WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3 AND d.fence IS NULL
+    RETURNING d.*
+), promoted AS (
+    UPDATE hookwire.deliveries d SET due_at = now()
+    FROM ended e CROSS JOIN LATERAL (
+        SELECT x.ctid AS place FROM hookwire.deliveries x
+        WHERE x.subscription_id = e.subscription_id AND x.lane = e.lane AND x.event_id > e.event_id
+        ORDER BY x.event_id LIMIT 1
+    ) AS next
+    WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL AND isfinite(coalesce(e.parked_at, e.due_at))
+), buried AS (
+    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
+    SELECT e.event_id, e.subscription_id, e.tenant, 'exhausted', e.attempts, e.last_status, e.last_outcome, 'given up by ' || $4
+    FROM ended e
+    ON CONFLICT DO NOTHING
+), audited AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
+    SELECT $1, $4, 'delivery.give_up', 'webhooks ' || e.event_id || ' ' || e.subscription_id, $5 FROM ended e
+)
+SELECT e.subscription_id FROM ended e;
+
 -- name: drop
 DELETE FROM hookwire.deliveries WHERE subscription_id = $1;
 
@@ -375,10 +419,10 @@ DELETE FROM hookwire.deliveries WHERE subscription_id = $1;
 SELECT * FROM (
     (SELECT d.event_id, d.subscription_id, d.state, d.attempts, d.last_outcome, d.last_status, d.last_seconds,
             nullif(d.due_at, 'infinity') AS next_attempt_at, d.created_at AS at, NULL::text AS detail
-     FROM (SELECT *, CASE WHEN o.attempts = 0 THEN 'pending' WHEN o.fence IS NOT NULL THEN 'sending' ELSE 'retrying' END AS state
+     FROM (SELECT *, CASE WHEN o.parked_at IS NOT NULL THEN 'parked' WHEN o.attempts = 0 THEN 'pending' WHEN o.fence IS NOT NULL THEN 'sending' ELSE 'retrying' END AS state
            FROM hookwire.deliveries o) AS d
      WHERE d.tenant = $1 AND ($2::bigint IS NULL OR d.event_id = $2) AND ($3::bigint IS NULL OR d.subscription_id = $3)
-       AND ($4::text IS NULL OR ($4 IN ('pending', 'sending', 'retrying') AND d.state = $4))
+       AND ($4::text IS NULL OR ($4 IN ('pending', 'sending', 'retrying', 'parked') AND d.state = $4))
        AND (d.event_id, d.subscription_id) < ($5, $6)
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $7)
     UNION ALL

@@ -3,9 +3,11 @@
 -- name: create
 -- $3 holds its columns; what is left out has its default.
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
-                                    retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds)
+                                    retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds,
+                                    at_most_once, on_exhausted)
 SELECT $1, $2, 'webhook', o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
-       o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'), o.timeout_seconds
+       o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'), o.timeout_seconds,
+       coalesce(o.at_most_once, false), coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END)
 FROM jsonb_populate_record(NULL::hookwire.subscriptions, $3::text::jsonb) AS o
 RETURNING id;
 
@@ -13,12 +15,12 @@ RETURNING id;
 INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_id, sealed) VALUES ($1, 1, $2, $3, $4);
 
 -- name: get
-SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, retry_age_seconds_max,
+SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
        on_4xx, on_410, timeout_seconds, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
 FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted';
 
 -- name: list
-SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, retry_schedule_seconds, retry_age_seconds_max,
+SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
        on_4xx, on_410, timeout_seconds, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
 FROM hookwire.subscriptions
 WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
@@ -28,10 +30,10 @@ ORDER BY id LIMIT $5;
 -- The columns that $3 names get its values, the others stay.
 UPDATE hookwire.subscriptions s
 SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, filter, filter_path,
-     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds) = (
+     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds, at_most_once, on_exhausted) = (
         SELECT o.topic, o.topic_regex, o.callback, o.state, o.state_reason, o.paused_until, o.ordered, o.filter, o.filter_path,
                o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'),
-               o.timeout_seconds
+               o.timeout_seconds, o.at_most_once, coalesce(o.on_exhausted, 'skip')
         FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
     version = version + 1, updated_at = now()
 WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state <> 'deleted'
@@ -47,7 +49,7 @@ DELETE FROM hookwire.subscription_secrets WHERE subscription_id = $1;
 
 -- name: for_delivery
 SELECT s.id, s.public_id, s.protocol, s.callback, s.topic_url, s.signature_method, s.retry_schedule_seconds,
-       s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.version,
+       s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.at_most_once, s.on_exhausted = 'park' AS parks, s.version,
        extract(epoch FROM s.lease_until - now())::double precision AS lease_seconds_left,
        coalesce(k.numbers, '{}') AS secret_numbers, coalesce(k.key_ids, '{}') AS secret_key_ids,
        coalesce(k.sealed, '{}') AS secrets

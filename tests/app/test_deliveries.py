@@ -86,3 +86,26 @@ async def test_a_bad_filter_is_refused(running_hub: RunHub, query: str) -> None:
         answer = await hub.client.get(f"/deliveries?{query}")
 
         assert kind(answer)[0] == 400
+
+
+async def test_a_parked_delivery_is_seen_and_decided_about(running_hub: RunHub, receiver: Receiver) -> None:
+    """WH-O03: what waits behind it goes on when it is given up; what is done cannot be decided about."""
+    receiver.status = 500
+    async with running_hub(ALL_ROLES) as hub:
+        await hub.subscribe("a", receiver.callback, mode="ordered", retry_schedule_seconds=[])
+        first = (await hub.publish("a", b"1", hookwire_key="k")).json()["id"]
+        [parked] = (await hub.until("/deliveries?state=parked", lambda page: page["items"]))["items"]
+        story = (await hub.client.get(f"/events/{first}")).json()["summary"]
+        tried = await hub.client.post(f"/deliveries/{parked['id']}/try", json={"reason": "mended"})
+        await receiver.wait_for(2)
+        await hub.until("/deliveries?state=parked", lambda page: page["items"])
+        receiver.status = 204
+        await hub.publish("a", b"2", hookwire_key="k")
+        given_up = await hub.client.post(f"/deliveries/{parked['id']}/give-up", json={"reason": "no use"})
+        await hub.until("/deliveries?state=delivered", lambda page: page["items"])
+        again = await hub.client.post(f"/deliveries/{parked['id']}/try", json={})
+
+        assert (story, tried.json()["done"], given_up.json()["done"], kind(again)[::2]) == (
+            "1 parked.", "due", "given_up", (404, "not-found"),
+        )  # fmt: skip
+        assert [delivered.body for delivered in receiver.delivered] == [b"1", b"1", b"2"]

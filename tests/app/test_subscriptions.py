@@ -88,6 +88,8 @@ async def test_the_secret_is_sealed_in_the_database(running_hub: RunHub) -> None
         ({"timeout_seconds": 31}, (400, "invalid-parameter")),
         ({"retry_age_seconds_max": 0}, (400, "invalid-parameter")),
         ({"on_4xx": "stop"}, (400, "invalid-parameter")),
+        ({"mode": "exactly_once"}, (400, "invalid-parameter")),
+        ({"mode": "at_most_once", "ordered": True}, (400, "invalid-parameter")),
         ({"unknown": 1}, (400, "invalid-parameter")),
     ],
     ids=lambda value: str(value)[:40],
@@ -213,6 +215,28 @@ async def test_a_change_touches_only_what_it_names(running_hub: RunHub) -> None:
 
         assert changed.pop("updated_at") >= made.pop("updated_at")
         assert changed == {**made, "topic": "b.#", "ordered": True}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, ("at_least_once", False, "skip")),
+        ({"ordered": True}, ("ordered", True, "park")),
+        ({"mode": "ordered", "on_exhausted": "skip"}, ("ordered", True, "skip")),
+        ({"mode": "at_most_once"}, ("at_most_once", False, "skip")),
+    ],
+    ids=str,
+)
+async def test_a_mode_is_chosen_when_a_subscription_is_made_or_changed(
+    running_hub: RunHub, body: dict[str, Any], expected: tuple[str, bool, str]
+) -> None:
+    """WH-O01, WH-O03."""
+    async with running_hub() as hub:
+        made = await hub.subscribe("a", CALLBACK, **body)
+        other = await hub.subscribe("a", CALLBACK)
+        changed = (await hub.client.patch(f"/subscriptions/{other['id']}", json=body)).json()
+
+        assert [(one["mode"], one["ordered"], one["on_exhausted"]) for one in (made, changed)] == [expected] * 2
 
 
 async def test_an_option_that_is_set_to_null_is_as_usual_again(running_hub: RunHub) -> None:

@@ -131,3 +131,20 @@ def test_what_another_try_may_help_is_tried_again_whatever_a_4xx_means(kind: str
 def test_a_410_may_be_a_failure_like_others() -> None:
     """WH-R09: turned off for this subscription."""
     assert decide(Outcome("gone", 410), 1, Policy((10,), on_410="as_4xx"), 0.5) == Decision("retry", 10)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "action"),
+    [
+        (Outcome("server_error", 500), "park"),
+        (Outcome("client_error", 413), "park"),
+        (Outcome("internal", None), "dead"),
+        (Outcome("server_error", 500, asked="abort-message"), "dead"),
+        (Outcome("gone", 410), "dead"),
+    ],
+    ids=lambda value: f"{value.kind} {value.status}" if isinstance(value, Outcome) else "",
+)
+def test_what_is_exhausted_may_be_parked(outcome: Outcome, action: str) -> None:
+    """WH-O03: what nobody can decide about is not."""
+    decision = decide(outcome, 1, Policy((), parks=True), 0.5)
+    assert (decision.action, decision.dead_kind is None) == (action, action == "park")
