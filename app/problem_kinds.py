@@ -250,6 +250,14 @@ _ROWS: Final = (
         "Use an ordinary HTTP/1.1 client library. Behind a proxy, check what the proxy adds to the request.",
     ),
     Kind(
+        "keys-refused",
+        409,
+        "The signing keys cannot be changed so",
+        "A subscription has one to ten signing keys at a time: the last one cannot be ended, an eleventh cannot be made. "
+        "WebSub subscriptions change their secret by subscribing again; pull subscriptions have none.",
+        "Rotate before ending the last key; end one before making an eleventh.",
+    ),
+    Kind(
         "replay-over",
         409,
         "The replay has ended",

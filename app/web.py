@@ -22,6 +22,7 @@ from app.api import (
     keys,
     pull,
     replays,
+    signing_keys,
     subscriptions,
     topics,
 )
@@ -39,6 +40,7 @@ __all__ = ["build_api", "build_operations", "build_web"]
 
 _ROUTERS: Sequence[APIRouter] = (
     subscriptions.router,
+    signing_keys.router,
     deliveries.router,
     events.router,
     topics.router,

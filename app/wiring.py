@@ -38,6 +38,7 @@ from db.pool import Database
 from hub.acceptance import Hub
 from hub.options import HubOptions
 from hub.publish import Publisher
+from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
 from hub.verification import Verification
@@ -258,6 +259,7 @@ class _Builder:
             database=self._database,
             topics=Topics(self._database, auto_create=self._settings.topics_auto_create),
             subscriptions=Subscriptions(self._database, self._storage.secrets),
+            signing_keys=SigningKeys(self._database, self._storage.secrets),
             policy=self._policy,
             pull=Pull(
                 self._database, Contents(self._database, self._storage.incarnation), f"pull at {socket.gethostname()}"

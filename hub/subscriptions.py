@@ -8,24 +8,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from db.pool import Database, Row
+from db.pool import Database, Row, Session
 from db.secret_box import SecretBox
 from event.topic import compile_pattern
 from hub.filter import compile_filter
 from webhooks.signature import new_key, parse_key
-from webhooks.subscriber import secret_context
+from webhooks.subscriber import headers_context, secret_context
 
 __all__ = ["Change", "NewSubscription", "Options", "Subscriptions"]
 
 _TENANT = "default"
-_NO_COLUMNS = ("secret", "unset", "filter")
+_NO_COLUMNS = ("secret", "unset", "filter", "headers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a subscription is delivered to; each is a column. None: as usual, or in a change: as it is.
 
-    An empty filter ends filtering.
+    An empty filter ends filtering, empty headers are none. ``headers`` are sealed: nobody is shown their values again.
     """
 
     ordered: bool | None = None
@@ -37,6 +37,7 @@ class Options:
     at_most_once: bool | None = None
     on_exhausted: str | None = None
     timeout_seconds: float | None = None
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ class Subscriptions:
         async with self._database.transaction() as transaction:
             number = await transaction.fetchval("subscription.create", public_id, _TENANT, columns)
             key_id, sealed = self._box.seal(secret.encode(), secret_context(number, 1))
-            await transaction.execute("subscription.add_secret", number, _TENANT, key_id, sealed)
+            await transaction.execute("subscription.add_secret", number, 1, _TENANT, key_id, sealed)
+            await self._keep_headers(transaction, number, new.headers)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
         assert row is not None, "it was made in this transaction"
         return row, secret
@@ -106,9 +108,18 @@ class Subscriptions:
         """Change an API subscription; None when there is none (WebSub's change by subscribing again)."""
         columns = json.dumps(_columns(change))
         async with self._database.transaction() as transaction:
-            await transaction.fetchval("subscription.change", _TENANT, public_id, columns)
+            number = await transaction.fetchval("subscription.change", _TENANT, public_id, columns)
+            if number is not None:
+                await self._keep_headers(transaction, number, change.headers)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
         return row if row is not None and row["protocol"] == "webhook" else None
+
+    async def _keep_headers(self, session: Session, number: int, headers: Mapping[str, str] | None) -> None:
+        if headers is None:
+            return
+        sealed = self._box.seal(json.dumps(headers).encode(), headers_context(number)) if headers else (None, None)
+        names = sorted(headers) or None
+        await session.execute("subscription.keep_headers", number, names, *sealed)
 
     async def delete(self, public_id: str) -> bool:
         """End it; False when there is none.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from event.attribute import encode_header_value
 from event.event import Event
-from webhooks.header import OWNED_HEADERS
+from webhooks.custom_header import is_ours
 from webhooks.signature import hub_signature, webhook_headers
 from webhooks.subscriber import Subscriber
 
@@ -17,10 +17,6 @@ __all__ = ["REPLAY_HEADER", "delivery_headers", "link_header"]
 
 REPLAY_HEADER = ("hookwire-replay", "true")
 """On what is sent again because somebody asked for it (WH-P04): it may come after what followed it."""
-
-
-_OUR_NAMES = OWNED_HEADERS | {"content-type", "link", "user-agent"}
-_OUR_PREFIXES = ("hookwire-", "webhook-", "x-hub-")
 
 
 def link_header(hub_url: str, topic_url: str) -> str:
@@ -44,8 +40,9 @@ def delivery_headers(
     for name, value in event.headers.items():
         if name.startswith("ce-"):
             headers.append((name, encode_header_value(value)))
-        elif not _is_ours(name):
+        elif not is_ours(name) and name not in subscriber.headers:
             headers.append((name, _as_sent(value)))
+    headers += subscriber.headers.items()
     if subscriber.protocol == "websub" and subscriber.topic_url is not None:
         headers.append(("link", link_header(f"{public_url}/hub", subscriber.topic_url)))
         if subscriber.hub_secret is not None:
@@ -54,11 +51,6 @@ def delivery_headers(
     else:
         headers.append(("link", f'<{public_url}/topics/{event.topic}>; rel="self"'))
     return headers
-
-
-def _is_ours(name: str) -> bool:
-    """Names that a publisher, who may write any header by SQL, can't set: framing, signatures, our own (WH-05)."""
-    return name in _OUR_NAMES or name.startswith(_OUR_PREFIXES)
 
 
 def _as_sent(value: str) -> str:

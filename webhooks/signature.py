@@ -139,6 +139,11 @@ def new_key() -> HmacKey:
     return HmacKey(secrets.token_bytes(32))
 
 
+def new_ed25519_key() -> Ed25519Key:
+    """Draw an asymmetric key."""
+    return Ed25519Key(secrets.token_bytes(32))
+
+
 def parse_key(text: str) -> HmacKey | Ed25519Key:
     """Read ``whsec_...`` (24-64 bytes) or ``whsk_...`` (32 or 64 bytes).  ValueError otherwise; it never quotes it."""
     prefix, raw = _decode_text(text)

@@ -7,9 +7,10 @@ callback counts from the next claim on (WS-104).
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
 import structlog
@@ -20,7 +21,7 @@ from webhooks.guard import GuardPolicy
 from webhooks.signature import LIVE_KEYS_MAX, SigningKey, hub_key, parse_key
 from webhooks.url import Target, UrlRefused, parse_target
 
-__all__ = ["Subscriber", "Subscribers", "secret_context"]
+__all__ = ["Subscriber", "Subscribers", "headers_context", "secret_context"]
 
 _log = structlog.get_logger(__name__)
 _CACHED_SECONDS = 30.0
@@ -32,12 +33,17 @@ def secret_context(subscription_id: int, number: int) -> bytes:
     return f"subscription:{subscription_id}:{number}".encode()
 
 
+def headers_context(subscription_id: int) -> bytes:
+    """As :func:`secret_context`, for headers of its own."""
+    return f"subscription:{subscription_id}:headers".encode()
+
+
 @dataclass(frozen=True, slots=True)
 class Subscriber:
     """A subscription, ready to be sent to.
 
     ``target`` is None when nothing may be sent; then ``refusal`` says why, and ``refusal_kind`` whether the URL policy
-    refuses the callback ("blocked") or the fault is ours ("internal"). ``hub_secret`` is WebSub's, None without one.
+    refuses the callback ("blocked") or the fault is ours ("internal"). ``hub_secret`` is WebSub's, None without one. ``headers``, with lower-case names, are sent with every delivery.
     ``schedule`` and ``age_seconds_max`` None: the configured ones. ``lease_until`` is monotonic, None without a lease.
     ``parks``: an exhausted head of a lane keeps its key waiting.
     """
@@ -50,7 +56,8 @@ class Subscriber:
     refusal: str
     refusal_kind: str
     keys: Sequence[SigningKey]
-    hub_secret: bytes | None
+    hub_secret: bytes | None = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
     signature_method: str
     topic_url: str | None
     schedule: Sequence[int] | None
@@ -101,17 +108,26 @@ class Subscribers:
             for number, key_id, sealed in islice(sealed_ones, LIVE_KEYS_MAX)
         ]
 
+    def _open_headers(self, row: Row) -> Mapping[str, str]:
+        if row["headers_sealed"] is None:
+            return {}
+        opened = self._secrets.open(row["headers_key_id"], row["headers_sealed"], headers_context(row["id"]))
+        headers: dict[str, str] = json.loads(opened)
+        return headers
+
     def _open(self, row: Row, now: float) -> Subscriber:
         target, refusal, refusal_kind = None, "", "blocked"
         secrets: list[bytes] = []
+        headers: Mapping[str, str] = {}
         try:
             secrets = self._open_secrets(row)
+            headers = self._open_headers(row)
             target = parse_target(row["callback"], self._policy)
         except UrlRefused as error:
             refusal = str(error)
         except SecretBoxError as error:  # nothing leaves unsigned; the other subscriptions go on
             _log.error("secret_not_opened", subscription=row["public_id"], error=str(error))
-            refusal, refusal_kind = "the signing secret cannot be opened", "internal"
+            refusal, refusal_kind = "a sealed secret cannot be opened", "internal"
         websub = row["protocol"] == "websub"
         return Subscriber(
             id=row["id"],
@@ -123,6 +139,7 @@ class Subscribers:
             refusal_kind=refusal_kind,
             keys=[hub_key(s.decode()) if websub else parse_key(s.decode()) for s in secrets],
             hub_secret=secrets[0] if websub and secrets else None,
+            headers=headers,
             signature_method=row["signature_method"],
             topic_url=row["topic_url"],
             schedule=row["retry_schedule_seconds"],

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from app.settings import Settings
 from db.pool import Database
+from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
 from webhooks.guard import GuardPolicy
@@ -28,6 +29,7 @@ class Context:
     database: Database
     topics: Topics
     subscriptions: Subscriptions
+    signing_keys: SigningKeys
     policy: GuardPolicy
     pull: Pull
     registry: CollectorRegistry

@@ -19,7 +19,9 @@ from db.pool import Row
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
 from hub.subscriptions import Change, NewSubscription
+from webhooks.custom_header import checked_headers
 from webhooks.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
+from webhooks.header import HeaderRefused
 from webhooks.url import UrlRefused, parse_target
 
 __all__ = ["find", "pattern_of", "router", "subscription_out"]
@@ -52,6 +54,9 @@ class DeliveryOptions(BaseModel):
         "dead letter and the key goes on (skip). None: park for one that is made or becomes ordered.",
     )
     timeout_seconds: float | None = Field(None, ge=1, le=30, description="Deadline of one attempt; none: the hub's.")
+    headers: dict[str, str] | None = Field(
+        None, description="Sent with each delivery, such as Authorization. Sealed; nobody is shown their values again."
+    )
 
 
 class SubscriptionIn(DeliveryOptions):
@@ -64,7 +69,7 @@ class SubscriptionIn(DeliveryOptions):
 
     topic: str = Field(description="A topic's name or a pattern: `*` is one word, `#` any number of words.")
     callback: str = Field(description="Where events are POSTed; kept byte for byte.")
-    secret: str | None = Field(None, description="`whsec_` + base64 of 24-64 bytes; none: one is made.", max_length=200)
+    secret: str | None = Field(None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; none: one is made.", max_length=200)
     state: Literal["active", "disabled"] = Field("active", description="A disabled subscription gets nothing.")
     mode: Mode | None = Field(
         None,
@@ -104,6 +109,7 @@ _EXAMPLE: dict[str, Any] = {
     "on_410": "end",
     "on_exhausted": "skip",
     "timeout_seconds": None,
+    "header_names": None,
     "lease_until": None,
     "paused_until": None,
     "filter": {"data": {"amount": {"$gte": 100}}},
@@ -131,6 +137,7 @@ class SubscriptionOut(BaseModel):
     on_410: Literal["end", "as_4xx"]
     on_exhausted: Literal["park", "skip"]
     timeout_seconds: float | None
+    header_names: list[str] | None = Field(description="Headers of its own that are sent with each delivery.")
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
     paused_until: datetime | None = Field(description="The receiver asked for a rest until then (429).")
     filter: dict[str, Any] | None = Field(description="Which events it wants, by content; none: all.")
@@ -168,6 +175,8 @@ def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str
         named["topic"] = pattern_of(named["topic"])
     if "callback" in named:
         named["callback"] = _callback(named["callback"], context)
+    if "headers" in body.model_fields_set:
+        named["headers"] = _headers(body.headers or {})
     mode = named.pop("mode", None)
     if mode is not None:
         if named.get("ordered", mode == "ordered") != (mode == "ordered"):
@@ -184,6 +193,13 @@ def pattern_of(topic: str) -> str:
         return validate_pattern(topic)
     except TopicError as error:
         raise Problem("invalid-pattern", str(error), parameter="topic") from None
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    try:
+        return checked_headers(headers)
+    except HeaderRefused as error:
+        raise Problem("invalid-parameter", str(error), parameter="headers") from None
 
 
 def _callback(callback: str, context: Context) -> str:

@@ -12,16 +12,16 @@ FROM jsonb_populate_record(NULL::hookwire.subscriptions, $3::text::jsonb) AS o
 RETURNING id;
 
 -- name: add_secret
-INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_id, sealed) VALUES ($1, 1, $2, $3, $4);
+INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_id, sealed) VALUES ($1, $2, $3, $4, $5);
 
 -- name: get
 SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
-       on_4xx, on_410, timeout_seconds, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
+       on_4xx, on_410, timeout_seconds, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
 FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted';
 
 -- name: list
 SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
-       on_4xx, on_410, timeout_seconds, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
+       on_4xx, on_410, timeout_seconds, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
 FROM hookwire.subscriptions
 WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
 ORDER BY id LIMIT $5;
@@ -44,13 +44,20 @@ UPDATE hookwire.subscriptions SET state = 'deleted', state_reason = 'deleted', v
 WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted'
 RETURNING id, protocol;
 
+-- name: keep_headers
+-- Headers of the subscriber's own, sealed; none when $2 is NULL.
+UPDATE hookwire.subscriptions SET header_names = $2::text[], headers_key_id = $3, headers_sealed = $4 WHERE id = $1;
+
 -- name: forget_secrets
+WITH headers AS (
+    UPDATE hookwire.subscriptions SET header_names = NULL, headers_key_id = NULL, headers_sealed = NULL WHERE id = $1
+)
 DELETE FROM hookwire.subscription_secrets WHERE subscription_id = $1;
 
 -- name: for_delivery
 SELECT s.id, s.public_id, s.protocol, s.callback, s.topic_url, s.signature_method, s.retry_schedule_seconds,
        s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.at_most_once, s.on_exhausted = 'park' AS parks, s.version,
-       extract(epoch FROM s.lease_until - now())::double precision AS lease_seconds_left,
+       s.headers_key_id, s.headers_sealed, extract(epoch FROM s.lease_until - now())::double precision AS lease_seconds_left,
        coalesce(k.numbers, '{}') AS secret_numbers, coalesce(k.key_ids, '{}') AS secret_key_ids,
        coalesce(k.sealed, '{}') AS secrets
 FROM hookwire.subscriptions s

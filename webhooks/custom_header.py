@@ -1,0 +1,37 @@
+"""Headers that others choose for a delivery: a publisher for its event, a subscriber for all it gets (WH-04, WH-05)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from webhooks.header import OWNED_HEADERS, HeaderRefused, check_header
+
+__all__ = ["HEADERS_BYTES_MAX", "HEADERS_MAX", "checked_headers", "is_ours"]
+
+HEADERS_MAX: Final = 20
+HEADERS_BYTES_MAX: Final = 8192
+_OUR_NAMES = OWNED_HEADERS | {"content-type", "link", "user-agent"}
+_OUR_PREFIXES = ("hookwire-", "webhook-", "x-hub-", "ce-")
+
+
+def is_ours(name: str) -> bool:
+    """Names that neither can set: framing, signatures, our own (WH-05). ``name`` is in lower case."""
+    return name in _OUR_NAMES or name.startswith(_OUR_PREFIXES)
+
+
+def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """A subscriber's headers with lower-case names; raises ``webhooks.header.HeaderRefused``."""
+    checked: dict[str, str] = {}
+    for name, value in headers.items():
+        check_header(name, value)
+        lower = name.lower()
+        if is_ours(lower):
+            raise HeaderRefused(f"the header {lower} is set by the hub")
+        if lower in checked:
+            raise HeaderRefused(f"the header {lower} is given twice")
+        checked[lower] = value
+    size = sum(len(name) + len(value) for name, value in checked.items())
+    if len(checked) > HEADERS_MAX or size > HEADERS_BYTES_MAX:
+        raise HeaderRefused(f"at most {HEADERS_MAX} headers of {HEADERS_BYTES_MAX} bytes in all")
+    return checked
