@@ -253,7 +253,7 @@ _ROWS: Final = (
         "keys-refused",
         409,
         "The signing keys cannot be changed so",
-        "A subscription has one to ten signing keys at a time: the last one cannot be ended, an eleventh cannot be made. "
+        "A subscription has one to ten signing keys: the last one cannot be ended, an eleventh cannot be made. "
         "WebSub subscriptions change their secret by subscribing again; pull subscriptions have none.",
         "Rotate before ending the last key; end one before making an eleventh.",
     ),

@@ -172,6 +172,15 @@ class Settings(BaseSettings):
         None, description="id:base64[,id:base64], the first seals; none: a key file in the data directory."
     )
     idempotency_seconds: int = Field(86_400, ge=60, description="How long an Idempotency-Key is remembered.")
+    retention_days: int = Field(
+        30,
+        ge=0,
+        le=36_500,
+        description="How long events and their attempts are kept; what is still owed stays. 0: for ever.",
+    )
+    dead_letter_retention_days: int = Field(
+        90, ge=0, le=36_500, description="How long dead letters, and with them their events, are kept. 0: for ever."
+    )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Addresses whose X-Forwarded headers are believed, comma separated."
     )

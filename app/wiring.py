@@ -27,6 +27,7 @@ from app.policy import guard_policy
 from app.problem import Problems
 from app.process import Service, process_name
 from app.relaying import Relaying
+from app.retention import Retention, RetentionOptions
 from app.server import HttpServer, bind
 from app.settings import Settings
 from app.sinks import configured_sinks
@@ -186,6 +187,7 @@ class _Builder:
         services: list[Service] = [
             Listener(self._connect_direct, self._ring),
             Upkeep(self._database, self._settings.idempotency_seconds),
+            Retention(self._database, self._retention_options()),
         ]
         if self._storage.embedded is not None:
             services.append(EmbeddedWatch(self._storage.embedded, self._storage.database))
@@ -227,6 +229,9 @@ class _Builder:
             lease_seconds_max=settings.websub_lease_seconds_max,
             secret_over_http=settings.websub_secret_over_http,
         )
+
+    def _retention_options(self) -> RetentionOptions:
+        return RetentionOptions(self._settings.retention_days, self._settings.dead_letter_retention_days)
 
     def _front(self, publisher: Publisher, hub: Hub, sockets: Sequence[socket.socket]) -> Front:
         settings, context = self._settings, self._context

@@ -333,7 +333,7 @@ CREATE TABLE hookwire.attempts (
     detail text,
     response_headers jsonb,
     response_body bytea,
-    CONSTRAINT attempts_decision_check CHECK ((decision = ANY (ARRAY['delivered'::text, 'retry'::text, 'dead'::text, 'dropped'::text])))
+    CONSTRAINT attempts_decision_check CHECK ((decision = ANY (ARRAY['delivered'::text, 'retry'::text, 'park'::text, 'dead'::text, 'dropped'::text])))
 )
 PARTITION BY RANGE (event_id);
 
@@ -397,7 +397,9 @@ CREATE TABLE hookwire.deliveries (
     free_attempts integer DEFAULT 0 NOT NULL,
     woken_at timestamp with time zone,
     planned_at timestamp with time zone,
-    replay_id bigint
+    replay_id bigint,
+    last_seconds real,
+    parked_at timestamp with time zone
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -711,7 +713,8 @@ CREATE TABLE hookwire.subscription_secrets (
     tenant text DEFAULT 'default'::text NOT NULL,
     key_id text NOT NULL,
     sealed bytea NOT NULL,
-    expires_at timestamp with time zone
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
 CREATE TABLE hookwire.subscriptions (
@@ -738,7 +741,20 @@ CREATE TABLE hookwire.subscriptions (
     filter jsonb,
     filter_path jsonpath,
     lifetime_seconds integer,
+    retry_age_seconds_max integer,
+    on_4xx text DEFAULT 'retry'::text NOT NULL,
+    on_410 text DEFAULT 'end'::text NOT NULL,
+    at_most_once boolean DEFAULT false NOT NULL,
+    on_exhausted text DEFAULT 'skip'::text NOT NULL,
+    header_names text[],
+    headers_key_id text,
+    headers_sealed bytea,
+    CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
     CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
+    CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),
+    CONSTRAINT subscriptions_on_410_check CHECK ((on_410 = ANY (ARRAY['end'::text, 'as_4xx'::text]))),
+    CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
+    CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
     CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text]))),
     CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
 );

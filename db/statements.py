@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-__all__ = ["STATEMENTS", "for_outbox", "load", "quoted_table"]
+__all__ = ["STATEMENTS", "for_outbox", "for_partition", "load", "quoted_table"]
 
 _NAME = re.compile(r"^-- name: ([a-z0-9_]+)[ \t]*$", re.MULTILINE)
 _IDENTIFIER = r'(?:[A-Za-z_][A-Za-z0-9_$]*|"(?:[^"\x00]|"")+")'
 _TABLE = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})?", re.ASCII)
 _PLACEHOLDER = re.compile(r"\bcompat_outbox\b")
+_PARTITION = re.compile(r"\b(?:parent|partition)_table\b")
 
 
 def load(folder: Path) -> Mapping[str, str]:
@@ -50,6 +51,18 @@ def for_outbox(table: str) -> Mapping[str, str]:
         {
             name: _PLACEHOLDER.sub(lambda _: quoted, text) if name.startswith("compat.") else text
             for name, text in STATEMENTS.items()
+        }
+    )
+
+
+def for_partition(partition: str, parent: str = "") -> Mapping[str, str]:
+    """The statements of ``partition.sql`` for one and the table it is part of; ValueError as :func:`quoted_table`."""
+    names = {"partition_table": quoted_table(partition)} | ({"parent_table": quoted_table(parent)} if parent else {})
+    return MappingProxyType(
+        {
+            name: _PARTITION.sub(lambda found: names.get(found[0], found[0]), text)
+            for name, text in STATEMENTS.items()
+            if name.startswith("partition.")
         }
     )
 

@@ -45,7 +45,7 @@ class SigningKeys:
         self._database = database
         self._box = box
 
-    async def list(self, subscription: int, protocol: str) -> list[KeyInfo]:
+    async def live(self, subscription: int, protocol: str) -> list[KeyInfo]:
         """Those that sign now, newest first. Raises ``SecretBoxError``."""
         return await self._live(self._database, subscription, protocol)
 

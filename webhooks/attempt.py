@@ -48,4 +48,6 @@ class Attempts:
     def _believed_seconds(self, subscriber: Subscriber) -> float:
         """Never past the end of a WebSub lease (WH-R06)."""
         most = self._retry_after_seconds_max
-        return most if subscriber.lease_until is None else min(most, max(subscriber.lease_until - time.monotonic(), 0.0))
+        return (
+            most if subscriber.lease_until is None else min(most, max(subscriber.lease_until - time.monotonic(), 0.0))
+        )

@@ -16,8 +16,8 @@ class Claim:
     """``position`` is the place in the retry schedule of the attempt to come, from 1; ``fence`` is the claim's token.
 
     ``leased_until``, ``planned_at`` and ``made_at`` are monotonic. ``planned_at`` is when the schedule goes on, for an
-    attempt out of turn, made because new content came; else None. ``is_replay``: somebody asked for it to be sent again.
-    ``is_in_lane``: others wait behind it for its key.
+    attempt out of turn, made because new content came; else None. ``is_replay``: somebody asked for it to be sent
+    again. ``is_in_lane``: others wait behind it for its key.
     """
 
     event: Event

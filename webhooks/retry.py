@@ -30,9 +30,10 @@ _ANOTHER_TRY_MAY_HELP = (408, 425)
 class Policy:
     """What a subscription says about failures.
 
-    ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery dies, and
-    so it does when its next attempt would come ``age_seconds_max`` after it was made. ``on_4xx`` "give_up": such an
-    answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription (WH-R09). ``parks``: what is exhausted waits for somebody's decision (WH-O03).
+    ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery dies,
+    and so it does when its next attempt would come ``age_seconds_max`` after it was made. ``on_4xx`` "give_up": such an
+    answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription (WH-R09).
+    ``parks``: what is exhausted waits for somebody's decision (WH-O03).
     """
 
     schedule_seconds: Sequence[int]
@@ -44,8 +45,8 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``retry_seconds`` counts from the settlement; ``dead_kind`` says which kind of dead letter, ``dead_reason`` why when
-    the outcome alone does not tell.
+    """``retry_seconds`` counts from the settlement; ``dead_kind`` says which kind of dead letter, ``dead_reason`` why,
+    when the outcome alone does not tell.
 
     ``pause_seconds`` rests the whole subscription (WH-R07); ``end_state`` ends it ("gone" or "disabled"), for
     ``end_reason``.
@@ -89,9 +90,7 @@ def decide(
     return Decision("retry", wait, None, pause, state, reason)
 
 
-def _wait_seconds(
-    outcome: Outcome, policy: Policy, position: int, chance: float, rest: float | None
-) -> float | None:
+def _wait_seconds(outcome: Outcome, policy: Policy, position: int, chance: float, rest: float | None) -> float | None:
     """Until the next attempt; None when there is none."""
     if position > len(policy.schedule_seconds) or _is_final_4xx(outcome, policy):
         return None
@@ -115,7 +114,11 @@ def _too_late(outcome: Outcome, policy: Policy, age: float, wait: float) -> str 
     if age + wait <= policy.age_seconds_max:
         return None
     asked = outcome.retry_after_seconds
-    because = "Retry-After names a time after" if asked is not None and wait >= asked else "the next attempt is after"
+    because = (
+        "Retry-After names a time after"
+        if asked is not None and age + asked > policy.age_seconds_max
+        else "the next attempt is after"
+    )
     return f"{because} the age limit of {policy.age_seconds_max:g} s"
 
 

@@ -43,9 +43,10 @@ class Subscriber:
     """A subscription, ready to be sent to.
 
     ``target`` is None when nothing may be sent; then ``refusal`` says why, and ``refusal_kind`` whether the URL policy
-    refuses the callback ("blocked") or the fault is ours ("internal"). ``hub_secret`` is WebSub's, None without one. ``headers``, with lower-case names, are sent with every delivery.
-    ``schedule`` and ``age_seconds_max`` None: the configured ones. ``lease_until`` is monotonic, None without a lease.
-    ``parks``: an exhausted head of a lane keeps its key waiting.
+    refuses the callback ("blocked") or the fault is ours ("internal"). ``hub_secret`` is WebSub's, None without one.
+    ``headers``, with lower-case names, are sent with every delivery. ``schedule`` and ``age_seconds_max`` None: the
+    configured ones. ``lease_until`` is monotonic, None without a lease. ``parks``: an exhausted head of a lane keeps
+    its key waiting.
     """
 
     id: int

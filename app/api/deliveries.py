@@ -198,9 +198,7 @@ async def give_up(request: Request, delivery_id: str, body: Reason, context: In)
 
 async def _turn(request: Request, delivery_id: str, body: Reason, context: Context, statement: str) -> None:
     event, subscription = await _numbers(request, delivery_id, context)
-    turned = await context.database.fetchval(
-        statement, "default", event, subscription, actor_of(request), body.reason
-    )
+    turned = await context.database.fetchval(statement, "default", event, subscription, actor_of(request), body.reason)
     if turned is None:
         raise Problem("not-found", "No such delivery waits; it is being sent just now, or is done.")
 

@@ -30,9 +30,7 @@ _EXAMPLE: dict[str, Any] = {
     "created_at": "2026-01-15T09:30:00Z",
     "expires_at": None,
 }
-_SECRET_EXAMPLE = (
-    "whsk_AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyB5tVYuj+ZU+UB4sRLoqYunkB+FOuaVvtfg45ELrQSWZA=="  # noqa: S105
-)
+_SECRET_EXAMPLE = "whsk_AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyB5tVYuj+ZU+UB4sRLoqYunkB+FOuaVvtfg45ELrQSWZA=="  # noqa: S105
 
 
 class KeyIn(BaseModel):
@@ -87,7 +85,7 @@ def _out(info: KeyInfo) -> dict[str, Any]:
 async def list_keys(request: Request, subscription_id: str, context: In) -> KeyList:
     """Newest first. Secrets are not shown."""
     row = await find(request, subscription_id, context)
-    found = await context.signing_keys.list(row["id"], row["protocol"])
+    found = await context.signing_keys.live(row["id"], row["protocol"])
     return KeyList.model_validate({"items": [_out(info) for info in found]})
 
 
@@ -96,7 +94,9 @@ async def list_keys(request: Request, subscription_id: str, context: In) -> KeyL
     name="rotate_key",
     status_code=201,
     summary="Rotate: make a new key",
-    responses=refusals("malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large", "keys-refused"),
+    responses=refusals(
+        "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large", "keys-refused"
+    ),
 )
 async def rotate_key(request: Request, subscription_id: str, body: KeyIn, response: Response, context: In) -> KeyMade:
     """Deliveries carry the signatures of all live keys, newest first, so that a receiver may change over meanwhile."""
@@ -114,9 +114,7 @@ async def rotate_key(request: Request, subscription_id: str, body: KeyIn, respon
     return KeyMade.model_validate({**_out(info), "secret": secret})
 
 
-@router.delete(
-    "/{number}", name="end_key", status_code=204, summary="End a key", responses=refusals("keys-refused")
-)
+@router.delete("/{number}", name="end_key", status_code=204, summary="End a key", responses=refusals("keys-refused"))
 async def end_key(request: Request, subscription_id: str, number: int, context: In) -> None:
     """It signs no more, within seconds. The last one cannot be ended: nothing leaves unsigned."""
     row = await find(request, subscription_id, context)

@@ -50,8 +50,8 @@ class DeliveryOptions(BaseModel):
     )
     on_exhausted: Literal["park", "skip"] | None = Field(
         None,
-        description="Ordered: when the schedule of a key's head is used up, the key waits (park), or the head becomes a "
-        "dead letter and the key goes on (skip). None: park for one that is made or becomes ordered.",
+        description="Ordered: when the schedule of a key's head is used up, the key waits (park), or the head becomes "
+        "a dead letter and the key goes on (skip). None: park, for one that is made ordered.",
     )
     timeout_seconds: float | None = Field(None, ge=1, le=30, description="Deadline of one attempt; none: the hub's.")
     headers: dict[str, str] | None = Field(
@@ -69,7 +69,9 @@ class SubscriptionIn(DeliveryOptions):
 
     topic: str = Field(description="A topic's name or a pattern: `*` is one word, `#` any number of words.")
     callback: str = Field(description="Where events are POSTed; kept byte for byte.")
-    secret: str | None = Field(None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; none: one is made.", max_length=200)
+    secret: str | None = Field(
+        None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; none: one is made.", max_length=200
+    )
     state: Literal["active", "disabled"] = Field("active", description="A disabled subscription gets nothing.")
     mode: Mode | None = Field(
         None,
@@ -183,7 +185,7 @@ def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str
             raise Problem("invalid-parameter", "mode and ordered contradict each other", parameter="mode")
         named |= {"ordered": mode == "ordered", "at_most_once": mode == "at_most_once"}
     if named.get("ordered"):
-        named = {"at_most_once": False, "on_exhausted": "park"} | named
+        named = {"at_most_once": False} | named
     return named
 
 

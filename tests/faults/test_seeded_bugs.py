@@ -189,7 +189,9 @@ async def test_a_settlement_under_a_claim_that_is_over_changes_nothing(
         claim = ("delivery.claim", [subscription], [1], -10.0, 0.0)  # its lease is over at once
         fences = [(await database.fetch(*claim))[0]["fence"] for _ in range(2)]
         late = [[1], [subscription], [fences[0]], ["delivered"], [0.0], ["delivered"], [200], [datetime.now(UTC)]]
-        settled = await database.fetchval("delivery.settle", *late, *([[None]] * 2), [0.1], *([[None]] * 5), "late", [None])
+        settled = await database.fetchval(
+            "delivery.settle", *late, *([[None]] * 2), [0.1], *([[None]] * 5), "late", [None]
+        )
     finally:
         await database.aclose()
     assert settled == (1 if seeded else 0)

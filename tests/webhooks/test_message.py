@@ -26,7 +26,8 @@ def subscriber(**more: Any) -> Subscriber:
         "id": 1, "public_id": "sub_1", "version": 1, "protocol": "webhook", "target": None, "refusal": "",
         "refusal_kind": "blocked", "keys": [], "hub_secret": None, "signature_method": "sha256", "topic_url": None,
         "schedule": None, "age_seconds_max": None, "on_4xx": "retry", "on_410": "end",
-        "at_most_once": False, "parks": False, "timeout_seconds": None, "lease_until": None, "read_at": 0.0,
+        "at_most_once": False, "parks": False, "timeout_seconds": None, "lease_until": None,
+        "headers": {}, "read_at": 0.0,
     } | more  # fmt: skip
     return Subscriber(**given)
 

@@ -71,14 +71,16 @@ async def test_an_exhausted_head_that_is_parked_holds_back_its_key_and_no_other(
 async def quiet(bench: Bench) -> bool:
     """Two rounds of polls have found nothing that is due."""
     found = [
-        await bench.database.fetch(name) for name in ("delivery.due_subscriptions", "delivery.promote_heads") for _ in "12"
+        await bench.database.fetch(name)
+        for name in ("delivery.due_subscriptions", "delivery.promote_heads")
+        for _ in "12"
     ]
     return not any(found)
 
 
 @pytest.mark.parametrize(("verb", "decided"), [("try_now", [b"1", b"2", b"3"]), ("give_up", [b"2", b"3"])])
 async def test_somebody_decides_about_a_parked_head(database_url: str, verb: str, decided: list[bytes]) -> None:
-    """WH-O03: it has its whole schedule again, or is a dead letter; then its key goes on in order, and it is on record."""
+    """WH-O03: it has its whole schedule again, or is dead; its key goes on in order; who said so is on record."""
     failing = [b"1"]
 
     async def script(conversation: Conversation) -> None:

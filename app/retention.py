@@ -1,0 +1,134 @@
+"""Retention: events whose time is over are removed, unless somebody still needs them (RR-05, WH-P08, WH-P09).
+
+::
+
+    dead letters too old --> forgotten
+    whole partitions that are old and that nobody needs --> detached beside running transactions, then dropped
+    other old events --> deleted in batches, where a partition fills slowly, or somebody needs an event of it
+
+What is needed is never removed: whatever is still owed to a broker or a subscription, kept dead letters, each topic's
+latest event, and what the ledger has not folded yet. Any number of processes may run it: each batch is one statement,
+and what another one has removed is not found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from db.errors import DatabaseError, Refused
+from db.pool import Database
+from db.statements import for_partition
+
+__all__ = ["Removed", "Retention", "RetentionOptions"]
+
+_log = structlog.get_logger(__name__)
+_PARTITION_IDS = 10_000_000  # as hookwire.ensure_partitions makes them
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionOptions:
+    """``event_days`` and ``dead_letter_days``: how long each is kept; 0: for ever."""
+
+    event_days: int
+    dead_letter_days: int
+    interval_seconds: float = 600.0
+    batch: int = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What one round has removed."""
+
+    events: int = 0
+    dead_letters: int = 0
+    partitions: int = 0
+
+
+class Retention:
+    """Runs every ``interval_seconds``."""
+
+    name = "retention"
+
+    def __init__(self, database: Database, options: RetentionOptions) -> None:
+        self._database = database
+        self._options = options
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End after the current batch."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Round after round until stopped."""
+        while not self._stopping.is_set():
+            try:
+                await self.once()
+            except DatabaseError as error:
+                _log.warning("retention_failed", error=str(error))
+            try:
+                async with asyncio.timeout(self._options.interval_seconds):
+                    await self._stopping.wait()
+            except TimeoutError:
+                continue
+
+    async def once(self) -> Removed:
+        """One round."""
+        dead_letters = await self._purge_dead_letters() if self._options.dead_letter_days else 0
+        events, partitions = 0, 0
+        if self._options.event_days:
+            bounds = await self._database.fetchrow("retention.bounds", self._options.event_days, _PARTITION_IDS)
+            assert bounds is not None, "the ledger has its cursor"
+            partitions, upto = await self._drop_partitions(bounds["through_id"])
+            events = await self._walk("retention.purge_events", max(bounds["delete_id"], upto))
+        removed = Removed(events, dead_letters, partitions)
+        if removed != Removed():
+            _log.info("retention", events=events, dead_letters=dead_letters, partitions=partitions)
+        return removed
+
+    async def _purge_dead_letters(self) -> int:
+        days = self._options.dead_letter_days
+        bounds = await self._database.fetchrow("retention.bounds", days, _PARTITION_IDS)
+        assert bounds is not None, "the ledger has its cursor"
+        removed = 0
+        for statement in ("retention.purge_dead_letters", "retention.purge_relay_dead_letters"):
+            removed += await self._walk(statement, bounds["through_id"], days)
+        return removed
+
+    async def _walk(self, statement: str, upto: int, *more: int) -> int:
+        """Batch after batch, each behind the last one that was looked at; gives how many went."""
+        last, removed = 0, 0
+        while not self._stopping.is_set() and last < upto:
+            row = await self._database.fetchrow(statement, last, upto, self._options.batch, *more)
+            assert row is not None, "aggregates give a row"
+            removed += row["purged"]
+            if row["examined"] < self._options.batch:
+                break
+            last = row["last_id"]
+        return removed
+
+    async def _drop_partitions(self, through_id: int) -> tuple[int, int]:
+        """Drop what is whole, old and free; gives how many, and up to which id there are some that are not free."""
+        dropped, needed_upto = 0, 0
+        for row in await self._database.fetch("retention.partitions", through_id):
+            if self._stopping.is_set():
+                break
+            if not row["is_free"]:
+                needed_upto = max(needed_upto, row["high"] - 1)
+            elif await self._detach(row["parent"], row["name"], pending=row["pending"]):
+                dropped += 1
+        for row in await self._database.fetch("retention.orphans"):
+            partition = self._database.with_statements(for_partition(row["name"]))
+            await partition.execute("partition.drop")
+        return dropped, needed_upto
+
+    async def _detach(self, parent: str, name: str, *, pending: bool) -> bool:
+        partition = self._database.with_statements(for_partition(name, parent))
+        try:
+            await partition.execute("partition.finish_detach" if pending else "partition.detach")
+        except Refused as error:  # another partition of it is being detached, here or in another process
+            _log.info("partition_waits", partition=name, error=str(error))
+            return False
+        return True

@@ -1,0 +1,238 @@
+"""app/retention.py on a real database: what is old goes, what somebody needs stays (RR-05, WH-P08, WH-18, WH-25)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.ledger import Ledger
+from app.retention import Removed, Retention, RetentionOptions
+from db.pool import Database, PoolOptions, open_database
+
+SIZE = 10_000_000
+
+
+@asynccontextmanager
+async def opened(database_url: str) -> AsyncIterator[tuple[Database, asyncpg.Connection]]:
+    database = await open_database(PoolOptions(database_url))
+    sql = await asyncpg.connect(database_url)
+    try:
+        yield database, sql
+    finally:
+        await sql.close()
+        await database.aclose()
+
+
+async def publish(sql: asyncpg.Connection, count: int, topic: str = "t") -> list[int]:
+    """Events that no sink is owed any more, folded or not."""
+    rows = await sql.fetch(
+        "SELECT hookwire.publish($1, n::text) AS id FROM generate_series(1, $2::integer) n", topic, count
+    )
+    await sql.execute("DELETE FROM hookwire.outbox")
+    return [int(row["id"].rpartition("_")[2]) for row in rows]
+
+
+async def age(database: Database, sql: asyncpg.Connection, days: int = 40, upto: int | None = None) -> None:
+    """All events of now, or those up to an id, were drawn so many days ago, and are folded."""
+    for _ in "12":
+        await Ledger(database).fold()
+    await sql.execute(
+        "INSERT INTO hookwire.id_watermarks (day, last_id)"
+        " SELECT current_date - $1::integer, coalesce($2::bigint, last_value) FROM hookwire.event_id"
+        " ON CONFLICT (day) DO UPDATE SET last_id = excluded.last_id",
+        days,
+        upto,
+    )
+
+
+async def events(sql: asyncpg.Connection) -> list[int]:
+    return [row["id"] for row in await sql.fetch("SELECT id FROM hookwire.events ORDER BY id")]
+
+
+def retention(database: Database, **options: Any) -> Retention:
+    return Retention(database, RetentionOptions(**{"event_days": 30, "dead_letter_days": 90, "batch": 7, **options}))
+
+
+async def test_old_events_go_with_their_attempts_and_young_ones_stay(database_url_both: str) -> None:
+    """WH-P08, WH-P09: in batches."""
+    async with opened(database_url_both) as (database, sql):
+        old = await publish(sql, 20)
+        young = await publish(sql, 5)
+        await sql.execute(
+            "INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant,"
+            " outcome, decision, trigger, worker)"
+            " SELECT n, 1, now(), 1, 0, 'default', 'delivered', 'delivered', 'first', 'w'"
+            " FROM unnest($1::bigint[]) n",
+            [old[0], young[0]],
+        )
+        await age(database, sql, upto=old[-1])
+        removed = [await retention(database).once() for _ in "12"]
+        attempts = [row["event_id"] for row in await sql.fetch("SELECT event_id FROM hookwire.attempts")]
+        assert (removed, await events(sql), attempts) == ([Removed(events=20), Removed()], young, [young[0]])
+
+
+async def test_zero_days_keep_everything(database_url: str) -> None:
+    async with opened(database_url) as (database, sql):
+        old = await publish(sql, 3)
+        await age(database, sql, 4000)
+        assert await retention(database, event_days=0, dead_letter_days=0).once() == Removed()
+        assert await events(sql) == old
+
+
+NEEDED = {
+    "owed to a broker": "INSERT INTO hookwire.outbox (id, layout, shard, sink) VALUES ($1, 1, 3, 'kafka')",
+    "held for a broker": "INSERT INTO hookwire.held (sink, tenant, topic, id, shard, layout)"
+    " VALUES ('kafka', 'default', 't', $1, 3, 1)",
+    "owed to a subscription": "INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)"
+    " VALUES ($1, 1, now(), now(), 'default')",
+    "a dead letter": "INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts)"
+    " VALUES ($1, 1, 'default', 'exhausted', 10)",
+    "a broker's dead letter": "INSERT INTO hookwire.relay_dead_letters"
+    " (sink, event_id, tenant, topic, shard, layout, reason, detail)"
+    " VALUES ('kafka', $1, 'default', 't', 3, 1, 'refused', '')",
+    "half fanned out": "INSERT INTO hookwire.fanout_cursors VALUES ($1, 'default', 1, 9)",
+    "not folded into the ledger": "INSERT INTO hookwire.ledger_entries (sink, outcome, ids)"
+    " VALUES ('kafka', 'sent', ARRAY[$1::bigint])",
+}
+
+
+@pytest.mark.parametrize("need", NEEDED.values(), ids=NEEDED.keys())
+async def test_what_somebody_needs_stays_however_old_it_is(database_url: str, need: str) -> None:
+    """RR-05, I1."""
+    async with opened(database_url) as (database, sql):
+        ids = await publish(sql, 20)
+        await age(database, sql)
+        await sql.execute(need, ids[9])
+        removed = await retention(database).once()
+        assert (removed.events, await events(sql)) == (18, [ids[9], ids[-1]])
+
+
+async def test_the_latest_event_of_each_topic_stays(database_url: str) -> None:
+    """It is what the topic URL answers with (WebSub's content)."""
+    async with opened(database_url) as (database, sql):
+        a, b = await publish(sql, 3, "a"), await publish(sql, 3, "b")
+        await age(database, sql)
+        await retention(database).once()
+        assert await events(sql) == [a[-1], b[-1]]
+
+
+async def test_an_event_that_the_ledger_has_not_reached_stays(database_url: str) -> None:
+    """PL-A02: the owed side is folded from the events themselves."""
+    async with opened(database_url) as (database, sql):
+        folded = await publish(sql, 5)
+        await age(database, sql)
+        late = await publish(sql, 5)
+        await sql.execute("UPDATE hookwire.id_watermarks SET last_id = $1", late[-1])
+        await retention(database).once()
+        assert (set(folded) & set(await events(sql)), await events(sql)) == (set(), late)
+
+
+async def test_dead_letters_are_kept_for_their_own_time_and_then_free_their_events(database_url: str) -> None:
+    """WH-P08: until then their events stay."""
+    async with opened(database_url) as (database, sql):
+        ids = await publish(sql, 20)
+        for days, event in ((100, ids[3]), (50, ids[4])):
+            await sql.execute(NEEDED["a dead letter"], event)
+            await sql.execute(NEEDED["a broker's dead letter"], event)
+            for table in ("dead_letters", "relay_dead_letters"):
+                await sql.execute(
+                    f"UPDATE hookwire.{table} SET died_at = now() - make_interval(days => $2) WHERE event_id = $1",
+                    event,
+                    days,
+                )
+        await age(database, sql, 200)
+        removed = await retention(database).once()
+        assert (removed, await events(sql)) == (Removed(events=18, dead_letters=2), [ids[4], ids[-1]])
+
+
+# --- whole partitions --------------------------------------------------------------------------------------------
+
+
+async def busy_past(database: Database, sql: asyncpg.Connection) -> list[int]:
+    """One event in each of the first three partitions, so many ids apart that a partition fills in a day."""
+    ids = []
+    for number in (5, SIZE + 5, 2 * SIZE + 5):
+        await sql.execute("SELECT setval('hookwire.event_id', $1)", number)
+        ids += await publish(sql, 1)
+    await age(database, sql, 40, upto=2 * SIZE + 100)
+    for day in range(8):
+        await sql.execute(
+            "INSERT INTO hookwire.id_watermarks VALUES (current_date - $1::integer, $2) ON CONFLICT (day) DO UPDATE"
+            " SET last_id = excluded.last_id",
+            day,
+            (12 - day) * SIZE,
+        )
+    return ids
+
+
+async def partitions(sql: asyncpg.Connection) -> set[str]:
+    rows = await sql.fetch(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'hookwire'::regnamespace"
+        " AND relname ~ '_0000000[0-2]$' AND relkind = 'r'"
+    )
+    return {row["relname"] for row in rows}
+
+
+async def test_whole_partitions_that_are_old_are_dropped_and_a_new_one_is_waited_for(database_url_both: str) -> None:
+    """RR-05: in one piece, and its attempts with it; the partition that is not wholly old waits."""
+    async with opened(database_url_both) as (database, sql):
+        *_, last = await busy_past(database, sql)
+        removed = await retention(database).once()
+        assert (removed, await partitions(sql), await events(sql)) == (
+            Removed(partitions=4),
+            {"events_00000002", "attempts_00000002"},
+            [last],
+        )
+
+
+async def test_a_partition_with_something_that_is_needed_stays_and_the_rest_of_it_is_deleted(
+    database_url: str,
+) -> None:
+    """RR-05: I1."""
+    async with opened(database_url) as (database, sql):
+        first, _, last = await busy_past(database, sql)
+        await sql.execute(NEEDED["a dead letter"], first)
+        await sql.execute(
+            "INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, headers, sinks, payload)"
+            " SELECT 1, accepted_at, ordered, tenant, topic, headers, sinks, payload"
+            " FROM hookwire.events WHERE id = $1",
+            first,
+        )
+        removed = await retention(database).once()
+        assert (removed, await events(sql)) == (Removed(events=1, partitions=2), [first, last])
+        assert "events_00000000" in await partitions(sql)
+
+
+async def test_a_partition_is_detached_beside_an_idle_transaction_that_reads(database_url: str) -> None:
+    """RR-05: publishing goes on; the detaching waits, is cut short, and is finished by a later round."""
+    async with opened(database_url) as (_, sql):
+        slow = await open_database(PoolOptions(database_url, statement_seconds=2.0))
+        reader = await asyncpg.connect(database_url)
+        try:
+            await busy_past(slow, sql)
+            reading = reader.transaction()
+            await reading.start()
+            await reader.fetchval("SELECT count(*) FROM hookwire.events")
+            first = await failure(retention(slow))
+            await publish(sql, 1)
+            await reading.rollback()
+            finished = await retention(slow).once()
+        finally:
+            await reader.close()
+            await slow.aclose()
+        assert (first, finished.partitions, await partitions(sql)) == (
+            "Busy",
+            3,  # the first one's attempts, which nobody reads, went in the first round
+            {"events_00000002", "attempts_00000002"},
+        )
+
+
+async def failure(one: Retention) -> str | None:
+    """The class of what a round ended with."""
+    try:
+        await one.once()
+    except Exception as error:  # noqa: BLE001 - its class is the result
+        return type(error).__name__
+    return None
