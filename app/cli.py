@@ -72,6 +72,7 @@ def application() -> typer.Typer:
     from app.commands.keys import keys
     from app.commands.listen import listen
     from app.commands.migrate import migrate
+    from app.commands.pipeline import pipeline
     from app.commands.prove import prove
     from app.commands.publish import publish
     from app.commands.pump import pump
@@ -100,6 +101,7 @@ def application() -> typer.Typer:
         commands.command()(command)
     commands.add_typer(keys, name="keys")
     commands.add_typer(deadletters, name="deadletters")
+    commands.add_typer(pipeline, name="pipeline")
     # What follows --exec belongs to the program, whatever it looks like.
     commands.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(consume)
     return commands

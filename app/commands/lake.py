@@ -1,0 +1,49 @@
+"""What the pipeline's commands share: where the lake is, and a Spark session that fails in one sentence."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.commands.failure import CommandFailed
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from pipeline.storage import Storage
+
+__all__ = ["Lake", "lake_of", "session", "tell"]
+
+Lake = Annotated[
+    str | None, typer.Option("--lake", help="The lake, a folder or URI (default: lake/ in the data folder).")
+]
+
+
+def lake_of(given: str | None, settings: Settings) -> Storage:
+    """The lake; raises ``CommandFailed`` where there is none that could be used."""
+    try:
+        from pipeline.storage import Storage, StorageError
+    except ImportError as error:
+        raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
+    try:
+        return Storage(given or str(settings.data_dir / "lake"))
+    except StorageError as error:
+        raise CommandFailed(str(error), 3) from None
+
+
+def session(name: str) -> Any:
+    """The Spark session of this process; raises ``CommandFailed`` without Java."""
+    from pipeline.java import JavaMissing, java_major
+    from pipeline.session import SessionOptions, spark_session
+
+    try:
+        java_major()
+    except JavaMissing as missing:
+        raise CommandFailed(str(missing), 3) from None
+    return spark_session(SessionOptions(f"hookwire {name}"))
+
+
+def tell(text: str) -> None:
+    """Progress, beside the result."""
+    print(f"hookwire: {text}", file=sys.stderr)  # noqa: T201 - this is the command's voice

@@ -1,0 +1,17 @@
+"""``hookwire pipeline``: the jobs of the lake, one verb each."""
+
+from __future__ import annotations
+
+import typer
+
+from app.commands.pipeline_audit import audit
+from app.commands.pipeline_upkeep import compact, erase, retain
+
+__all__ = ["pipeline"]
+
+pipeline = typer.Typer(
+    help="The lake: archive the event stream, prove that nothing is missing, replay (needs the extra spark and Java).",
+    no_args_is_help=True,
+)
+for verb in (audit, compact, retain, erase):
+    pipeline.command()(verb)

@@ -1,0 +1,226 @@
+"""``hookwire pipeline audit``: the ledger first, then the lake, cell by cell and, where they differ, event by event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.commands.entry import Config, Json, run, say, settings_from
+from app.commands.failure import CommandFailed
+from app.commands.lake import Lake, lake_of, session, tell
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.checks.ledger import LedgerReport
+    from db.pool import Session
+    from pipeline.audit.inquiry import Cell, Finding
+    from pipeline.audit.lake_audit import Accepted
+
+__all__ = ["audit"]
+
+Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 7d: that long ago.")]
+Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
+Contents = Annotated[bool, typer.Option("--contents", help="Compare every payload, also where the counts agree.")]
+Examples = Annotated[int, typer.Option("--examples", min=1, max=100_000, help="Ids to name beside each count.")]
+SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant one of each fault in a scratch lake and find it.")]
+_PAGE = 10_000
+_ACCEPTED_MAX = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to look at, and how."""
+
+    since: datetime | None
+    until: datetime | None
+    contents: bool
+    examples_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What both comparisons found. ``unjudged`` cells could not be looked at event by event, and are findings."""
+
+    since: datetime
+    until: datetime
+    ledger: LedgerReport
+    cells: int
+    records: int
+    unequal: int
+    unjudged: Sequence[Cell]
+    findings: Sequence[Finding]
+
+    @property
+    def count(self) -> int:
+        """How many rows somebody should look at."""
+        return self.ledger.findings + len(self.unjudged) + sum(finding.is_finding for finding in self.findings)
+
+
+def audit(
+    lake: Lake = None, since: Since = None, until: Until = None, contents: Contents = False, examples: Examples = 10,
+    self_test: SelfTest = False, as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Prove that everything that was accepted is in the lake, once and in order, or name what is not.
+
+    Closed hours are judged: those that ended 65 minutes ago and are folded into the ledger. Let `hookwire pipeline
+    archive` run first. Exit code 0: nothing is wrong; 1: findings; 3: the database or the lake cannot be reached.
+
+    Examples:
+
+      hookwire pipeline audit
+
+      hookwire pipeline audit --since 7d --contents --json
+
+      hookwire pipeline audit --self-test
+    """
+    from app.commands.moment import moment
+
+    settings = settings_from(config)
+    if self_test:
+        raise typer.Exit(_self_test(as_json))
+    first, last = moment("--since", since), moment("--until", until)
+    question = Question(
+        datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
+        contents, examples,
+    )  # fmt: skip
+    run(_audit(settings, lake, question, as_json))
+
+
+def _self_test(as_json: bool) -> int:
+    from pipeline.audit.selftest import self_test
+
+    verdicts = self_test(session("audit --self-test"))
+    if as_json:
+        say(json.dumps(verdicts))
+    else:
+        for fault, is_found in verdicts.items():
+            say(f"{fault:12} {'found' if is_found else 'NOT FOUND'}")
+    return 0 if all(verdicts.values()) else 1
+
+
+async def _audit(settings: Settings, lake: str | None, question: Question, as_json: bool) -> int:
+    from app.commands.database import database_url
+    from db.direct import connect_direct
+    from db.pool import PoolOptions
+
+    async with database_url(settings) as url:
+        # Whole hours of events are read, which no index can make quick.
+        connection = await connect_direct(PoolOptions(url, application_name="hookwire audit", statement_seconds=600))
+        try:
+            report = await _compared(connection, settings, lake, question)
+        finally:
+            await connection.aclose()
+    if as_json:
+        say(json.dumps(asdict(report) | {"count": report.count}, default=lambda moment: moment.isoformat()))
+    else:
+        _print(report)
+    return 1 if report.count else 0
+
+
+async def _compared(connection: Session, settings: Settings, lake: str | None, question: Question) -> AuditReport:
+    from app.checks.ledger import compare_ledger
+    from pipeline.audit.inquiry import in_question
+    from pipeline.audit.lake_audit import LakeAudit
+
+    installation = await connection.fetchrow("event.installation")
+    assert installation is not None, "a migrated database has its row"
+    incarnation = installation["incarnation"]
+    ledger = await compare_ledger(connection, incarnation)
+    since, until = await _hours(connection, question)
+    tell(f"ledger: {ledger.findings} findings; reading the lake from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}")
+    owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
+    storage = lake_of(lake, settings)
+    spark = await asyncio.to_thread(session, "audit")
+    audit = LakeAudit(spark, storage, incarnation, since, until)
+    cells = await asyncio.to_thread(audit.compare, owed)
+    asked = in_question(cells, contents=question.contents)
+    tell(f"{len(cells)} cells compared, {len(asked)} to look at event by event")
+    accepted, unjudged = await _accepted(connection, settings.kafka_topic_prefix, incarnation, asked)
+    judged = [cell for cell in asked if cell not in unjudged]
+    findings = await asyncio.to_thread(
+        audit.inquire, accepted, judged, repeats_are_legal=settings.kafka_mode == "idempotent",
+        examples_max=question.examples_max,
+    )  # fmt: skip
+    records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
+    return AuditReport(since, until, ledger, len(cells), records, unequal, unjudged, findings)
+
+
+async def _hours(connection: Session, question: Question) -> tuple[datetime, datetime]:
+    """Those that can be judged and were asked for; raises ``CommandFailed`` when there are none."""
+    span = await connection.fetchrow("lake.span")
+    assert span is not None, "the cursor has one row"
+    since = max(filter(None, (span["since"], question.since)))
+    until = min(filter(None, (span["until"], question.until)))
+    if since >= until:
+        raise CommandFailed(
+            f"no closed hour between {since:%Y-%m-%d %H:%M} and {until:%Y-%m-%d %H:%M} UTC: nothing was judged", 1
+        )
+    return since, until
+
+
+async def _accepted(
+    connection: Session, prefix: str, incarnation: str, cells: Sequence[Cell]
+) -> tuple[list[Accepted], list[Cell]]:
+    """The events of these cells, and the cells whose events are gone or too many, which cannot be judged one by one."""
+    from event.identity import format_event_id
+    from pipeline.audit.lake_audit import Accepted
+
+    found: list[Accepted] = []
+    unjudged = []
+    for cell in cells:
+        if not cell.owed:
+            continue
+        before, above = len(found), (cell.owed_low or 0) - 1
+        while len(found) < _ACCEPTED_MAX:
+            rows = await connection.fetch(
+                "lake.accepted", prefix, cell.topic, cell.hour, cell.bucket, above, cell.owed_high, _PAGE
+            )
+            found += [
+                Accepted(row["id"], format_event_id(incarnation, row["id"]), cell.topic, row["key"], cell.hour,
+                         row["state"], row["digest"])
+                for row in rows
+            ]  # fmt: skip
+            if len(rows) < _PAGE:
+                break
+            above = rows[-1]["id"]
+        if len(found) - before != cell.owed:
+            unjudged.append(cell)
+            del found[before:]
+    return found, unjudged
+
+
+def _print(report: AuditReport) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    if report.findings or report.unjudged:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for head in ("Finding", "Kafka topic", "Hour", "Count", "Events"):
+            table.add_column(head, overflow="fold")
+        for found in report.findings:
+            name = f"[red]{found.fault}[/]" if found.is_finding else found.fault
+            table.add_row(name, *_place(found), f"{found.count:,}", escape(" ".join(found.examples)))
+        for cell in report.unjudged:
+            detail = f"{cell.owed:,} accepted, {cell.records:,} in the lake; the events are gone or too many"
+            table.add_row("[red]unjudged[/]", *_place(cell), "", detail)
+        console.print(table)
+    hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
+    console.print(
+        f"{report.records:,} records in {report.cells:,} cells from {hours}, {report.unequal} of them unequal; "
+        f"{report.ledger.findings} findings of the ledger (hookwire doctor --ledger); {report.count} in all",
+        soft_wrap=True,
+    )
+
+
+def _place(thing: Any) -> tuple[str, str]:
+    from rich.markup import escape
+
+    return escape(thing.topic), f"{thing.hour:%Y-%m-%d %H}:00"

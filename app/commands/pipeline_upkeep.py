@@ -1,0 +1,141 @@
+"""``hookwire pipeline compact``, ``retain`` and ``erase``: what keeps a lake small, and what a person may ask to go."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.commands.entry import Config, Json, say, settings_from
+from app.commands.failure import CommandFailed
+from app.commands.lake import Lake, lake_of, session, tell
+
+if TYPE_CHECKING:
+    from pipeline.compaction import Folder
+
+__all__ = ["compact", "erase", "retain"]
+
+Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic alone.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="About how large files become.")]
+Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="Keep so many days; days before go whole.")]
+Keys = Annotated[list[str] | None, typer.Option("--key", help="An ordering key of the subject's; may be repeated.")]
+KeysFile = Annotated[Path | None, typer.Option("--keys-file", help="The same, one key a line.")]
+_MEBIBYTE = 1024 * 1024
+_REPLACED_KEPT = timedelta(days=1)
+
+
+def compact(
+    lake: Lake = None, file_mb: FileSize = 128, dry_run: DryRun = False, as_json: Json = False, config: Config = None
+) -> None:
+    """Write the small files of closed days anew as few large ones, and sweep what was replaced a day ago.
+
+    Examples:
+
+      hookwire pipeline compact --dry-run
+
+      hookwire pipeline compact --file-mb 256
+    """
+    from pipeline.compaction import compact, crowded
+    from pipeline.exchange import delete_replaced
+    from pipeline.lake import bronze
+
+    storage = lake_of(lake, settings_from(config))
+    table, now = bronze(storage), datetime.now(UTC)
+    folders = crowded(table.snapshot(), now.date(), file_mb * _MEBIBYTE)
+    files, rows = sum(len(folder.files) for folder in folders), sum(folder.rows for folder in folders)
+    done = {"folders": len(folders), "files": files, "rows": rows, "fewer_files": 0, "swept_files": 0}
+    if not dry_run:
+        if folders:
+            spark = session("compact")
+            done["fewer_files"] = compact(spark, table, folders, _run(), file_mb * _MEBIBYTE, _tell_folder)
+        done["swept_files"] = delete_replaced(storage, table, now - _REPLACED_KEPT)
+    verb = "would be" if dry_run else "were"
+    _result(done, as_json, f"{files} files of {len(folders)} days and topics {verb} compacted, {rows:,} records; "
+            f"{done['fewer_files']} files fewer, {done['swept_files']} old ones swept")  # fmt: skip
+
+
+def _tell_folder(folder: Folder) -> None:
+    tell(f"{folder.day} {folder.topic}: {len(folder.files)} files, {folder.rows:,} records")
+
+
+def retain(
+    days: Days, lake: Lake = None, topic: Topic = None, dry_run: DryRun = False, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Drop whole days from the lake, files and all.
+
+    Examples:
+
+      hookwire pipeline retain --days 400 --dry-run
+
+      hookwire pipeline retain --days 30 --topic metrics.ticks
+    """
+    from pipeline.lake import bronze
+    from pipeline.retention import expired, retain
+
+    storage = lake_of(lake, settings_from(config))
+    table, before = bronze(storage), (datetime.now(UTC) - timedelta(days=days)).date()
+    gone = expired(table.snapshot(), before, topic) if dry_run else retain(storage, table, before, _run(), topic)
+    done = {"before": before.isoformat(), "files": len(gone), "records": sum(file.rows for file in gone)}
+    verb = "would be" if dry_run else "were"
+    _result(done, as_json, f"{done['records']:,} records of before {before} {verb} dropped, in {len(gone)} files")
+
+
+def erase(
+    key: Keys = None, keys_file: KeysFile = None, lake: Lake = None, topic: Topic = None, dry_run: DryRun = False,
+    as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Erase every record of one subject's keys from the lake, and search the lake again to show it.
+
+    Numbers, topics and hours of the erased events stay, so that the audit does not take them for lost; neither key nor
+    payload does. The hub's database and Kafka are not touched. Exit code 1: some were written meanwhile, run it again.
+
+    Examples:
+
+      hookwire pipeline erase --key customer-17 --dry-run
+
+      hookwire pipeline erase --keys-file subject.txt --json
+    """
+    from pipeline.erasure import Subject, erase, find
+    from pipeline.lake import bronze
+
+    storage = lake_of(lake, settings_from(config))
+    subject = Subject(tuple(_keys(key, keys_file)), topic)
+    spark, table = session("erase"), bronze(storage)
+    if dry_run:
+        found = find(spark, table, subject)
+        records = sum(found.values())
+        done = {"records": records, "files": len(found), "remaining": records}
+        _result(done, as_json, f"{records:,} records in {len(found)} files would be erased")
+        return
+    erased = erase(spark, storage, table, subject, _run())
+    done = {name: getattr(erased, name) for name in erased.__slots__}
+    words = f"{erased.records:,} records erased from {erased.files} files, {erased.replaced} older files deleted"
+    _result(done, as_json, f"{words}; a search of the lake finds {erased.remaining} left")
+    if erased.remaining:
+        raise typer.Exit(1)
+
+
+def _keys(given: list[str] | None, file: Path | None) -> list[str]:
+    keys = list(given or ())
+    if file is not None:
+        try:
+            keys += file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandFailed(f"cannot read {file}: {error}", 2) from None
+    if not (keys := [key for key in keys if key]):
+        raise CommandFailed("whose? name at least one key: --key or --keys-file", 2)
+    return keys
+
+
+def _run() -> str:
+    return secrets.token_hex(6)
+
+
+def _result(done: dict[str, Any], as_json: bool, words: str) -> None:
+    say(json.dumps(done) if as_json else words)

@@ -1,0 +1,65 @@
+"""Cells: one topic, hour and quarter of the ids, summed up as the ledger does (PL-A03)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from pipeline.audit.evidence import BUCKETS, ledger_hash_halves
+
+__all__ = ["LEDGER", "cells", "compared"]
+
+LEDGER: Final = (
+    "topic string, hour timestamp, bucket long, owed long, owed_sum decimal(20,0), owed_low long, owed_high long"
+)
+"""What the write side sends: ``topic`` is Kafka's."""
+
+
+def cells(lanes: DataFrame) -> DataFrame:
+    """``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``low``, ``high``, and how many are suspect.
+
+    Records that are not ours have no id: they stand in cells with the bucket null.
+    """
+    high, low = ledger_hash_halves(F.col("id"))
+    return (
+        lanes.groupBy("topic", "hour", F.col("id").bitwiseAND(F.lit(BUCKETS - 1)).alias("bucket"))
+        .agg(
+            F.count("*").alias("records"),
+            F.sum(high).alias("sum_high"),
+            F.sum(low).alias("sum_low"),
+            F.min("id").alias("low"),
+            F.max("id").alias("high"),
+            F.count_if(F.col("is_repeat") | F.col("is_stale")).alias("suspects"),
+        )
+        .withColumn("sum", _joined(F.col("sum_high"), F.col("sum_low")))
+        .drop("sum_high", "sum_low")
+    )
+
+
+def _joined(high: Column, low: Column) -> Column:
+    """Both halves' sums, modulo 2**64."""
+    shifted = F.pmod(high, F.lit(2**32)).cast("decimal(20,0)") * F.lit(Decimal(2**32))
+    return F.pmod(shifted + low.cast("decimal(20,0)"), F.lit(Decimal(2**64))).cast("decimal(20,0)")
+
+
+def compared(ledger: DataFrame, cells: DataFrame) -> DataFrame:
+    """Every cell of either side with ``owed``, ``records``, ``suspects`` and ``is_equal``; ``ledger`` as ``LEDGER``."""
+    sides = cells.join(ledger, ["topic", "hour", "bucket"], "full_outer")
+    pairs = (("records", "owed"), ("sum", "owed_sum"), ("low", "owed_low"), ("high", "owed_high"))
+    is_equal = F.lit(True)
+    for ours, theirs in pairs:
+        is_equal = is_equal & F.col(ours).eqNullSafe(F.col(theirs))
+    return sides.select(
+        "topic",
+        "hour",
+        "bucket",
+        F.coalesce("owed", F.lit(0)).alias("owed"),
+        "owed_low",
+        "owed_high",
+        F.coalesce("records", F.lit(0)).alias("records"),
+        F.coalesce("suspects", F.lit(0)).alias("suspects"),
+        is_equal.alias("is_equal"),
+    )

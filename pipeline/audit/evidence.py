@@ -1,0 +1,58 @@
+"""Evidence: what the records of bronze say about themselves, in numbers that are cheap to sort and to sum."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+__all__ = ["BUCKETS", "evidence", "ghosts", "ledger_hash_halves"]
+
+BUCKETS: Final = 4
+"""An hour of a topic is cut into as many cells, by the remainder of the id, as the ledger does."""
+
+
+def evidence(bronze: DataFrame, incarnation: str) -> DataFrame:
+    """One row for each record: ``topic`` (Kafka's), ``key``, ``id``, ``event_id``, ``term``, ``hour``, ``partition``,
+    ``offset``, ``digest``.
+
+    ``id`` is the number of an event of this installation and null for anything else: foreign records, and those of the
+    database before it was restored. ``digest`` is computed only where somebody asks for it.
+    """
+    is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
+    return bronze.select(
+        "topic",
+        F.col("key").cast("string").alias("key"),
+        F.when(is_mine, F.col("event_number")).alias("id"),
+        "event_id",
+        "term",
+        F.date_trunc("hour", F.coalesce("accepted_at", "archived_at")).alias("hour"),
+        "partition",
+        "offset",
+        F.sha2("value", 256).alias("digest"),
+    )
+
+
+def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
+    """The evidence of records that were erased from bronze: they count, and nothing else is known of them."""
+    is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
+    return erased.dropDuplicates(["topic", "partition", "offset"]).select(
+        "topic",
+        F.lit(None).cast("string").alias("key"),
+        F.when(is_mine, F.col("event_number")).alias("id"),
+        "event_id",
+        F.lit(None).cast("long").alias("term"),
+        F.date_trunc("hour", "accepted_at").alias("hour"),
+        "partition",
+        "offset",
+        F.lit(None).cast("string").alias("digest"),
+    )
+
+
+def ledger_hash_halves(number: Column) -> tuple[Column, Column]:
+    """The ledger's hash of an id, in two halves of 32 bits, whose sums fit into a long up to 2**31 records."""
+    # A cast to binary is what ANSI mode forbids, and that is how Spark 4 starts.
+    digest = F.sha2(F.unhex(F.lpad(F.hex(number), 16, "0")), 256)
+    high, low = (F.conv(F.substring(digest, start, 8), 16, 10).cast("long") for start in (1, 9))
+    return high, low

@@ -1,0 +1,73 @@
+"""The audit of one lake: what ``app`` asks, with rows of the database on one side and findings on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from pipeline.audit.cell import LEDGER
+from pipeline.audit.evidence import evidence, ghosts
+from pipeline.audit.inquiry import Cell, Finding, compare_cells, inquire
+from pipeline.erasure import erased_table
+from pipeline.lake import bronze
+from pipeline.retention import forgotten
+from pipeline.storage import Storage
+
+__all__ = ["Accepted", "LakeAudit"]
+
+_ARROW = {"id": pa.int64()} | dict.fromkeys(("event_id", "topic", "key", "state", "digest"), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An event of the write side, as ``verdict.ACCEPTED`` describes it."""
+
+    id: int
+    event_id: str
+    topic: str
+    key: str | None
+    hour: datetime
+    state: str
+    digest: str
+
+
+class LakeAudit:
+    """Of the hours from ``since`` until ``until``, for the installation whose ids carry ``incarnation``."""
+
+    def __init__(self, spark: SparkSession, lake: Storage, incarnation: str, since: datetime, until: datetime) -> None:
+        self._spark = spark
+        within = (F.col("hour") >= F.lit(since)) & (F.col("hour") < F.lit(until))
+        table, erased = bronze(lake), erased_table(lake)
+        rows = table.read(spark).where(F.col("dt").between(since.date(), until.date()))
+        records = evidence(rows, incarnation)
+        if erased.snapshot().files:
+            records = records.unionByName(ghosts(erased.read(spark), incarnation))
+        self._records = records.where(within)
+        self._is_forgotten = forgotten(table)
+
+    def compare(self, ledger: Sequence[Mapping[str, Any]]) -> list[Cell]:
+        """All cells of both sides; ``ledger`` has the columns of ``cell.LEDGER``."""
+        names = [field.split()[0] for field in LEDGER.split(", ")]
+        kept = [row for row in ledger if not self._is_forgotten(row["topic"], row["hour"])]
+        rows = self._spark.createDataFrame([tuple(row[name] for name in names) for row in kept], LEDGER)
+        cells = compare_cells(self._records, rows)
+        self._cells = [cell for cell in cells if not self._is_forgotten(cell.topic, cell.hour)]
+        return self._cells
+
+    def inquire(
+        self, accepted: Sequence[Accepted], asked: Sequence[Cell], *, repeats_are_legal: bool, examples_max: int
+    ) -> list[Finding]:
+        """Id by id what is wrong, after :meth:`compare`; ``accepted`` are all events of the cells in ``asked``."""
+        columns = {name: [getattr(event, name) for event in accepted] for name in Accepted.__slots__}
+        zoned = pa.array(columns.pop("hour"), pa.timestamp("us", "UTC"))
+        table = pa.table({name: pa.array(values, _ARROW[name]) for name, values in columns.items()} | {"hour": zoned})
+        return inquire(
+            self._records, self._spark.createDataFrame(table), self._cells, asked,
+            repeats_are_legal=repeats_are_legal, examples_max=examples_max,
+        )  # fmt: skip

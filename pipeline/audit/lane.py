@@ -1,0 +1,77 @@
+"""Lanes: the records of one key in the order of their offsets, and what is wrong with that order (I3, RR-01, PL-A07).
+
+A lane in order carries first occurrences of rising ids under terms that never fall. So one running maximum decides
+nearly every record, and only lanes with a suspect are looked at again::
+
+    ids       1  2  3  1  2  3  4      a re-run: legal where the sink is at least once
+    ids       1  2  3  1  3  4         3 repeated without its neighbour: illegal
+    ids       1  3  2  4               2 is reordered
+    terms     7  7  8  7               the last one is stale: who sent it had been deposed
+
+Records without a key have no order; a lane of theirs is one event and its repeats.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+__all__ = ["faults", "lanes", "suspects"]
+
+
+def lanes(evidence: DataFrame) -> DataFrame:
+    """Adds ``lane`` (a hash: two keys that share one are only looked at once more), and ``is_repeat`` and ``is_stale``:
+    whether an id at least as high, or a higher term, stands before this record.
+    """
+    lane = F.when(F.col("key").isNull(), F.xxhash64("topic", "id")).otherwise(F.xxhash64("topic", "key"))
+    before = Window.partitionBy("lane").orderBy("partition", "offset").rowsBetween(Window.unboundedPreceding, -1)
+    return evidence.withColumn("lane", lane).select(
+        "*",
+        (F.max("id").over(before) >= F.col("id")).alias("is_repeat"),
+        (F.max("term").over(before) > F.col("term")).alias("is_stale"),
+    )
+
+
+def suspects(lanes: DataFrame) -> DataFrame:
+    """All records of the lanes in which one is a repeat or stale."""
+    odd = lanes.where("is_repeat OR is_stale").select("lane").distinct()
+    return lanes.join(odd, "lane", "left_semi")
+
+
+def faults(suspects: DataFrame) -> DataFrame:
+    """One row for each fault: ``fault``, ``topic``, ``hour``, ``event_id``, ``is_legal`` (of a duplicate)."""
+    key = F.coalesce("key", F.concat(F.lit("\0"), "event_id"))
+    by_offset = Window.partitionBy("topic", "name", "partition").orderBy("offset")
+    before = by_offset.rowsBetween(Window.unboundedPreceding, -1)
+    judged = (
+        suspects.where("id IS NOT NULL")
+        .withColumn("name", key)
+        .withColumn("rank", F.dense_rank().over(Window.partitionBy("topic", "name").orderBy("id")))
+        .withColumn("copy", F.row_number().over(Window.partitionBy("topic", "id").orderBy("partition", "offset")))
+        .withColumn("previous_rank", F.lag("rank").over(by_offset))
+        .withColumn("previous_offset", F.lag("offset").over(by_offset))
+        .withColumn("top", F.max("id").over(before))
+        .withColumn("top_term", F.max("term").over(before))
+    )
+    is_first = F.col("copy") == 1
+    return judged.select(
+        "topic", "hour", "event_id",
+        _is_legal_repeat().alias("is_legal"),
+        F.explode(
+            F.filter(
+                F.array(
+                    F.when(~is_first, F.lit("duplicated")),
+                    F.when(is_first & (F.col("id") < F.col("top")), F.lit("reordered")),
+                    F.when(F.col("term") < F.col("top_term"), F.lit("stale term")),
+                ),
+                lambda fault: fault.isNotNull(),
+            )
+        ).alias("fault"),
+    )  # fmt: skip
+
+
+def _is_legal_repeat() -> Column:
+    """A re-run goes back, then on in steps of one; the same offset twice is no repeat of the relay's."""
+    step = F.col("rank") - F.col("previous_rank")
+    same_place = F.coalesce(F.col("offset") == F.col("previous_offset"), F.lit(False))
+    return F.coalesce(step <= 1, F.lit(True)) & ~same_place

@@ -1,0 +1,135 @@
+"""Self-test: a scratch lake with one of each fault planted; an audit that does not name them all is broken (PL-A11).
+
+A checker that has never failed proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from hashlib import sha256
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.audit.cell import LEDGER
+from pipeline.audit.evidence import BUCKETS, evidence
+from pipeline.audit.inquiry import compare_cells, in_question, inquire
+from pipeline.audit.verdict import ACCEPTED
+from pipeline.schema import BRONZE
+
+__all__ = ["HOUR", "INCARNATION", "Record", "bronze_of", "ledger_of", "planted", "self_test"]
+
+INCARNATION = "selftest"
+HOUR = datetime(2026, 1, 15, 9, tzinfo=UTC)
+_EVENTS = 200
+_KEYS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of the scratch lake."""
+
+    number: int
+    key: str | None
+    value: bytes
+    offset: int
+    term: int = 7
+    incarnation: str = INCARNATION
+
+    @property
+    def event_id(self) -> str:
+        """The id that its header carries."""
+        return f"evt_{self.incarnation}_{self.number}"
+
+
+def self_test(spark: SparkSession) -> dict[str, bool]:
+    """Each fault that was planted, and whether the audit named it with its event; also that a clean lake has none."""
+    events = list(_clean())
+    records, names = planted(events)
+    accepted, ledger = _accepted_of(spark, events), ledger_of(spark, events)
+    clean = _found(accepted, bronze_of(spark, events), ledger)
+    found = _found(accepted, bronze_of(spark, records), ledger)
+    verdicts = {fault: event_id in found.get(fault, ()) for fault, event_id in names.items()}
+    return {"clean": clean == {}, **verdicts, "nothing else": sum(map(len, found.values())) == len(names)}
+
+
+def planted(accepted: Sequence[Record]) -> tuple[list[Record], dict[str, str]]:
+    """The records with one of each fault, each in a key of its own, and the event ids that must be named."""
+    names: dict[str, str] = {}
+
+    def of(key: int, place: int, fault: str) -> Record:
+        record = [record for record in accepted if record.key == f"key {key}"][place]
+        names[fault] = record.event_id
+        return record
+
+    lost = of(0, 4, "lost")
+    twice = of(1, 4, "duplicated")
+    overtaking, overtaken = of(2, 5, "reordered"), of(2, 4, "reordered")
+    stale = of(3, 9, "stale term")
+    altered = of(4, 4, "altered")
+    phantom = replace(accepted[-1], number=_EVENTS + 5, key="key 5", offset=_EVENTS * 10)
+    names["phantom"] = phantom.event_id
+    changes = {
+        lost: [],
+        twice: [twice, replace(twice, offset=_EVENTS * 10 + 1)],
+        overtaken: [replace(overtaken, offset=overtaking.offset)],
+        overtaking: [replace(overtaking, offset=overtaken.offset)],
+        stale: [replace(stale, term=6)],
+        altered: [replace(altered, value=b"forged")],
+    }
+    records = [changed for record in accepted for changed in changes.get(record, [record])]
+    return [*records, phantom], names
+
+
+def _clean() -> Iterator[Record]:
+    for number in range(1, _EVENTS + 1):
+        yield Record(number, f"key {number % _KEYS}", b"payload %d" % number, number * 3)
+
+
+def _found(accepted: DataFrame, bronze: DataFrame, ledger: DataFrame) -> dict[str, list[str]]:
+    records = evidence(bronze, INCARNATION)
+    cells = compare_cells(records, ledger)
+    findings = inquire(records, accepted, cells, in_question(cells, contents=True), repeats_are_legal=False)
+    found: dict[str, list[str]] = {}
+    for finding in findings:
+        found.setdefault(finding.fault, []).extend(finding.examples)
+    return found
+
+
+def bronze_of(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
+    """A lake in memory."""
+    at = HOUR + timedelta(minutes=7)
+    shared = {
+        "topic": "orders", "partition": 0, "timestamp": at, "timestamp_type": 0, "headers": [], "accepted_at": at,
+        "archived_at": at, "dt": at.date(),
+    }  # fmt: skip
+    rows = [
+        {
+            **shared, "offset": record.offset, "key": record.key.encode() if record.key else None,
+            "value": record.value, "event_id": record.event_id, "event_number": record.number, "term": record.term,
+        }
+        for record in records
+    ]  # fmt: skip
+    return spark.createDataFrame([tuple(row.get(name) for name in BRONZE.names) for row in rows], BRONZE)
+
+
+def ledger_of(spark: SparkSession, accepted: Sequence[Record]) -> DataFrame:
+    """The write side's cells of these events."""
+    rows = []
+    for bucket in range(BUCKETS):
+        ids = [record.number for record in accepted if record.number % BUCKETS == bucket]
+        if ids:
+            rows.append(("orders", HOUR, bucket, len(ids), Decimal(_ledger_sum(ids)), min(ids), max(ids)))
+    return spark.createDataFrame(rows, LEDGER)
+
+
+def _accepted_of(spark: SparkSession, accepted: Sequence[Record]) -> DataFrame:
+    rows = [(r.number, r.event_id, "orders", r.key, HOUR, "sent", sha256(r.value).hexdigest()) for r in accepted]
+    return spark.createDataFrame(rows, ACCEPTED)
+
+
+def _ledger_sum(numbers: Sequence[int]) -> int:
+    """The ledger's checksum, by other means than Spark's."""
+    return sum(int.from_bytes(sha256(n.to_bytes(8, "big")).digest()[:8], "big") for n in numbers) % 2**64

@@ -1,0 +1,100 @@
+"""The audit's transforms on lakes of a few records (PL-A02..A12)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.audit.evidence import evidence
+from pipeline.audit.inquiry import compare_cells, in_question, inquire
+from pipeline.audit.lane import faults, lanes, suspects
+from pipeline.audit.selftest import HOUR, INCARNATION, Record, bronze_of, ledger_of, self_test
+from pipeline.audit.verdict import ACCEPTED
+
+
+def lane(key: str | None, *numbers: int, terms: Sequence[int] | None = None) -> list[Record]:
+    """Records of one key, in this order."""
+    reigns = terms or [7] * len(numbers)
+    start = 1000 * (ord(key[0]) if key else 0)
+    return [
+        Record(number, key, b"x", start + place, term)
+        for place, (number, term) in enumerate(zip(numbers, reigns, strict=True))
+    ]
+
+
+def evidence_of(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
+    return evidence(bronze_of(spark, records), INCARNATION)
+
+
+def accepted_of(spark: SparkSession, *events: tuple[int, str]) -> DataFrame:
+    """Events with their states, as `lane` writes them."""
+    digest = sha256(b"x").hexdigest()
+    rows = [(n, f"evt_{INCARNATION}_{n}", "orders", "a", HOUR, state, digest) for n, state in events]
+    return spark.createDataFrame(rows, ACCEPTED)
+
+
+def test_each_fault_that_is_planted_is_named(spark: SparkSession) -> None:
+    """PL-A11, PL-T05: lost, phantom, altered, duplicated, reordered, stale term; and a clean lake has none."""
+    verdicts = self_test(spark)
+    assert set(verdicts.values()) == {True}, verdicts
+    assert set(verdicts) > {"lost", "phantom", "altered", "duplicated", "reordered", "stale term"}
+
+
+def test_only_cells_that_differ_are_looked_at_id_by_id(spark: SparkSession) -> None:
+    """PL-A03, PL-A04: count, checksum, least and greatest id."""
+    kept = lane("a", 1, 2, 3, 4, 5, 6, 7, 8)
+    one_for_another = [*kept[:5], replace(kept[5], number=10), *kept[6:]]
+    cells = compare_cells(evidence_of(spark, one_for_another), ledger_of(spark, kept))
+    assert [(cell.bucket, cell.owed, cell.records) for cell in in_question(cells)] == [(2, 2, 2)]
+    assert {(cell.topic, cell.hour) for cell in cells} == {("orders", datetime(2026, 1, 15, 9, tzinfo=UTC))}
+
+
+def test_what_is_wrong_with_the_order_of_a_key(spark: SparkSession) -> None:
+    """RR-01, PL-A07: a re-run goes back and on in steps of one; anything else is out of order."""
+    records = [
+        *lane("a", 1, 2, 3),
+        *lane("b", 11, 12, 13, 11, 12, 13, 14),
+        *lane("c", 21, 22, 23, 21, 23),
+        *lane("d", 31, 33, 32),
+        *lane("e", 41, 42, 43, terms=[7, 8, 7]),
+        *lane(None, 52, 51, 52),
+    ]
+    judged = faults(suspects(lanes(evidence_of(spark, records)))).collect()
+    found = sorted((row.event_id.rpartition("_")[2], row.fault, row.is_legal) for row in judged)
+    repeats = [(number, "duplicated", True) for number in ("11", "12", "13", "21", "52")]
+    assert [row for row in found if row[1] == "duplicated"] == sorted([*repeats, ("23", "duplicated", False)])
+    assert [row[:2] for row in found if row[1] != "duplicated"] == [("32", "reordered"), ("43", "stale term")]
+
+
+def test_the_same_record_twice_in_the_lake_is_no_legal_repeat(spark: SparkSession) -> None:
+    """PL-X09: one offset, two rows."""
+    records = [*lane("a", 1, 2, 3), *lane("a", 1)]
+    lake = evidence_of(spark, records)
+    cells = compare_cells(lake, ledger_of(spark, records[:3]))
+    accepted = accepted_of(spark, (1, "sent"))
+    found = inquire(lake, accepted, cells, in_question(cells), repeats_are_legal=True)
+    assert [(f.fault, f.count, f.examples) for f in found] == [("duplicated", 1, [f"evt_{INCARNATION}_1"])]
+
+
+def test_what_waits_or_was_given_up_is_not_lost(spark: SparkSession) -> None:
+    """PL-A06: and an allowed repeat is counted apart."""
+    owed = lane("a", 1, 2, 3, 4, 5)
+    lake = evidence_of(spark, lane("a", 1, 2, 2))
+    cells = compare_cells(lake, ledger_of(spark, owed))
+    accepted = accepted_of(spark, (1, "sent"), (2, "sent"), (3, "waiting"), (4, "dead"), (5, "sent"))
+    found = inquire(lake, accepted, cells, in_question(cells), repeats_are_legal=True)
+    assert [(f.fault, f.examples, f.is_finding) for f in found] == [
+        ("lost", [f"evt_{INCARNATION}_5"], True),
+        ("repeated", [f"evt_{INCARNATION}_2"], False),
+    ]
+
+
+def test_records_that_nobody_here_accepted_are_phantoms(spark: SparkSession) -> None:
+    """Of another installation, or without any id: named by their place."""
+    records = [*lane("a", 1), replace(lane("b", 1)[0], incarnation="elsewhere")]
+    lake = evidence_of(spark, records)
+    cells = compare_cells(lake, ledger_of(spark, records[:1]))
+    found = inquire(lake, accepted_of(spark, (1, "sent")), cells, in_question(cells), repeats_are_legal=False)
+    assert [(f.fault, f.examples) for f in found] == [("phantom", ["evt_elsewhere_1"])]

@@ -1,0 +1,105 @@
+"""Compaction, retention and erasure of a lake on disk; selections for a replay (PL-07, PL-09)."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.audit.evidence import ghosts
+from pipeline.audit.selftest import INCARNATION, Record, bronze_of
+from pipeline.compaction import compact, crowded
+from pipeline.erasure import Erased, Subject, erase, erased_table, find
+from pipeline.exchange import exchange
+from pipeline.lake import Change, LakeConflict, LakeDamaged, Table, bronze
+from pipeline.retention import forgotten, retain
+from pipeline.selection import Selection, archived, select
+from pipeline.storage import Storage
+
+DAY = date(2026, 1, 15)
+LARGE = 64 * 1024 * 1024
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Storage:
+    return Storage(str(tmp_path))
+
+
+def written(spark: SparkSession, lake: Storage, *batches: Sequence[Record]) -> Table:
+    """Bronze with a file for each batch."""
+    table = bronze(lake)
+    for batch in batches:
+        basis = table.snapshot()
+        rows = bronze_of(spark, batch).coalesce(1)
+        table.commit(basis, Change("archive", "run", table.write(rows, basis.version + 1)))
+    return table
+
+
+def records(*numbers: int, key: str = "a") -> list[Record]:
+    return [Record(number, key, b"payload %d" % number, number) for number in numbers]
+
+
+def numbers_of(spark: SparkSession, table: Table) -> list[int]:
+    return sorted(row.event_number for row in table.read(spark).select("event_number").collect())
+
+
+def files_on_disk(lake: Storage) -> set[str]:
+    return {path.removeprefix("bronze/") for path in lake.files("bronze/data") if path.endswith(".parquet")}
+
+
+def test_small_files_of_a_closed_day_become_one(spark: SparkSession, lake: Storage) -> None:
+    """PL-09: the same rows; the old files stay for readers of an older snapshot."""
+    table = written(spark, lake, records(1, 2), records(3), records(4))
+    before = table.snapshot()
+    assert crowded(before, DAY, LARGE) == []
+    fewer = compact(spark, table, crowded(before, date(2026, 1, 16), LARGE), "run", LARGE)
+    assert (fewer, len(table.snapshot().files), numbers_of(spark, table)) == (2, 1, [1, 2, 3, 4])
+    assert {file.path for file in before.files} < files_on_disk(lake)
+
+
+def test_two_that_exchange_the_same_files_do_not_both_win(spark: SparkSession, lake: Storage) -> None:
+    table = written(spark, lake, records(1, 2), records(3))
+    old, rows = table.snapshot().files, table.read(spark).coalesce(1)
+    exchange(table, old, rows, "compact", "first")
+    with pytest.raises(LakeConflict):
+        exchange(table, old, rows, "compact", "second")
+    assert numbers_of(spark, table) == [1, 2, 3]
+
+
+def test_an_exchange_that_would_lose_rows_changes_nothing(spark: SparkSession, lake: Storage) -> None:
+    table = written(spark, lake, records(1, 2, 3))
+    with pytest.raises(LakeDamaged):
+        exchange(table, table.snapshot().files, table.read(spark).where("event_number > 1"), "compact", "run")
+    assert (table.snapshot().version, numbers_of(spark, table)) == (1, [1, 2, 3])
+
+
+def test_a_subject_is_erased_everywhere_and_nobody_else_is(spark: SparkSession, lake: Storage) -> None:
+    """PL-09: also from files that compaction had replaced; the audit still knows that the events had been there."""
+    table = written(spark, lake, [*records(1, 2), *records(3, key="b")], records(4, key="b"), records(5))
+    compact(spark, table, crowded(table.snapshot(), date(2026, 1, 16), LARGE), "run", LARGE)
+    subject = Subject(("a",))
+    assert erase(spark, lake, table, subject, "run") == Erased(records=3, files=1, replaced=4, remaining=0)
+    assert (numbers_of(spark, table), find(spark, table, subject)) == ([3, 4], {})
+    assert files_on_disk(lake) == {file.path for file in table.snapshot().files}
+    known = ghosts(erased_table(lake).read(spark), INCARNATION).collect()
+    assert sorted((row.id, row.key, row.digest) for row in known) == [(1, None, None), (2, None, None), (5, None, None)]
+
+
+def test_days_beyond_retention_are_gone(spark: SparkSession, lake: Storage) -> None:
+    table = written(spark, lake, records(1, 2))
+    assert retain(lake, table, DAY, "run") == ()
+    assert [file.rows for file in retain(lake, table, date(2026, 1, 16), "run")] == [2]
+    assert (table.snapshot().rows, files_on_disk(lake)) == (0, set())
+    is_forgotten = forgotten(table)
+    assert [is_forgotten("orders", datetime(2026, 1, day, tzinfo=UTC)) for day in (15, 16)] == [True, False]
+
+
+def test_a_replay_takes_each_event_once_and_in_order(spark: SparkSession) -> None:
+    """PL-07: by key, time and number; a record that is there twice is one event."""
+    lake = bronze_of(spark, [*records(3, 1, 2), *records(2), *records(4, key="b")])
+    wanted = Selection(topic="orders", keys=("a",), since=datetime(2026, 1, 15, tzinfo=UTC), above=1)
+    assert [(e.event_id, e.key, e.payload) for e in archived(select(lake, wanted))] == [
+        (f"evt_{INCARNATION}_2", "a", b"payload 2"),
+        (f"evt_{INCARNATION}_3", "a", b"payload 3"),
+    ]
