@@ -168,6 +168,22 @@ class Settings(BaseSettings):
     websub_secret_over_http: Literal["allow", "warn", "reject"] = Field(
         "warn", description="A hub.secret sent over plain HTTP."
     )
+    websub_tell_lease_end: bool = Field(
+        False, description="A WebSub callback is told by hub.mode=denied that its lease has ended."
+    )
+    websub_foreign_topics: Literal["off", "registered", "any"] | None = Field(
+        None,
+        description="Topics of other publishers, fetched when somebody pings: refused, those that were registered, or "
+        "any; default any in development, off in production.",
+    )
+    websub_pshb: Literal["off", "tolerant", "strict03"] = Field(
+        "tolerant",
+        description="PubSubHubbub 0.3: its words unknown, its tokens echoed, or taken at its word: hub.verify is "
+        "needed, sync verification is made before the answer, a lease that is not asked for never ends.",
+    )
+    websub_sha1_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Hosts of old WebSub callbacks that check sha1 only, comma separated."
+    )
     secret_keys: SecretStr | None = Field(
         None, description="id:base64[,id:base64], the first seals; none: a key file in the data directory."
     )
@@ -193,7 +209,12 @@ class Settings(BaseSettings):
     failpoints: str = Field("", description="Fault injection for tests: name:kill|hang|error|delay|stall[@n or /n],...")
 
     @field_validator(
-        "egress_allow_cidrs", "egress_allow_hosts", "trusted_proxies", "retry_schedule_seconds", mode="before"
+        "egress_allow_cidrs",
+        "egress_allow_hosts",
+        "trusted_proxies",
+        "retry_schedule_seconds",
+        "websub_sha1_hosts",
+        mode="before",
     )
     @classmethod
     def _split_commas(cls, value: Any) -> Any:
@@ -243,6 +264,11 @@ class Settings(BaseSettings):
     def needs_keys(self) -> bool:
         """Whether requests need an API key."""
         return self.access == "keys" or (self.access is None and self.profile == "production")
+
+    @property
+    def foreign_topics(self) -> Literal["off", "registered", "any"]:
+        """What ``websub_foreign_topics`` comes to."""
+        return self.websub_foreign_topics or ("any" if self.profile == "development" else "off")
 
     @property
     def listen_address(self) -> tuple[str, int]:

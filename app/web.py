@@ -14,6 +14,7 @@ from app.api import (
     console,
     dead_letters,
     deliveries,
+    denials,
     docs,
     events,
     filters,
@@ -41,6 +42,7 @@ __all__ = ["build_api", "build_operations", "build_web"]
 _ROUTERS: Sequence[APIRouter] = (
     subscriptions.router,
     signing_keys.router,
+    denials.router,
     deliveries.router,
     events.router,
     topics.router,

@@ -37,6 +37,9 @@ from app.web import build_operations, build_web
 from db.direct import Direct, connect_direct
 from db.pool import Database
 from hub.acceptance import Hub
+from hub.feed import FEED_BYTES_MAX
+from hub.fetching import Fetching
+from hub.form import Dialect
 from hub.options import HubOptions
 from hub.publish import Publisher
 from hub.signing_keys import SigningKeys
@@ -141,6 +144,8 @@ class _Builder:
         self._registry = CollectorRegistry()
         self._relay_metrics = RelayMetrics(self._registry)
         self._policy: GuardPolicy = guard_policy(settings, port)
+        self._hub_wake = Wake()
+        self._fetch_wake = Wake()
         self.relaying: Relaying | None = None
         self._on_event = on_event
         self._worker: Worker | None = None
@@ -155,11 +160,16 @@ class _Builder:
         if "api" in roles:
             notifier = Notifier(self._database)
             publisher = Publisher(self._database, self._ring if "relay" in roles else notifier.ring)
-            wake = Wake()
-            options = self._hub_options()
-            verification = Verification(self._database, outbound, self._storage.secrets, options, wake)
-            hub = Hub(self._database, options, self._storage.secrets, wake.ring)
-            phases += [[self._front(publisher, hub, sockets)], [publisher, verification]]
+            hub = self._hub
+            verification = Verification(self._database, outbound, hub.secret_box, hub.options, self._hub_wake)
+            fetching = Fetching(
+                self._database,
+                outbound,
+                hub.options,
+                self._fetch_wake,
+                self._ring if "relay" in roles else notifier.ring,
+            )
+            phases += [[self._front(publisher, sockets)], [publisher, verification, fetching]]
             phases += [] if "relay" in roles else [[notifier]]
         if "deliver" in roles:
             self._worker = self._make_worker(outbound)
@@ -228,17 +238,28 @@ class _Builder:
             lease_seconds_default=settings.websub_lease_seconds_default,
             lease_seconds_max=settings.websub_lease_seconds_max,
             secret_over_http=settings.websub_secret_over_http,
+            tell_lease_end=settings.websub_tell_lease_end,
+            foreign_topics=settings.foreign_topics,
+            dialect=Dialect(settings.websub_pshb),
+            sha1_hosts=settings.websub_sha1_hosts,
+            fetch_bytes_max=min(settings.event_bytes_max, FEED_BYTES_MAX),
         )
 
     def _retention_options(self) -> RetentionOptions:
         return RetentionOptions(self._settings.retention_days, self._settings.dead_letter_retention_days)
 
-    def _front(self, publisher: Publisher, hub: Hub, sockets: Sequence[socket.socket]) -> Front:
+    @cached_property
+    def _hub(self) -> Hub:
+        return Hub(
+            self._database, self._hub_options(), self._storage.secrets, self._hub_wake.ring, self._fetch_wake.ring
+        )
+
+    def _front(self, publisher: Publisher, sockets: Sequence[socket.socket]) -> Front:
         settings, context = self._settings, self._context
         ingest = Ingest(
             publisher, context.topics, Notices(self._database), self._storage.incarnation, settings.event_bytes_max
         )
-        web = build_web(context, ingest, self._problems, self._request_ids, hub_routes(hub))
+        web = build_web(context, ingest, self._problems, self._request_ids, hub_routes(self._hub))
         # Half of the drain: a slow client must not cost relays and workers their soft stop.
         return Front("http", self._server(web, sockets), settings.drain_seconds / 2)
 
@@ -265,6 +286,7 @@ class _Builder:
             topics=Topics(self._database, auto_create=self._settings.topics_auto_create),
             subscriptions=Subscriptions(self._database, self._storage.secrets),
             signing_keys=SigningKeys(self._database, self._storage.secrets),
+            hub=self._hub,
             policy=self._policy,
             pull=Pull(
                 self._database, Contents(self._database, self._storage.incarnation), f"pull at {socket.gethostname()}"

@@ -438,6 +438,31 @@ CREATE TABLE hookwire.fanout_cursors (
     upper_subscription_id bigint NOT NULL
 );
 
+CREATE TABLE hookwire.foreign_topics (
+    tenant text DEFAULT 'default'::text NOT NULL,
+    topic text NOT NULL,
+    url text NOT NULL,
+    self_url text,
+    hub_url text,
+    feed_diff boolean DEFAULT false NOT NULL,
+    always_deliver boolean DEFAULT false NOT NULL,
+    pings bigint DEFAULT 0 NOT NULL,
+    pings_fetched bigint DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone,
+    claimed_until timestamp with time zone,
+    claims bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    etag text,
+    last_modified text,
+    digest bytea,
+    entries jsonb,
+    last_status smallint,
+    last_error text,
+    fetched_at timestamp with time zone,
+    changed_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE hookwire.held (
     sink text NOT NULL COLLATE pg_catalog."C",
     tenant text NOT NULL,
@@ -518,11 +543,19 @@ CREATE TABLE hookwire.intents (
     reason text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     decided_at timestamp with time zone,
+    stage text DEFAULT 'verify'::text NOT NULL,
+    stage_from integer DEFAULT 0 NOT NULL,
+    denial text,
+    requester text,
+    verify text,
+    permanent boolean DEFAULT false NOT NULL,
     CONSTRAINT intents_check CHECK (((key_id IS NULL) = (sealed IS NULL))),
-    CONSTRAINT intents_check1 CHECK (((lease_seconds IS NULL) = (mode = 'unsubscribe'::text))),
     CONSTRAINT intents_identity_check CHECK ((length(identity) = 32)),
+    CONSTRAINT intents_lease_check CHECK (((lease_seconds IS NULL) = ((mode = 'unsubscribe'::text) OR (stage = 'deny'::text)))),
     CONSTRAINT intents_mode_check CHECK ((mode = ANY (ARRAY['subscribe'::text, 'unsubscribe'::text]))),
-    CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['requested'::text, 'verifying'::text, 'verified'::text, 'failed'::text, 'superseded'::text])))
+    CONSTRAINT intents_stage_check CHECK ((stage = ANY (ARRAY['validate'::text, 'verify'::text, 'deny'::text]))),
+    CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['requested'::text, 'verifying'::text, 'verified'::text, 'failed'::text, 'superseded'::text, 'denied'::text]))),
+    CONSTRAINT intents_verify_check CHECK ((verify = ANY (ARRAY['sync'::text, 'async'::text])))
 );
 
 ALTER TABLE hookwire.intents ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -749,6 +782,9 @@ CREATE TABLE hookwire.subscriptions (
     header_names text[],
     headers_key_id text,
     headers_sealed bytea,
+    pshb03 boolean DEFAULT false NOT NULL,
+    permanent boolean DEFAULT false NOT NULL,
+    verify_token text,
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
     CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
     CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),
@@ -779,6 +815,7 @@ CREATE TABLE hookwire.topics (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     on_refused text,
+    validator_url text,
     CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text])))
 );
 
@@ -820,6 +857,9 @@ ALTER TABLE ONLY hookwire.events
 
 ALTER TABLE ONLY hookwire.fanout_cursors
     ADD CONSTRAINT fanout_cursors_pkey PRIMARY KEY (event_id);
+
+ALTER TABLE ONLY hookwire.foreign_topics
+    ADD CONSTRAINT foreign_topics_pkey PRIMARY KEY (tenant, topic);
 
 ALTER TABLE ONLY hookwire.held
     ADD CONSTRAINT held_pkey PRIMARY KEY (sink, grp, tenant, topic, key, id);
@@ -906,6 +946,8 @@ CREATE INDEX deliveries_lane ON hookwire.deliveries USING btree (subscription_id
 
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
 
+CREATE INDEX foreign_topics_due ON hookwire.foreign_topics USING btree (due_at) WHERE (due_at IS NOT NULL);
+
 CREATE INDEX held_id ON hookwire.held USING btree (sink, id);
 
 CREATE INDEX idempotency_keys_age ON hookwire.idempotency_keys USING btree (accepted_at);
@@ -929,6 +971,8 @@ CREATE INDEX subscriptions_exact ON hookwire.subscriptions USING btree (tenant, 
 CREATE INDEX subscriptions_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
 CREATE INDEX subscriptions_pattern ON hookwire.subscriptions USING btree (tenant) WHERE ((state = 'active'::text) AND (topic_regex IS NOT NULL));
+
+CREATE INDEX subscriptions_permanent ON hookwire.subscriptions USING btree (lease_until) WHERE (permanent AND (protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
 CREATE UNIQUE INDEX subscriptions_websub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 

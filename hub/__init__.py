@@ -19,6 +19,9 @@ asked about, and decided::
 
       requested, verifying ------ a newer request of the same pair was verified ------> superseded
 
+Where a topic has a validator, its publisher is asked before the callback; who is not welcome is told so (``denied``). A
+request goes through up to three **stages**, each of them one claim after the other: validate, verify, deny.
+
 A **subscription** (one row of ``hookwire.subscriptions``) changes only when a request is verified, never when one is
 made or fails (WS-18, WS-19)::
 
@@ -27,7 +30,7 @@ made or fails (WS-18, WS-19)::
                                             |  |  ^---'
                      lease ends             |  |  unsubscribe verified
                 expired <-------------------'  '-------------------> deleted
-                (and gone: the callback answered 410 to a delivery)
+                (and gone: the callback answered 410 to a delivery; denied: the hub revoked it)
 
 The pair. Requests and subscriptions belong together when topic and callback are the same (WS-20) after one decoding of
 percent-encoded unreserved characters (WS-23); ``topic_url.identity`` is the digest of that comparison. What was sent is
@@ -46,7 +49,12 @@ tenant, one GET at a time per host and mode and per pair, and growing delays for
 Order. WebSub subscriptions are ordered: events with a key arrive in the key's order, so that a failing delivery holds
 back only what came later for the same key (DL-8). Events without a key have no order to keep.
 
+Topics of **other publishers** are named by their own URL. A ping has their content fetched and published here as an
+event; ``Link`` then says what the topic advertises of itself. Where it is a feed, it may be cut down to what is new.
+
 The files: ``form`` what was asked; ``topic_url`` which topic, which pair; ``acceptance`` whether it is taken in;
-``intent`` the states above, without I/O; ``verification`` the GETs and what they decide; ``options`` the settings;
-``topics`` and ``publish`` the other half, how events come in.
+``intent`` the states above, without I/O; ``verification`` the GETs and what they decide; ``revocation`` how the hub
+itself ends a subscription; ``refresh`` leases of PubSubHubbub 0.3; ``options`` the settings; ``fetching`` foreign
+topics, with ``discovery`` of their links and ``feed`` for Atom and RSS; ``topics`` and ``publish`` the other half, how
+events come in.
 """

@@ -8,69 +8,100 @@ lookup (WS-33, WS-69). What is accepted is durable before it is answered.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
 
-from db.pool import Database, Session
+from db.pool import Database, Row, Session
 from db.secret_box import SecretBox
 from hub.form import Mode, Pinging, Refused, Subscribing
 from hub.intent import patience_seconds
 from hub.options import HubOptions
-from hub.topic_url import ForeignTopic, TopicUrlRefused, identity, topic_of
+from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
 from webhooks.failure import NOT_ALLOWED
 from webhooks.url import Target, UrlRefused, parse_target
 
-__all__ = ["Hub", "accept", "ping", "request_context"]
+__all__ = ["Hub", "accept", "outcome", "ping", "request_context"]
 
 _log = structlog.get_logger(__name__)
+_LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """What the hub's endpoint works with; ``wake`` is called after each commit and must not block."""
+    """What the hub's endpoint works with; the two ``wake`` are called after a commit and must
+    not block."""
 
     database: Database
     options: HubOptions
     secret_box: SecretBox
     wake: Callable[[], None]
+    wake_fetching: Callable[[], None] = lambda: None
     tenant: str = "default"
 
 
-async def accept(hub: Hub, request: Subscribing) -> int:
-    """Take a request in; gives its id when it is committed.
+async def accept(hub: Hub, request: Subscribing, requester: str | None = None) -> int:
+    """Take a request in; gives its id when it is committed. ``requester`` is the address it came from.
 
     Raises:
         Refused: 400, 403, 404 or 429; nothing was stored.
         db.errors.DatabaseError: the request may or may not have been stored; repeating it is harmless.
     """
-    topic = _hosted_topic(hub, request.topic_url, foreign_status=403, parameter="hub.topic")
-    target = _callback(hub, request.callback)
+    named = _topic(hub, request.topic_url, foreign_status=403, parameter="hub.topic")
+    target, topic = _callback(hub, request.callback), named.name
     pair = identity(topic, request.callback)
     async with hub.database.transaction() as session:
-        await _check_allowed(hub, session, topic, "hub.topic")
+        await _check_allowed(hub, session, named, "hub.topic")
+        if named.is_foreign and request.mode is Mode.SUBSCRIBE:
+            await session.execute("foreign.ensure", hub.tenant, topic, request.topic_url)
         await _take_tokens(hub, session, target.host)
-        intent_id = await _insert(hub, session, request, topic, target.host, pair)
+        intent_id = await _insert(hub, session, request, topic, target.host, pair, requester)
     hub.wake()
     _log.info("intent_accepted", intent=intent_id, mode=str(request.mode), topic=topic, callback_host=target.host)
     return intent_id
 
 
+async def outcome(hub: Hub, intent_id: int) -> str | None:
+    """Wait until a request of PubSubHubbub 0.3 is decided; None when it is verified, else why not (PS-05).
+
+    One that is not decided in time never will be. Raises ``db.errors.DatabaseError``.
+    """
+    deadline = asyncio.get_running_loop().time() + hub.options.sync_seconds
+    while asyncio.get_running_loop().time() < deadline:
+        row = await hub.database.fetchrow("intent.outcome", intent_id)
+        if row is not None:
+            return _told(row)
+        await asyncio.sleep(_LOOK_SECONDS)  # whichever process verifies it
+    row = await hub.database.fetchrow("intent.abandon", intent_id, "the callback was not asked in time")
+    return _told(row or await hub.database.fetchrow("intent.outcome", intent_id))
+
+
+def _told(row: Row | None) -> str | None:
+    assert row is not None, "a request is decided only once"
+    return None if row["state"] == "verified" else row["reason"] or row["state"]
+
+
 async def ping(hub: Hub, request: Pinging) -> None:
-    """Check a publish ping, all of it or nothing (WS-78). A topic hosted here needs no more than that: its content
-    was distributed when it was published.
+    """Take a publish ping, all of it or nothing (WS-78). A topic hosted here needs no more than a check: its content
+    was distributed when it was published. A foreign one is fetched; it is due when this has returned (WS-84).
 
     Raises:
         Refused: 400 or 404.
-        db.errors.DatabaseError: the database could not be asked.
+        db.errors.DatabaseError: the pings may or may not have been stored; repeating them is harmless.
     """
     # Dictionary: two spellings of one topic are one topic.
-    topics = dict.fromkeys(
-        _hosted_topic(hub, url, foreign_status=404, parameter="hub.url") for url in request.topic_urls
-    )
-    for topic in topics:
-        await _check_allowed(hub, hub.database, topic, "hub.url")
+    topics = dict.fromkeys(_topic(hub, url, foreign_status=404, parameter="hub.url") for url in request.topic_urls)
+    async with hub.database.transaction() as session:
+        for topic in topics:
+            await _check_allowed(hub, session, topic, "hub.url")
+        foreign = [topic.name for topic in topics if topic.is_foreign]
+        if foreign:
+            # A topic that nobody ever subscribed to has no row, and nobody to fetch it for (WS-79).
+            await session.execute("foreign.ping", hub.tenant, foreign, hub.options.fetch_pause_seconds)
+    if foreign:
+        hub.wake_fetching()
 
 
 def request_context(tenant: str, pair: bytes) -> bytes:
@@ -78,27 +109,47 @@ def request_context(tenant: str, pair: bytes) -> bytes:
     return f"intent:{tenant}:{pair.hex()}".encode()
 
 
-def _hosted_topic(hub: Hub, url: str, *, foreign_status: int, parameter: str) -> str:
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A topic by its name here."""
+
+    name: str
+    is_foreign: bool
+
+
+def _topic(hub: Hub, url: str, *, foreign_status: int, parameter: str) -> _Named:
     try:
-        return topic_of(hub.options.public_url, url)
+        return _Named(topic_of(hub.options.public_url, url), is_foreign=False)
     except TopicUrlRefused as error:
         raise Refused(400, parameter, str(error)) from None
     except ForeignTopic as error:
-        raise Refused(foreign_status, parameter, str(error)) from None
+        if hub.options.foreign_topics == "off":
+            raise Refused(foreign_status, parameter, str(error)) from None
+    _target(hub, url, parameter)
+    return _Named(foreign_name(url), is_foreign=True)
 
 
 def _callback(hub: Hub, raw: str) -> Target:
+    return _target(hub, raw, "hub.callback")
+
+
+def _target(hub: Hub, raw: str, parameter: str) -> Target:
     try:
         return parse_target(raw, hub.options.url_policy)
     except UrlRefused as error:
         # The neutral text is what the guard says of every denied name or address (EG-03): a policy, not a mistake.
         status = 403 if error.reason == NOT_ALLOWED else 400
-        _log.info("callback_refused", reason=error.operator_reason)
-        raise Refused(status, "hub.callback", f"is refused: {error.reason}") from None
+        _log.info("url_refused", parameter=parameter, reason=error.operator_reason)
+        raise Refused(status, parameter, f"is refused: {error.reason}") from None
 
 
-async def _check_allowed(hub: Hub, session: Session, topic: str, parameter: str) -> None:
-    if not await session.fetchval("intent.topic_allowed", hub.tenant, topic):
+async def _check_allowed(hub: Hub, session: Session, topic: _Named, parameter: str) -> None:
+    if topic.is_foreign:
+        if hub.options.foreign_topics == "registered" and not await session.fetchval(
+            "foreign.known", hub.tenant, topic.name
+        ):
+            raise Refused(404, parameter, "is not registered with this hub")
+    elif not await session.fetchval("intent.topic_allowed", hub.tenant, topic.name):
         raise Refused(404, parameter, "does not exist, and topics are not created by naming them")
 
 
@@ -115,11 +166,15 @@ async def _take_tokens(hub: Hub, session: Session, host: str) -> None:
             raise Refused(429, "hub.callback", f"is asked too often: {whose}", retry_after_seconds=wait_seconds)
 
 
-async def _insert(hub: Hub, session: Session, request: Subscribing, topic: str, host: str, pair: bytes) -> int:
+async def _insert(
+    hub: Hub, session: Session, request: Subscribing, topic: str, host: str, pair: bytes, requester: str | None
+) -> int:
     sealed = None
     if request.secret is not None:
         sealed = hub.secret_box.seal(request.secret, request_context(hub.tenant, pair))
     subscribes = request.mode is Mode.SUBSCRIBE
+    permanent = request.verify is not None and subscribes and request.lease_seconds is None
+    lease_seconds = hub.options.lease_seconds_max if permanent else hub.options.lease_seconds(request.lease_seconds)
     failures = await session.fetchval("intent.failures", hub.tenant, pair)
     intent_id: int = await session.fetchval(
         "intent.accept",
@@ -130,11 +185,14 @@ async def _insert(hub: Hub, session: Session, request: Subscribing, topic: str, 
         request.callback,
         host,
         pair,
-        hub.options.lease_seconds(request.lease_seconds) if subscribes else None,
-        request.signature_method,
+        lease_seconds if subscribes else None,
+        "sha1" if host in hub.options.sha1_hosts else request.signature_method,
         request.verify_token,
         sealed.key_id if sealed else None,
         sealed.ciphertext if sealed else None,
         patience_seconds(failures),
+        requester,
+        request.verify,
+        permanent,
     )
     return intent_id

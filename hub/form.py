@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote_plus
 
 from webhooks.signature import HUB_METHOD_DEFAULT, HUB_METHODS, HUB_SECRET_BYTES_MAX
 
-__all__ = ["FIELDS_MAX", "FORM_BYTES_MAX", "Mode", "Pinging", "Refused", "Subscribing", "read"]
+__all__ = ["FIELDS_MAX", "FORM_BYTES_MAX", "Dialect", "Mode", "Pinging", "Refused", "Subscribing", "Verify", "read"]
 
 FORM_BYTES_MAX = 64 * 1024
 FIELDS_MAX = 64
@@ -44,6 +44,25 @@ _SINGLE = frozenset(
 )
 _FOR_UNSUBSCRIBE = frozenset({"hub.mode", "hub.callback", "hub.topic", "hub.verify_token"})
 _PUBLISHED = ("hub.url", "hub.url[]", "hub.topic", "hub.topic[]")
+
+
+class Dialect(StrEnum):
+    """How the words of PubSubHubbub 0.3 are taken (section 3.2 of the hub's requirements).
+
+    OFF knows none of them. TOLERANT echoes ``hub.verify_token``, and ignores ``hub.verify``. STRICT03 is 0.3: the
+    subscriber chooses how it is verified, and a lease that it does not name never ends.
+    """
+
+    OFF = "off"
+    TOLERANT = "tolerant"
+    STRICT03 = "strict03"
+
+
+class Verify(StrEnum):
+    """PubSubHubbub 0.3: before the answer, or after it."""
+
+    SYNC = "sync"
+    ASYNC = "async"
 
 
 class Mode(StrEnum):
@@ -83,6 +102,7 @@ class Subscribing:
         secret: UTF-8 bytes of ``hub.secret``, at most 199 (WS-14); None for none.
         signature_method: one of sha1, sha256, sha384, sha512 (SG-3).
         verify_token: to be echoed in the verification, if given (PS-07).
+        verify: of PubSubHubbub 0.3 only (PS-05, PS-06).
     """
 
     mode: Mode
@@ -92,6 +112,7 @@ class Subscribing:
     secret: bytes | None = field(default=None, repr=False)
     signature_method: str = HUB_METHOD_DEFAULT
     verify_token: str | None = field(default=None, repr=False)
+    verify: Verify | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +122,13 @@ class Pinging:
     topic_urls: tuple[str, ...]
 
 
-def read(content_type: str | None, body: bytes) -> Subscribing | Pinging:
+def read(content_type: str | None, body: bytes, dialect: Dialect = Dialect.TOLERANT) -> Subscribing | Pinging:
     """Read a form.
 
     Args:
         content_type: the header's value, None without one.
         body: the whole body; more than `FORM_BYTES_MAX` bytes are refused.
+        dialect: see `Dialect`.
 
     Raises:
         Refused: 415 for another media type or charset, 413 for a body too large, 400 for everything else.
@@ -117,7 +139,7 @@ def read(content_type: str | None, body: bytes) -> Subscribing | Pinging:
         return _pinging(form)
     if mode not in tuple(Mode):
         raise Refused(400, "hub.mode", "must be subscribe, unsubscribe or publish")
-    return _subscribing(Mode(mode), form)
+    return _subscribing(Mode(mode), form, dialect)
 
 
 def _fields(content_type: str | None, body: bytes) -> list[tuple[str, str]]:
@@ -165,21 +187,23 @@ def _undecodable(text: str) -> str:
     raise AssertionError("every field can be decoded")
 
 
-def _subscribing(mode: Mode, form: Sequence[tuple[str, str]]) -> Subscribing:
+def _subscribing(mode: Mode, form: Sequence[tuple[str, str]], dialect: Dialect) -> Subscribing:
     _check_single(form, _SINGLE if mode is Mode.SUBSCRIBE else _FOR_UNSUBSCRIBE)
     callback = _required(form, "hub.callback")
     topic_url = _required(form, "hub.topic")
-    token = _verify_token(form)
+    token = None if dialect is Dialect.OFF else _verify_token(form)
+    verify = _verify(form) if dialect is Dialect.STRICT03 else None
     if mode is Mode.UNSUBSCRIBE:
-        return Subscribing(mode, topic_url, callback, verify_token=token)
+        return Subscribing(mode, topic_url, callback, verify_token=token, verify=verify)
     return Subscribing(
         mode,
         topic_url,
         callback,
         lease_seconds=_lease_seconds(form),
         secret=_secret(form),
-        signature_method=_signature_method(form),
+        signature_method=_signature_method(form, "sha1" if verify else HUB_METHOD_DEFAULT),
         verify_token=token,
+        verify=verify,
     )
 
 
@@ -229,10 +253,21 @@ def _secret(form: Sequence[tuple[str, str]]) -> bytes | None:
     return secret or None
 
 
-def _signature_method(form: Sequence[tuple[str, str]]) -> str:
+def _verify(form: Sequence[tuple[str, str]]) -> Verify:
+    """The first word that is known, in the subscriber's order (PS-03, PS-04)."""
+    words = [word for name, value in form if name == "hub.verify" for word in _SEPARATORS.split(value.lower()) if word]
+    if not words:
+        raise Refused(400, "hub.verify", "is missing: sync or async")
+    for word in words:
+        if word in tuple(Verify):
+            return Verify(word)
+    raise Refused(400, "hub.verify", "names neither sync nor async")
+
+
+def _signature_method(form: Sequence[tuple[str, str]], default: str) -> str:
     words = [word for word in _SEPARATORS.split(_given(form, "hub.hash_algorithms").lower()) if word]
     if not words:
-        return HUB_METHOD_DEFAULT
+        return default
     method = next((word for word in words if word in HUB_METHODS), None)
     if method is None:
         raise Refused(400, "hub.hash_algorithms", f"names none of {', '.join(HUB_METHODS)}")

@@ -8,8 +8,8 @@ transaction with it. ``now`` is the database's time. Inputs and what they lead t
     ========== ================== ============================================= ==========================
     input      in state           new state                                     outputs
     ========== ================== ============================================= ==========================
-    Claimed    requested, or      verifying until the claim ends                Ask: the GET's parameters
-               verifying and due
+    Claimed    requested, or      verifying until the claim ends                Ask: the GET's parameters,
+               verifying and due                                                or Consult the publisher
     Answered   verifying,         verified: 2xx and exactly the challenge       Overtake, then Activate
                same fence                                                       or Withdraw
                verifying,         failed: any other answer is final             none
@@ -21,7 +21,16 @@ transaction with it. ``now`` is the database's time. Inputs and what they lead t
     any        anything else      unchanged: the outcome comes too late         none
     ========== ================== ============================================= ==========================
 
-Nothing but Activate and Withdraw changes a subscription, so whatever fails leaves it as it was (WS-19).
+Where a publisher decides who may subscribe, its answer comes first, and a refusal is told to the callback (WS-35..37).
+A stage is what the next claim is for; each has tries of its own::
+
+    validate --2xx--> verify --> verified, failed
+        | 401, 403
+        v
+      deny -- any answer, or none after the last try --> denied
+
+Nothing but Activate and Withdraw changes a subscription, so whatever fails or is denied leaves it as it was (WS-19): a
+request is not yet known to come from the subscriber.
 """
 
 from __future__ import annotations
@@ -33,7 +42,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from hub.form import Mode
+from hub.form import Mode, Verify
 from hub.options import HubOptions
 
 __all__ = [
@@ -41,14 +50,17 @@ __all__ = [
     "Answered",
     "Ask",
     "Claimed",
+    "Consult",
     "Input",
     "Intent",
     "Output",
     "Overtake",
     "Overtaken",
+    "Stage",
     "State",
     "Unanswered",
     "Withdraw",
+    "denial_parameters",
     "new_challenge",
     "patience_seconds",
     "step",
@@ -58,6 +70,7 @@ _CHALLENGE_BYTES = 32
 _FAILURES_FORGIVEN = 3
 _PATIENCE_SECONDS_MAX = 300
 _WHITE_SPACE = b" \t\r\n"
+_REASON_CHARACTERS_MAX = 200
 
 
 class State(StrEnum):
@@ -68,6 +81,15 @@ class State(StrEnum):
     VERIFIED = "verified"
     FAILED = "failed"
     SUPERSEDED = "superseded"
+    DENIED = "denied"
+
+
+class Stage(StrEnum):
+    """What an open request is claimed for."""
+
+    VALIDATE = "validate"
+    VERIFY = "verify"
+    DENY = "deny"
 
 
 _OPEN = frozenset({State.REQUESTED, State.VERIFYING})
@@ -90,6 +112,10 @@ class Intent:
         asked_at: start of the latest GET; a lease counts from here (WS-41).
         challenge: of the latest GET; never used again (WS-42).
         reason: why it failed or is tried again, for people.
+        stage: see `Stage`.
+        stage_from: attempts made before this stage.
+        denial: what the callback is told, in the stage of that name.
+        verify: of PubSubHubbub 0.3: sync is never tried again, async also after an answer (PS-05, PS-06).
     """
 
     id: int
@@ -104,6 +130,10 @@ class Intent:
     asked_at: datetime | None = None
     challenge: str | None = field(default=None, repr=False)
     reason: str | None = None
+    stage: Stage = Stage.VERIFY
+    stage_from: int = 0
+    denial: str | None = None
+    verify: Verify | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +176,11 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Consult:
+    """Ask the topic's publisher whether this subscriber is welcome (WS-35)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Overtake:
     """Supersede every open request of the same pair that is older than this one (WS-103)."""
 
@@ -163,7 +198,7 @@ class Withdraw:
 
 
 Input = Claimed | Answered | Unanswered | Overtaken
-Output = Ask | Overtake | Activate | Withdraw
+Output = Ask | Consult | Overtake | Activate | Withdraw
 Result = tuple[Intent, tuple[Output, ...]]
 
 
@@ -177,9 +212,19 @@ def step(now: datetime, intent: Intent, happened: Input, options: HubOptions) ->
         case Answered() | Unanswered():
             if intent.state is not State.VERIFYING or happened.fence != intent.attempts:
                 return intent, ()
-            if isinstance(happened, Answered):
-                return _judge(intent, happened, options)
-            return _try_again(now, intent, happened, options), ()
+            if isinstance(happened, Unanswered):
+                return _try_again(now, intent, happened, options), ()
+            return _answered(now, intent, happened, options)
+
+
+def _answered(now: datetime, intent: Intent, answer: Answered, options: HubOptions) -> Result:
+    match intent.stage:
+        case Stage.VALIDATE:
+            return _obey(now, intent, answer, options), ()
+        case Stage.VERIFY:
+            return _judge(now, intent, answer, options)
+        case Stage.DENY:
+            return replace(intent, state=State.DENIED), ()
 
 
 def new_challenge() -> str:
@@ -207,7 +252,39 @@ def _claim(now: datetime, intent: Intent, claim: Claimed) -> Result:
         asked_at=now,
         challenge=claim.challenge,
     )
-    return asked, (Ask(tuple(_parameters(asked, claim.challenge))),)
+    match intent.stage:
+        case Stage.VALIDATE:
+            return asked, (Consult(),)
+        case Stage.VERIFY:
+            return asked, (Ask(tuple(_parameters(asked, claim.challenge))),)
+        case Stage.DENY:
+            return asked, (Ask(denial_parameters(intent.topic_url, intent.denial)),)
+
+
+def denial_parameters(topic_url: str, reason: str | None) -> tuple[tuple[str, str], ...]:
+    """Of the GET that tells a callback that it is denied: no challenge, because nothing is asked (WS-37)."""
+    told = (("hub.reason", reason),) if reason else ()
+    return (("hub.mode", "denied"), ("hub.topic", topic_url), *told)
+
+
+def _obey(now: datetime, intent: Intent, answer: Answered, options: HubOptions) -> Intent:
+    """What the publisher said: 2xx allows, 401 and 403 deny with their text as the reason, all else is no answer."""
+    onward = replace(intent, state=State.REQUESTED, due_at=now, stage_from=intent.attempts, reason=None)
+    if 200 <= answer.status <= 299:
+        return replace(onward, stage=Stage.VERIFY)
+    if answer.status in (401, 403) and intent.verify is not None:  # 0.3 knows no hub.mode=denied (PS-17)
+        reason = _first_line(answer.body) or "the topic's publisher denies it"
+        return replace(intent, state=State.FAILED, reason=reason)
+    if answer.status in (401, 403):
+        # A lease is what a request may get; one that is denied has none any more.
+        return replace(onward, stage=Stage.DENY, denial=_first_line(answer.body), lease_seconds=None)
+    missing = Unanswered(answer.fence, f"the topic's validator answered {answer.status}")
+    return _try_again(now, intent, missing, options)
+
+
+def _first_line(body: bytes) -> str:
+    line = body.decode("utf-8", "replace").strip().partition("\n")[0]
+    return "".join(character for character in line if character.isprintable())[:_REASON_CHARACTERS_MAX].strip()
 
 
 def _parameters(intent: Intent, challenge: str) -> Sequence[tuple[str, str]]:
@@ -220,8 +297,10 @@ def _parameters(intent: Intent, challenge: str) -> Sequence[tuple[str, str]]:
     return parameters
 
 
-def _judge(intent: Intent, answer: Answered, options: HubOptions) -> Result:
+def _judge(now: datetime, intent: Intent, answer: Answered, options: HubOptions) -> Result:
     reason = _objection(intent, answer, options)
+    if reason and intent.verify is Verify.ASYNC and answer.status != 404:
+        return _try_again(now, intent, Unanswered(answer.fence, reason), options), ()
     if reason:
         return replace(intent, state=State.FAILED, reason=reason), ()
     verified = replace(intent, state=State.VERIFIED, reason=None)
@@ -245,8 +324,11 @@ def _objection(intent: Intent, answer: Answered, options: HubOptions) -> str:
 
 def _try_again(now: datetime, intent: Intent, missing: Unanswered, options: HubOptions) -> Intent:
     """Only connection-level errors are tried again, with a fresh challenge each time (WS-46)."""
-    pauses = options.verification_retries
-    if missing.final or intent.attempts > len(pauses):
-        return replace(intent, state=State.FAILED, reason=missing.reason)
-    due_at = now + timedelta(seconds=pauses[intent.attempts - 1])
+    by_verify = {None: options.verification_retries, Verify.SYNC: (), Verify.ASYNC: options.async_retries}
+    pauses: tuple[float, ...] = by_verify[intent.verify]
+    tries = intent.attempts - intent.stage_from
+    if missing.final or tries > len(pauses):
+        ended = State.DENIED if intent.stage is Stage.DENY else State.FAILED
+        return replace(intent, state=ended, reason=missing.reason)
+    due_at = now + timedelta(seconds=pauses[tries - 1])
     return replace(intent, state=State.REQUESTED, due_at=due_at, reason=missing.reason)

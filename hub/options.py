@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from hub.form import Dialect
 from webhooks.guard import GuardPolicy
 
-__all__ = ["HubOptions", "SecretOverHttp"]
+__all__ = ["ForeignTopics", "HubOptions", "SecretOverHttp"]
 
 SecretOverHttp = Literal["allow", "warn", "reject"]
+ForeignTopics = Literal["off", "registered", "any"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,16 @@ class HubOptions:
         verifications_per_minute_tenant: the same per tenant (AB-01).
         lenient_challenge: white space after the echoed challenge is forgiven (WS-43).
         secret_over_http: what to do with a ``hub.secret`` that was not sent by https (WS-15).
+        tell_lease_end: callbacks are told by ``hub.mode=denied`` that their lease has ended (WS-107).
+        foreign_topics: topics of other publishers: refused, those that were registered, or any (WS-79).
+        fetch_bytes_max: largest content that is fetched.
+        fetch_deadline_seconds: for one fetch, redirects included.
+        fetch_slots: fetches in flight in this process.
+        fetch_pause_seconds: least time between two fetches of a topic, however often it is pinged.
+        dialect: what of PubSubHubbub 0.3 is understood.
+        async_retries: the pauses of a 0.3 verification, which also an answer other than 404 has tried again (PS-06).
+        sync_seconds: how long a 0.3 request waits for its own verification (PS-05).
+        sha1_hosts: callback hosts whose deliveries are signed by sha1, whatever they ask for (SG-4).
         moved_to: another hub's URL, to which every subscribe and unsubscribe is sent by a 307; empty: served here
             (WS-34).
     """
@@ -49,6 +61,16 @@ class HubOptions:
     verifications_per_minute_tenant: int = 3_000
     lenient_challenge: bool = False
     secret_over_http: SecretOverHttp = "warn"  # noqa: S105 - a policy, not a password
+    tell_lease_end: bool = False
+    foreign_topics: ForeignTopics = "off"
+    fetch_bytes_max: int = 1_048_576
+    fetch_deadline_seconds: float = 30.0
+    fetch_slots: int = 16
+    fetch_pause_seconds: float = 1.0
+    dialect: Dialect = Dialect.TOLERANT
+    async_retries: tuple[float, ...] = (5.0, 60.0, 600.0, 3600.0, 17_000.0)
+    sync_seconds: float = 12.0
+    sha1_hosts: tuple[str, ...] = ()
     moved_to: str = ""
 
     def __post_init__(self) -> None:

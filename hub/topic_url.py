@@ -22,6 +22,7 @@ __all__ = [
     "TOPIC_URL_BYTES_MAX",
     "ForeignTopic",
     "TopicUrlRefused",
+    "foreign_name",
     "hub_url",
     "identity",
     "matching_text",
@@ -75,6 +76,12 @@ def topic_of(public_url: str, url: str) -> str:
         return validate_topic(name)
     except TopicError as error:
         raise TopicUrlRefused(f"names no possible topic: {error}") from error
+
+
+def foreign_name(url: str) -> str:
+    """What a topic of another publisher is called here: a digest of what its URL is compared by. In the namespace that
+    only the hub publishes to."""
+    return f"hookwire.web.{hashlib.sha256(matching_text(url).encode()).hexdigest()[:40]}"
 
 
 def matching_text(url: str) -> str:

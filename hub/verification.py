@@ -3,6 +3,9 @@
     claim (due rows, for a limited time) --> GET, one deadline --> intent.step --> one transaction:
     close the request, supersede older ones, activate or end the subscription
 
+Where a topic has a validator, its publisher is asked first whether the subscriber is welcome: a POST of JSON with
+``callback``, ``topic`` and ``requester`` (WS-35). Who is not is told so by a GET with ``hub.mode=denied`` (WS-37).
+
 Requests that are claimed by a process that dies come due again by themselves when the claim's time is up. An outcome is
 committed under the number of its claim; one that comes too late finds another number and is dropped. When the database
 does not answer, the outcome is dropped as well: the callback is then asked again, which is harmless.
@@ -14,6 +17,7 @@ workers check leases themselves before each send; this keeps the tables true and
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -25,15 +29,17 @@ from db.errors import DatabaseError
 from db.pool import Database, Row, Session
 from db.secret_box import SecretBox, SecretBoxError
 from hub.acceptance import request_context
-from hub.form import Mode
+from hub.form import Mode, Verify
 from hub.intent import (
     Activate,
     Answered,
     Ask,
     Claimed,
+    Consult,
     Intent,
     Output,
     Overtake,
+    Stage,
     State,
     Unanswered,
     Withdraw,
@@ -41,12 +47,14 @@ from hub.intent import (
     step,
 )
 from hub.options import HubOptions
+from hub.refresh import refresh
+from hub.revocation import tell
 from hub.topic_url import url_of
 from relay.wake import Wake
 from webhooks.failure import Blocked, OutboundError
 from webhooks.outbound import Outbound, ReadLimits, Request
 from webhooks.subscriber import secret_context
-from webhooks.url import UrlRefused, parse_target
+from webhooks.url import Target, UrlRefused, parse_target
 
 __all__ = ["Verification"]
 
@@ -115,11 +123,10 @@ class Verification:
         started_at = loop.time()
         claimed_at: datetime = row["claimed_at"]
         claimed = Claimed(new_challenge(), row["claimed_until"])
-        intent, (ask,) = step(claimed_at, _intent(row), claimed, self._options)
-        assert isinstance(ask, Ask)
+        intent, (output,) = step(claimed_at, _intent(row), claimed, self._options)
         try:
             secret = self._open_secret(row)
-            happened = await self._ask(intent, ask)
+            happened = await self._ask(intent, row, output)
         except SecretBoxError as error:
             _log.error("intent_secret_lost", intent=intent.id, error=str(error))
             secret, happened = None, Unanswered(intent.attempts, "the secret cannot be read any more", final=True)
@@ -137,13 +144,11 @@ class Verification:
             return None
         return self._secret_box.open(row["key_id"], row["sealed"], request_context(row["tenant"], row["identity"]))
 
-    async def _ask(self, intent: Intent, ask: Ask) -> Answered | Unanswered:
+    async def _ask(self, intent: Intent, row: Row, output: Output) -> Answered | Unanswered:
         deadline_seconds = self._options.verification_deadline_seconds
         fence = intent.attempts
         try:
-            target = parse_target(intent.callback, self._options.url_policy).with_query(ask.parameters)
-            # A fresh connection: on a kept one the client may repeat a request by itself, and a challenge is used once.
-            request = Request("GET", target, (), b"", deadline_seconds, reuse=False, limits=_READ_LIMITS)
+            request = self._request(intent, row, output, deadline_seconds)
             async with asyncio.timeout(deadline_seconds + 1):
                 response = await self._outbound.send(request)
         except UrlRefused as error:
@@ -153,6 +158,22 @@ class Verification:
         except TimeoutError:
             return Unanswered(fence, "no answer within the time allowed")
         return Answered(fence, response.status, response.body, response.truncated)
+
+    def _request(self, intent: Intent, row: Row, output: Output, deadline_seconds: float) -> Request:
+        """Always on a fresh connection: on a kept one the client may repeat a request by itself, and a challenge is
+        used once."""
+        if isinstance(output, Consult):
+            asked = {"callback": intent.callback, "topic": intent.topic_url, "requester": row["requester"]}
+            headers = (("content-type", "application/json"),)
+            target = self._target(row["validator_url"] or "")
+            body = json.dumps(asked).encode()
+            return Request("POST", target, headers, body, deadline_seconds, reuse=False, limits=_READ_LIMITS)
+        assert isinstance(output, Ask)
+        target = self._target(intent.callback).with_query(output.parameters)
+        return Request("GET", target, (), b"", deadline_seconds, reuse=False, limits=_READ_LIMITS)
+
+    def _target(self, url: str) -> Target:
+        return parse_target(url, self._options.url_policy)
 
     async def _commit(self, row: Row, secret: bytes | None, intent: Intent, outputs: Sequence[Output]) -> None:
         async with self._database.transaction() as session:
@@ -169,6 +190,10 @@ class Verification:
     async def _decide(self, session: Session, row: Row, intent: Intent) -> Row | None:
         if intent.state is not State.REQUESTED:
             return await session.fetchrow("intent.close", intent.id, intent.attempts, str(intent.state), intent.reason)
+        if intent.stage != row["stage"]:
+            return await session.fetchrow(
+                "intent.advance", intent.id, intent.attempts, str(intent.stage), intent.denial, intent.lease_seconds
+            )
         again = await session.fetchrow("intent.retry", intent.id, intent.attempts, intent.due_at, intent.reason)
         if again is not None:
             await session.execute("intent.charge", "", row["callback_host"])
@@ -182,7 +207,7 @@ class Verification:
                 await self._activate(session, row, secret, output.lease_until)
             case Withdraw():
                 await self._withdraw(session, row)
-            case Ask():
+            case Ask() | Consult():
                 raise AssertionError("an answer does not ask")
             case _:
                 assert_never(output)
@@ -193,11 +218,14 @@ class Verification:
             f"sub_{secrets.token_hex(12)}",
             row["tenant"],
             row["topic"],
-            url_of(self._options.public_url, row["topic"]),
+            row["foreign_url"] or url_of(self._options.public_url, row["topic"]),
             row["callback"],
             row["signature_method"],
             lease_until,
             row["identity"],
+            row["verify"] is not None,
+            row["permanent"],
+            row["verify_token"] if row["permanent"] else None,
         )
         assert subscription is not None
         await session.execute("intent.forget_secrets", [subscription["id"]])
@@ -230,9 +258,13 @@ class Verification:
 
     async def _sweep(self) -> None:
         async with self._database.transaction() as session:
-            ended = [row["id"] for row in await session.fetch("intent.expire", _BATCH_ROWS_MAX)]
+            over = await session.fetch("intent.expire", _BATCH_ROWS_MAX)
+            ended = [row["id"] for row in over]
             if ended:
                 await session.execute("intent.forget_secrets", ended)
+            await refresh(session, self._secret_box, self._options)
+            if ended and self._options.tell_lease_end:
+                await tell(session, self._options, over, "the lease has ended")
         dropped = await self._database.execute("intent.drop_deliveries", _BATCH_ROWS_MAX)
         await self._database.execute("intent.purge", _BATCH_ROWS_MAX)
         if ended or dropped:
@@ -251,4 +283,8 @@ def _intent(row: Row) -> Intent:
         verify_token=row["verify_token"],
         state=State(row["state"]),
         attempts=row["attempts"],
+        stage=Stage(row["stage"]),
+        stage_from=row["stage_from"],
+        denial=row["denial"],
+        verify=Verify(row["verify"]) if row["verify"] else None,
     )

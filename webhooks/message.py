@@ -13,10 +13,14 @@ from webhooks.custom_header import is_ours
 from webhooks.signature import hub_signature, webhook_headers
 from webhooks.subscriber import Subscriber
 
-__all__ = ["REPLAY_HEADER", "delivery_headers", "link_header"]
+__all__ = ["LINK_HEADER", "REPLAY_HEADER", "delivery_headers", "link_header"]
 
 REPLAY_HEADER = ("hookwire-replay", "true")
 """On what is sent again because somebody asked for it (WH-P04): it may come after what followed it."""
+
+
+LINK_HEADER = "hookwire-link"
+"""On an event whose topic another publisher hosts: the links it advertises; never forwarded under this name."""
 
 
 def link_header(hub_url: str, topic_url: str) -> str:
@@ -44,7 +48,8 @@ def delivery_headers(
             headers.append((name, _as_sent(value)))
     headers += subscriber.headers.items()
     if subscriber.protocol == "websub" and subscriber.topic_url is not None:
-        headers.append(("link", link_header(f"{public_url}/hub", subscriber.topic_url)))
+        advertised = event.headers.get(LINK_HEADER)
+        headers.append(("link", advertised or link_header(f"{public_url}/hub", subscriber.topic_url)))
         if subscriber.hub_secret is not None:
             signature = hub_signature(subscriber.hub_secret, event.payload, subscriber.signature_method)
             headers.append(("x-hub-signature", signature))

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from app.settings import Settings
 from db.pool import Database
+from hub.acceptance import Hub
 from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
@@ -30,6 +31,7 @@ class Context:
     topics: Topics
     subscriptions: Subscriptions
     signing_keys: SigningKeys
+    hub: Hub
     policy: GuardPolicy
     pull: Pull
     registry: CollectorRegistry

@@ -3,6 +3,7 @@
     subscribe, unsubscribe   202 when committed; what comes of it is decided afterwards (WS-28, WS-33)
     publish                  204 (WS-76)
     anything wrong           4xx, 503; plain text that names the parameter (WS-31)
+    PubSubHubbub 0.3, sync   204 when verified, 409 with the reason when not (PS-05)
     GET                      a page of help; with hub.* in the query 405, because forms are POSTed (WS-09)
 
 Answers are plain text and not problem documents: that is what WebSub's clients show to their users.
@@ -18,8 +19,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from db.errors import DatabaseError
-from hub.acceptance import Hub, accept, ping
-from hub.form import FORM_BYTES_MAX, Pinging, Refused, Subscribing, read
+from hub.acceptance import Hub, accept, outcome, ping
+from hub.form import FORM_BYTES_MAX, Pinging, Refused, Subscribing, Verify, read
 from hub.topic_url import hub_url, url_of
 
 __all__ = ["hub_routes"]
@@ -65,15 +66,23 @@ async def _answer(hub: Hub, request: Request) -> Response:
         return _help(hub, request)
     if request.method != "POST":
         return _not_allowed("GET, HEAD, POST")
-    asked = read(request.headers.get("content-type"), await _body(request))
+    asked = read(request.headers.get("content-type"), await _body(request), hub.options.dialect)
     if isinstance(asked, Pinging):
         await ping(hub, asked)
         return Response(status_code=204)
     if hub.options.moved_to:
         return Response(status_code=307, headers={"Location": hub.options.moved_to})
     warning = _check_secret(hub, request, asked)
-    await accept(hub, asked)
+    intent_id = await accept(hub, asked, request.client.host if request.client else None)
+    if asked.verify is Verify.SYNC:
+        return await _verified(hub, intent_id)
     return PlainTextResponse(warning, status_code=202)
+
+
+async def _verified(hub: Hub, intent_id: int) -> Response:
+    """PS-05: 204 when the callback has confirmed, else why not."""
+    reason = await outcome(hub, intent_id)
+    return Response(status_code=204) if reason is None else _text(409, reason, {})
 
 
 def _help(hub: Hub, request: Request) -> Response:

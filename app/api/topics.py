@@ -17,6 +17,7 @@ from db.pool import Row
 from event.identity import format_event_id
 from event.topic import TopicError, validate_topic
 from webhooks.message import link_header
+from webhooks.url import UrlRefused, parse_target
 
 __all__ = ["router"]
 
@@ -40,6 +41,9 @@ class TopicSettings(BaseModel):
     on_refused: Literal["hold_key", "skip", "stop"] | None = Field(
         None, description="What follows when a broker refuses a record for good; none: as the sink's setting says."
     )
+    validator_url: str | None = Field(
+        None, max_length=2048, description="WebSub: asked who may subscribe, by a POST of JSON; none: everybody may."
+    )
 
 
 _SETTINGS_EXAMPLE: dict[str, Any] = {
@@ -50,6 +54,7 @@ _SETTINGS_EXAMPLE: dict[str, Any] = {
     "amqp_exchange": None,
     "amqp_routing_key": None,
     "on_refused": None,
+    "validator_url": None,
     "created_at": "2026-01-15T09:30:00Z",
     "updated_at": "2026-01-15T09:30:00Z",
 }
@@ -165,6 +170,15 @@ async def latest(request: Request, topic: str, context: In) -> Response:
     return response
 
 
+def _check_validator(url: str | None, context: Context) -> None:
+    """The text only; its address is judged when it is dialled, as every callback's."""
+    try:
+        if url is not None:
+            parse_target(url, context.policy)
+    except UrlRefused as error:
+        raise Problem("invalid-parameter", str(error), parameter="validator_url") from None
+
+
 def _settings_out(row: Row) -> TopicSettingsOut:
     return TopicSettingsOut.model_validate(
         {name: value for name, value in row.items() if name not in ("name", "ordered")}
@@ -190,6 +204,7 @@ async def get_settings(topic: str, context: In) -> TopicSettingsOut:
 )
 async def put_settings(topic: str, body: TopicSettings, context: In) -> TopicSettingsOut:
     """Creates the topic if there is none. Counts for events accepted from now on."""
+    _check_validator(body.validator_url, context)
     values: list[Any] = [sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key"]
     row = await context.database.fetchrow(
         "topic.put",
@@ -200,6 +215,7 @@ async def put_settings(topic: str, body: TopicSettings, context: In) -> TopicSet
         body.amqp_exchange,
         body.amqp_routing_key,
         body.on_refused,
+        body.validator_url,
     )
     assert row is not None, "INSERT ... RETURNING gives its row"
     return _settings_out(row)

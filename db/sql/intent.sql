@@ -34,9 +34,13 @@ WHERE i.tenant = $1 AND i.identity = $2 AND i.state = 'failed' AND i.decided_at 
 
 -- name: accept
 INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, lease_seconds,
-                              signature_method, verify_token, key_id, sealed, due_at, created_at)
+                              signature_method, verify_token, key_id, sealed, due_at, created_at, requester, verify, permanent,
+                              stage)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-        clock_timestamp() + make_interval(secs => $13::double precision), clock_timestamp())
+        clock_timestamp() + make_interval(secs => $13::double precision), clock_timestamp(), $14, $15, $16,
+        CASE WHEN $2 = 'subscribe' AND EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = $1 AND t.name = $3
+                                               AND t.validator_url IS NOT NULL)
+             THEN 'validate' ELSE 'verify' END)
 RETURNING id;
 
 -- name: claim_lock
@@ -71,7 +75,10 @@ FROM chosen c, present p
 WHERE i.id = c.id
 RETURNING c.id, c.tenant, c.mode, c.topic, c.topic_url, c.callback, c.callback_host, c.identity, c.lease_seconds,
           c.signature_method, c.verify_token, c.key_id, c.sealed, c.state, c.due_at, c.attempts,
-          p.at AS claimed_at, i.due_at AS claimed_until;
+          c.stage, c.stage_from, c.denial, c.requester, c.verify, c.permanent, p.at AS claimed_at, i.due_at AS claimed_until,
+          (SELECT t.validator_url FROM hookwire.topics t WHERE t.tenant = c.tenant AND t.name = c.topic) AS validator_url,
+          (SELECT coalesce(f.self_url, f.url) FROM hookwire.foreign_topics f
+           WHERE f.tenant = c.tenant AND f.topic = c.topic) AS foreign_url;
 
 -- name: close
 -- Decides. No row: another claim, or a newer request, has decided meanwhile. What was secret is forgotten.
@@ -82,6 +89,38 @@ RETURNING id;
 
 -- name: retry
 UPDATE hookwire.intents SET state = 'requested', due_at = $3, reason = $4
+WHERE id = $1 AND attempts = $2 AND state = 'verifying'
+RETURNING id;
+
+-- name: outcome
+SELECT state, reason FROM hookwire.intents WHERE id = $1 AND decided_at IS NOT NULL;
+
+-- name: abandon
+UPDATE hookwire.intents
+SET state = 'failed', reason = $2, decided_at = clock_timestamp(), key_id = NULL, sealed = NULL, verify_token = NULL
+WHERE id = $1 AND decided_at IS NULL
+RETURNING state, reason;
+
+-- name: permanent
+-- Up to $1 subscriptions that are to be refreshed: a fifth of the lease $2 is left at most, and nobody asks already.
+SELECT s.id, s.tenant, s.topic, s.topic_url, s.callback, s.identity, s.signature_method, s.verify_token,
+       k.number, k.key_id, k.sealed
+FROM hookwire.subscriptions s
+LEFT JOIN LATERAL (SELECT x.number, x.key_id, x.sealed FROM hookwire.subscription_secrets x
+                   WHERE x.subscription_id = s.id ORDER BY x.number DESC LIMIT 1) AS k ON true
+WHERE s.permanent AND s.protocol = 'websub' AND s.state IN ('active', 'disabled')
+  AND s.lease_until < clock_timestamp() + make_interval(secs => $2::double precision / 5)
+  AND NOT EXISTS (SELECT FROM hookwire.intents i
+                  WHERE i.tenant = s.tenant AND i.identity = s.identity
+                    AND (i.decided_at IS NULL OR i.decided_at > clock_timestamp() - interval '1 hour' AND i.state = 'failed'))
+ORDER BY s.lease_until LIMIT $1
+FOR UPDATE OF s SKIP LOCKED;
+
+-- name: advance
+-- The publisher has answered: on to the next stage at once.
+UPDATE hookwire.intents
+SET state = 'requested', stage = $3, stage_from = attempts, denial = $4, lease_seconds = $5, reason = NULL,
+    due_at = clock_timestamp()
 WHERE id = $1 AND attempts = $2 AND state = 'verifying'
 RETURNING id;
 
@@ -101,11 +140,12 @@ FROM older o WHERE i.id = o.id;
 -- name: activate
 -- Inserts the pair's subscription or replaces its lease and signature (WS-18); its secret follows.
 INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_url, callback, state, ordered,
-                                         signature_method, lease_until, identity)
-VALUES ($1, $2, 'websub', $3, $4, $5, 'active', true, $6, $7, $8)
+                                         signature_method, lease_until, identity, pshb03, permanent, verify_token)
+VALUES ($1, $2, 'websub', $3, $4, $5, 'active', true, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (tenant, identity) WHERE protocol = 'websub' AND state IN ('active', 'disabled') DO UPDATE
 SET topic_url = excluded.topic_url, callback = excluded.callback, state = 'active', state_reason = NULL,
     signature_method = excluded.signature_method, lease_until = excluded.lease_until, paused_until = NULL,
+    pshb03 = excluded.pshb03, permanent = excluded.permanent, verify_token = excluded.verify_token,
     version = s.version + 1, updated_at = clock_timestamp()
 RETURNING s.id, s.public_id,
           (SELECT coalesce(max(k.number), 0) + 1 FROM hookwire.subscription_secrets k WHERE k.subscription_id = s.id)
@@ -132,7 +172,26 @@ FROM (SELECT x.id FROM hookwire.subscriptions x
       ORDER BY x.lease_until LIMIT $1
       FOR UPDATE SKIP LOCKED) AS ended
 WHERE s.id = ended.id
-RETURNING s.id;
+RETURNING s.id, s.callback;
+
+-- name: pair_of
+SELECT identity FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2;
+
+-- name: revoke
+-- The subscription ends here and now, whatever its callback will say to that (WS-38).
+UPDATE hookwire.subscriptions
+SET state = 'denied', state_reason = $3, version = version + 1, updated_at = clock_timestamp()
+WHERE tenant = $1 AND public_id = $2 AND protocol = 'websub' AND state IN ('active', 'disabled')
+RETURNING id, callback;
+
+-- name: tell_denial
+-- That these subscriptions have ended, and why, goes to their callbacks as any other request does (WS-37, WS-107).
+INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, signature_method,
+                              stage, denial, due_at, created_at)
+SELECT s.tenant, 'subscribe', s.topic, s.topic_url, s.callback, hosts.host, s.identity, s.signature_method,
+       'deny', $3, clock_timestamp(), clock_timestamp()
+FROM unnest($1::bigint[], $2::text[]) AS hosts(id, host)
+JOIN hookwire.subscriptions s ON s.id = hosts.id AND NOT s.pshb03;
 
 -- name: drop_deliveries
 -- Up to $1 open deliveries of subscriptions that ended within the last hour (DL-10). A fan-out that overlapped with the

@@ -7,7 +7,7 @@ INSERT INTO hookwire.topics (tenant, name) SELECT $1, unnest($2::text[]) ON CONF
 SELECT name FROM hookwire.topics WHERE tenant = $1 AND name = ANY ($2::text[]);
 
 -- name: get
-SELECT name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, created_at, updated_at
+SELECT name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, created_at, updated_at
 FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: list
@@ -20,9 +20,11 @@ LEFT JOIN hookwire.events e ON e.id = last.id
 ORDER BY t.name;
 
 -- name: put
-INSERT INTO hookwire.topics AS t (tenant, name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO hookwire.topics AS t (tenant, name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused,
+                                 validator_url)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (tenant, name) DO UPDATE SET sinks = excluded.sinks, ordered = excluded.ordered,
     kafka_topic = excluded.kafka_topic, amqp_exchange = excluded.amqp_exchange,
-    amqp_routing_key = excluded.amqp_routing_key, on_refused = excluded.on_refused, updated_at = now()
-RETURNING name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, created_at, updated_at;
+    amqp_routing_key = excluded.amqp_routing_key, on_refused = excluded.on_refused,
+    validator_url = excluded.validator_url, updated_at = now()
+RETURNING name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, created_at, updated_at;

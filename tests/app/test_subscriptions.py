@@ -293,3 +293,28 @@ async def test_a_strange_id_is_not_found(running_hub: RunHub, identity: str) -> 
         answers = [await hub.client.request(m, f"/subscriptions/{identity}") for m in ("GET", "DELETE")]
 
         assert [kind(answer)[::2] for answer in answers] == [(404, "not-found")] * 2
+
+
+async def test_only_an_active_websub_subscription_can_be_denied(running_hub: RunHub) -> None:
+    """WS-38: others have ends of their own."""
+    async with running_hub() as hub:
+        made = await hub.subscribe("a", CALLBACK)
+        answer = await hub.client.post(f"/subscriptions/{made['id']}/denial", json={"reason": "spam"})
+        unknown = await hub.client.post("/subscriptions/sub_0/denial", json={})
+
+        assert kind(answer) == kind(unknown) == (404, "application/problem+json", "not-found")
+
+
+async def test_a_denied_websub_subscription_says_so(running_hub: RunHub) -> None:
+    """WS-38."""
+    async with running_hub() as hub:
+        await hub.sql(
+            "INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_url, callback,"
+            " state, identity)"
+            " VALUES ('sub_w', 'default', 'websub', 'a', 'http://h/topics/a', $1, 'active', sha256('x'))",
+            CALLBACK,
+        )
+        answer = await hub.client.post("/subscriptions/sub_w/denial", json={"reason": "spam"})
+        after = (await hub.client.get("/subscriptions/sub_w")).json()
+
+        assert (answer.status_code, after["state"], after["state_reason"]) == (204, "denied", "spam")

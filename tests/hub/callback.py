@@ -41,11 +41,15 @@ def after(gate: asyncio.Event, answer: Answer) -> Answer:
 
 @dataclass
 class Callbacks:
-    """The recorder. `script[path]` is the answer of a path; others echo the challenge with 200."""
+    """The recorder of GETs. `script[path]` is the answer of a path; others echo the challenge with 200.
+
+    A POST, which is what a topic's validator gets, is recorded in `posted` and answered by the same script.
+    """
 
     port: int = 0
     script: dict[str, Answer] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
+    posted: list[tuple[str, bytes]] = field(default_factory=list)
     open_now: Counter[str] = field(default_factory=Counter)
     open_most: Counter[str] = field(default_factory=Counter)
     arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -64,12 +68,23 @@ class Callbacks:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                await self._answer(head.decode("latin-1"), writer)
+            while head := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1"):
+                if head.startswith("POST "):
+                    await self._take(head, reader, writer)
+                else:
+                    await self._answer(head, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
+
+    async def _take(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        length = head.lower().partition("content-length: ")[2].partition("\r\n")[0]
+        body = await reader.readexactly(int(length))
+        path = head.split(" ")[1]
+        self.posted.append((path, body))
+        await self.script.get(path, answers(204))(writer, b"")
+        await writer.drain()
 
     async def _answer(self, head: str, writer: asyncio.StreamWriter) -> None:
         method, target, _ = head.partition("\r\n")[0].split(" ")

@@ -1,0 +1,56 @@
+-- Foreign topics: what other publishers host, and what we know of it. Written by the room hub only.
+
+-- name: ensure
+-- Its topic row keeps its events from sinks that nobody asked to take them.
+WITH topic AS (
+    INSERT INTO hookwire.topics (tenant, name, sinks) VALUES ($1, $2, '{webhooks}') ON CONFLICT DO NOTHING
+)
+INSERT INTO hookwire.foreign_topics (tenant, topic, url) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
+
+-- name: known
+SELECT EXISTS (SELECT FROM hookwire.foreign_topics WHERE tenant = $1 AND topic = $2);
+
+-- name: ping
+-- Merged with those that wait, never dropped: one that comes while the topic is fetched has it fetched again (WS-80).
+-- At least $3 seconds lie between two fetches.
+UPDATE hookwire.foreign_topics f
+SET pings = f.pings + 1, failures = 0,
+    due_at = greatest(clock_timestamp(), f.fetched_at + make_interval(secs => $3::double precision))
+WHERE f.tenant = $1 AND f.topic = ANY ($2::text[]);
+
+-- name: claim
+WITH chosen AS MATERIALIZED (
+    SELECT f.tenant, f.topic FROM hookwire.foreign_topics f
+    WHERE f.due_at <= clock_timestamp() AND (f.claimed_until IS NULL OR f.claimed_until <= clock_timestamp())
+    ORDER BY f.due_at LIMIT $1
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE hookwire.foreign_topics f
+SET claimed_until = clock_timestamp() + make_interval(secs => $2::double precision), claims = f.claims + 1
+FROM chosen c WHERE f.tenant = c.tenant AND f.topic = c.topic
+RETURNING f.tenant, f.topic, f.url, f.feed_diff, f.always_deliver, f.pings, f.claims, f.failures, f.etag,
+          f.last_modified, f.digest, f.entries::text AS entries,
+          (SELECT count(*) FROM hookwire.subscriptions s
+           WHERE s.tenant = f.tenant AND s.topic = f.topic AND s.state = 'active' AND s.topic_regex IS NULL) AS subscribers;
+
+-- name: fetched
+-- Under the claim's number $3. Due again at once where a ping came after the claim, which saw $4 of them.
+UPDATE hookwire.foreign_topics f
+SET pings_fetched = $4, claimed_until = NULL, failures = 0, fetched_at = clock_timestamp(),
+    due_at = CASE WHEN f.pings > $4 THEN f.due_at END,
+    last_status = $5, last_error = NULL
+WHERE f.tenant = $1 AND f.topic = $2 AND f.claims = $3
+RETURNING f.topic;
+
+-- name: changed
+UPDATE hookwire.foreign_topics f
+SET etag = $3, last_modified = $4, digest = $5, entries = $6::text::jsonb, self_url = $7, hub_url = $8,
+    changed_at = clock_timestamp()
+WHERE f.tenant = $1 AND f.topic = $2;
+
+-- name: failed
+-- Again after $5 seconds, or not before the next ping where that is NULL.
+UPDATE hookwire.foreign_topics f
+SET claimed_until = NULL, failures = f.failures + 1, fetched_at = clock_timestamp(), last_status = $6, last_error = $7,
+    due_at = CASE WHEN f.pings > $4 THEN f.due_at ELSE clock_timestamp() + make_interval(secs => $5::double precision) END
+WHERE f.tenant = $1 AND f.topic = $2 AND f.claims = $3;

@@ -1,0 +1,55 @@
+"""Revocation: the hub ends a subscription by itself, and tells its callback (W3C WebSub 5.2; WS-38, WS-107).
+
+active --revoke--> denied, at once and in one transaction with
+                   its secrets and what it was still owed forgotten, open requests of the pair superseded,
+                   a request of stage ``deny`` stored: verification sends hub.mode=denied, whatever the answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from db.pool import Row, Session
+from hub.acceptance import Hub
+from hub.options import HubOptions
+from webhooks.url import UrlRefused, parse_target
+
+__all__ = ["revoke", "tell"]
+
+_log = structlog.get_logger(__name__)
+_BATCH_ROWS_MAX = 5_000
+_EVERY_ID = 2**62
+
+
+async def revoke(hub: Hub, public_id: str, reason: str) -> bool:
+    """End an active WebSub subscription and have its callback told; False where there is none.
+
+    Raises ``db.errors.DatabaseError``; repeating it is harmless.
+    """
+    async with hub.database.transaction() as session:
+        # Open requests first: one that is being verified is then either through, and ended below, or never will be.
+        pair = await session.fetchval("intent.pair_of", hub.tenant, public_id)
+        await session.execute("intent.overtake", hub.tenant, pair, _EVERY_ID)
+        row = await session.fetchrow("intent.revoke", hub.tenant, public_id, reason or "denied by the hub")
+        if row is None:
+            return False
+        await session.execute("intent.forget_secrets", [row["id"]])
+        # What is beyond the batch, and what an overlapping fan-out adds, is left to the sweep.
+        await session.execute("intent.drop_deliveries_of", row["id"], _BATCH_ROWS_MAX)
+        await tell(session, hub.options, [row], reason)
+    hub.wake()
+    _log.info("subscription_revoked", subscription=public_id, reason=reason)
+    return True
+
+
+async def tell(session: Session, options: HubOptions, ended: Sequence[Row], reason: str) -> None:
+    """Store that these subscriptions (``id``, ``callback``) are to be told; one that may not be named now is not."""
+    hosts = []
+    for row in ended:
+        try:
+            hosts.append((row["id"], parse_target(row["callback"], options.url_policy).host))
+        except UrlRefused as error:
+            _log.info("denial_not_told", subscription=row["id"], reason=error.operator_reason)
+    await session.execute("intent.tell_denial", [id_ for id_, _ in hosts], [host for _, host in hosts], reason)

@@ -1,0 +1,343 @@
+"""Foreign topics against a real database and a publisher on loopback: what is fetched, and what is distributed."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from hub.acceptance import ping
+from hub.fetching import Fetching
+from hub.form import Mode, Pinging, Refused
+from relay.wake import Wake
+from tests.hub.publisher import Page, Publisher, serve_topics
+from tests.hub.rig import POLICY, Rig, hub_rig, until
+from webhooks.outbound import Client
+from webhooks.resolver import ThreadResolver
+
+ATOM = "application/atom+xml"
+
+
+@dataclass
+class Stage:
+    rig: Rig
+    publisher: Publisher
+
+    async def subscribe(self, path: str = "/feed") -> None:
+        await self.rig.ask(topic_url=self.publisher.url(path))
+
+    async def ping(self, path: str = "/feed") -> None:
+        await ping(self.rig.hub, Pinging((self.publisher.url(path),)))
+
+    async def settled(self, path: str = "/feed") -> Any:
+        """The topic's row, once nothing is to be fetched any more or a fetch has failed."""
+        return await until(
+            lambda: self.rig.sql.fetchrow(
+                "SELECT * FROM hookwire.foreign_topics WHERE url = $1 AND claimed_until IS NULL AND claims > 0"
+                " AND (due_at IS NULL OR failures > 0)",
+                self.publisher.url(path),
+            )
+        )
+
+    async def events(self) -> list[tuple[bytes, str | None]]:
+        rows = await self.rig.sql.fetch("SELECT payload, content_type FROM hookwire.events ORDER BY id")
+        return [(row["payload"], row["content_type"]) for row in rows]
+
+    async def link(self) -> str:
+        """The links of the latest event, as they go into its deliveries."""
+        headers = await self.rig.sql.fetchval("SELECT headers FROM hookwire.events ORDER BY id DESC LIMIT 1")
+        link: str = json.loads(headers)["hookwire-link"]
+        return link
+
+    @asynccontextmanager
+    async def fetching(self, **options: Any) -> AsyncIterator[None]:
+        """Runs the service; it is stopped softly afterwards."""
+        client = Client(POLICY, ThreadResolver())
+        wake = Wake(0.01, 0.05)
+        hub = self.rig.hub
+        service = Fetching(hub.database, client, hub.options, wake, lambda: None)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(service.run())
+            try:
+                yield
+            except BaseException:
+                running.cancel()
+                raise
+            service.stop()
+        await client.aclose()
+
+
+@asynccontextmanager
+async def stage(database_url: str, **options: Any) -> AsyncIterator[Stage]:
+    given = {"foreign_topics": "any", "fetch_pause_seconds": 0.0, **options}
+    async with hub_rig(database_url, **given) as rig, serve_topics() as publisher:
+        yield Stage(rig, publisher)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"<html></html>", "text/html; charset=UTF-8"),
+        ("grüße".encode("latin-1"), "text/plain; charset=iso-8859-1"),
+        (b"{}", "application/json"),
+        (bytes(range(256)), "application/x-odd; v=2"),
+        (b"", None),
+        (b"x" * 1_000_000, "text/plain"),
+    ],
+    ids=["html", "latin-1", "json", "binary", "empty", "large"],
+)
+async def test_a_ping_distributes_the_content_as_it_is(
+    database_url_both: str, body: bytes, content_type: str | None
+) -> None:
+    """WS-06, WS-50, WS-51, WS-76: every byte, and the type as a string."""
+    async with stage(database_url_both) as on:
+        on.publisher.pages["/feed"] = Page(body, content_type)
+        await on.subscribe()
+        await on.ping()
+        async with on.fetching():
+            await on.settled()
+
+        assert await on.events() == [(body, content_type)]
+
+
+async def test_a_topic_that_nobody_subscribed_to_is_not_fetched(database_url: str) -> None:
+    """WS-79: the ping is taken all the same."""
+    async with stage(database_url) as on:
+        await on.ping()
+
+        assert await on.rig.sql.fetchval("SELECT count(*) FROM hookwire.foreign_topics") == 0
+
+
+async def test_a_ping_during_a_fetch_is_not_lost(database_url: str) -> None:
+    """WS-80: what was served before the ping is distributed, and what was served after it as well."""
+    async with stage(database_url) as on, on.fetching():
+        gate = asyncio.Event()
+        on.publisher.pages["/feed"] = Page(b"v1", gate=gate)
+        await on.subscribe()
+        await on.ping()
+        await on.publisher.wait_for(1)
+        on.publisher.pages["/feed"] = Page(b"v2")
+        for _ in range(20):
+            await on.ping()
+        gate.set()
+        await on.publisher.wait_for(2)
+        await on.settled()
+
+        assert ([body for body, _ in await on.events()], len(on.publisher.requests)) == ([b"v1", b"v2"], 2)
+
+
+async def test_a_fetch_whose_process_died_is_made_again(database_url: str) -> None:
+    """WS-80, WS-84: the claim's end makes the topic due; the number of the claim is the fence."""
+    async with stage(database_url) as on:
+        on.publisher.pages["/feed"] = Page(b"v1")
+        await on.subscribe()
+        await on.ping()
+        await on.rig.hub.database.fetch("foreign.claim", 1, 3600.0)
+        await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET claimed_until = now()")
+        async with on.fetching():
+            row = await on.settled()
+
+        assert (await on.events(), row["claims"]) == ([(b"v1", "text/plain")], 2)
+
+
+async def test_an_unchanged_topic_is_asked_conditionally_and_not_distributed_again(database_url: str) -> None:
+    """WS-82, WS-85, PS-12: validators go along, and who asks how many read."""
+    async with stage(database_url) as on:
+        date = "Thu, 01 Jan 2026 00:00:00 GMT"
+        on.publisher.pages["/feed"] = Page(b"v1", headers=f'ETag: "1"\r\nLast-Modified: {date}\r\n')
+        await on.subscribe()
+        async with on.fetching():
+            await on.ping()
+            await on.settled()
+            on.publisher.pages["/feed"] = Page(status=304)
+            await on.ping()
+            await on.publisher.wait_for(2)
+            await on.settled()
+
+        _, headers = on.publisher.requests[1]
+        assert await on.events() == [(b"v1", "text/plain")]
+        assert (headers["if-none-match"], headers["if-modified-since"], headers["user-agent"]) == (
+            '"1"', date, "hookwire/0.1 (+http://hub.example; 0 subscribers)",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("always", "events"), [(False, 1), (True, 2)])
+async def test_the_same_content_is_distributed_again_only_where_that_is_wanted(
+    database_url: str, always: bool, events: int
+) -> None:
+    """WS-82: a topic without validators; its content's digest tells."""
+    async with stage(database_url) as on, on.fetching():
+        on.publisher.pages["/feed"] = Page(b"v1")
+        await on.subscribe()
+        await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET always_deliver = $1", always)
+        for number in (1, 2):
+            await on.ping()
+            await on.publisher.wait_for(number)
+            await on.settled()
+
+        assert len(await on.events()) == events
+
+
+@pytest.mark.parametrize(
+    ("page", "error"),
+    [
+        (Page(b"no", status=404), "the topic answered 404"),
+        (Page(b"no", status=500), "the topic answered 500"),
+        (Page(b"", status=204), "the topic answered 204"),
+        (Page(b"x" * 2000), "the content is larger than 1000 bytes"),
+        (Page(b"no gzip", headers="Content-Encoding: gzip\r\n"), "the content is not the gzip it says it is"),
+        (Page(b"?", headers="Content-Encoding: br\r\n"), "the content has a coding that was not asked for"),
+        (Page(gzip.compress(b"0" * 1_000_000), headers="Content-Encoding: gzip\r\n"), "larger than 1000 bytes"),
+        (Page(status=302), "the topic answered 302 without one Location"),
+        (Page(status=302, headers="Location: http://192.168.0.1/\r\n"), "not allowed"),
+        (Page(status=302, headers="Location: ftp://127.0.0.1/\r\n"), "must start with http"),
+        (Page(status=302, headers="Location: /feed\r\n"), "more than 5 redirects"),
+    ],
+    ids=["404", "500", "204", "too-large", "no-gzip", "br", "bomb", "nowhere", "private", "ftp", "loop"],
+)
+async def test_what_is_not_the_content_is_never_distributed(database_url: str, page: Page, error: str) -> None:
+    """WS-81, WS-83, WS-100: the reason is on record, and the fetch is repeated after a pause."""
+    async with stage(database_url, fetch_bytes_max=1000) as on:
+        on.publisher.pages["/feed"] = page
+        await on.subscribe()
+        await on.ping()
+        async with on.fetching():
+            row = await on.settled()
+
+        pause = (row["due_at"] - row["fetched_at"]).total_seconds()
+        assert (error in row["last_error"], await on.events(), round(pause)) == (True, [], 5)
+
+
+async def test_a_topic_that_recovers_is_distributed_by_the_repeated_fetch(database_url: str) -> None:
+    """WS-83, HD-22: no ping is needed for it."""
+    async with stage(database_url) as on, on.fetching():
+        await on.subscribe()
+        await on.ping()
+        await on.settled()
+        on.publisher.pages["/feed"] = Page(b"v1")
+        await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET due_at = now()")
+        await on.publisher.wait_for(2)
+
+        await until(on.events)
+        assert await on.events() == [(b"v1", "text/plain")]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_redirects_are_followed(database_url: str, status: int) -> None:
+    """WS-81: five hops are allowed; relative ones are resolved."""
+    async with stage(database_url) as on:
+        for hop in range(5):
+            on.publisher.pages[f"/{hop}" if hop else "/feed"] = Page(status=status, headers=f"Location: {hop + 1}\r\n")
+        on.publisher.pages["/5"] = Page(b"v1")
+        await on.subscribe()
+        await on.ping()
+        async with on.fetching():
+            await on.settled()
+
+        assert await on.events() == [(b"v1", "text/plain")]
+
+
+async def test_unasked_gzip_is_unpacked(database_url: str) -> None:
+    """WS-51: decoded bytes."""
+    async with stage(database_url) as on:
+        on.publisher.pages["/feed"] = Page(gzip.compress(b"v1"), headers="Content-Encoding: gzip\r\n")
+        await on.subscribe()
+        await on.ping()
+        async with on.fetching():
+            await on.settled()
+
+        assert await on.events() == [(b"v1", "text/plain")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "link"),
+    [
+        ("", '<http://hub.example/hub>; rel="hub", <{url}>; rel="self"'),
+        (
+            'Link: <https://hub.other/>; rel=hub, <https://t/x>; rel="self"\r\n',
+            '<https://hub.other/>; rel="hub", <https://t/x>; rel="self"',
+        ),
+        (
+            "Link: <http://one.hub/>; rel=hub\r\nLink: </canonical>; rel=self, <https://two.hub>; rel=hub\r\n",
+            '<https://two.hub>; rel="hub", <{base}/canonical>; rel="self"',
+        ),
+    ],
+    ids=["none", "advertised", "two-hubs"],
+)
+async def test_deliveries_carry_the_links_that_the_topic_advertises(database_url: str, headers: str, link: str) -> None:
+    """WS-53, TG-G: byte for byte; this hub and the subscribed URL where it advertises none."""
+    async with stage(database_url) as on:
+        on.publisher.pages["/feed"] = Page(b"v1", headers=headers)
+        await on.subscribe()
+        await on.ping()
+        async with on.fetching():
+            await on.settled()
+
+        assert await on.link() == link.format(url=on.publisher.url(), base=on.publisher.url(""))
+
+
+def feed(*entries: str, title: str = "t") -> bytes:
+    items = "".join(f"<entry><id>{entry[0]}</id><title>{entry}</title></entry>" for entry in entries)
+    return f'<feed xmlns="http://www.w3.org/2005/Atom"><title>{title}</title>{items}</feed>'.encode()
+
+
+async def test_a_feed_may_be_distributed_as_its_new_and_changed_entries(database_url: str) -> None:
+    """WS-07, WS-52, PS-13: three old ones, one changed, one new; and a change of the feed around them counts."""
+    async with stage(database_url) as on, on.fetching():
+        await on.subscribe()
+        await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET feed_diff = true")
+        bodies = [feed("a", "b", "c"), feed("d", "a", "b2", "c"), feed("d", "a", "b2", "c", title="u")]
+        for number, body in enumerate(bodies, start=1):
+            on.publisher.pages["/feed"] = Page(body, f"{ATOM}; charset=utf-8")
+            await on.ping()
+            await on.publisher.wait_for(number)
+            await on.settled()
+
+        assert await on.events() == [(feed("a", "b", "c"), ATOM), (feed("d", "b2"), ATOM), (feed(title="u"), ATOM)]
+
+
+async def test_a_subscriber_is_told_the_topic_it_named_and_gets_its_subscription(database_url: str) -> None:
+    """WS-20, WS-40: a foreign topic is verified as any other."""
+    async with stage(database_url) as on, on.rig.verifying():
+        await on.rig.subscribed(topic_url=on.publisher.url("/%7Efeed"))
+        await on.rig.decided(await on.rig.ask(Mode.UNSUBSCRIBE, topic_url=on.publisher.url("/~feed")))
+
+        first, second = on.rig.callbacks.queries()
+        assert (first["hub.topic"], second["hub.topic"]) == (
+            [on.publisher.url("/%7Efeed")], [on.publisher.url("/~feed")],
+        )  # fmt: skip
+        assert await on.rig.subscriptions() == [("/cb", "deleted", 2, None)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "url", "status"),
+    [
+        ("registered", "http://t.example/feed", 404),
+        ("off", "http://t.example/feed", 403),
+        ("any", "http://192.168.0.1/", 403),
+        ("any", "http://t.example/#f", 400),
+        ("any", "http://u:p@t.example/", 400),
+        ("any", "javascript:alert(1)", 400),
+    ],
+)
+async def test_a_foreign_topic_may_be_refused(database_url: str, mode: str, url: str, status: int) -> None:
+    """WS-21, WS-32, WS-79, WS-100, B-28: before anything is stored or asked."""
+    async with stage(database_url, foreign_topics=mode) as on:
+        with pytest.raises(Refused) as refused:
+            await on.rig.ask(topic_url=url)
+
+        assert (refused.value.status, refused.value.text.startswith("hub.topic ")) == (status, True)
+
+
+async def test_one_bad_topic_among_pings_leaves_the_others_alone(database_url: str) -> None:
+    """WS-78: all or nothing."""
+    async with stage(database_url) as on:
+        await on.subscribe()
+        with pytest.raises(Refused):
+            await ping(on.rig.hub, Pinging((on.publisher.url(), "http://192.168.0.1/")))
+
+        assert await on.rig.sql.fetchval("SELECT pings FROM hookwire.foreign_topics") == 0
