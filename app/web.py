@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -60,12 +61,13 @@ _ROUTERS: Sequence[APIRouter] = (
 
 def build_api(problems: Problems, extra_routes: Sequence[BaseRoute] = ()) -> FastAPI:
     """The FastAPI application without its context; enough to write the OpenAPI file."""
-    api = FastAPI(
-        title=TITLE, version=VERSION, openapi_url=None, docs_url=None, redoc_url=None,
-        generate_unique_id_function=operation_id,
-    )  # fmt: skip
+    api = FastAPI(title=TITLE, version=VERSION, openapi_url=None, docs_url=None, redoc_url=None)
+    # Not include_router(): it builds every route again for this application, and all that differs is their names.
     for router in _ROUTERS:
-        api.include_router(router)
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                route.unique_id = operation_id(route)
+        api.router.routes.extend(router.routes)
     docs.install_docs(api)
     install_problem_pages(api)
     api.router.routes.extend(extra_routes)
@@ -92,7 +94,7 @@ def build_operations(context: Context, problems: Problems, request_ids: RequestI
     """Health and metrics alone, for a port of their own. Who may reach that port may read them: no key is asked."""
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     api.state.context = context
-    api.include_router(health.router)
+    api.router.routes.extend(health.router.routes)
     install_problem_handlers(api, problems)
     return FrontDoor(api, problems=problems, request_ids=request_ids)
 

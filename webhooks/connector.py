@@ -6,6 +6,7 @@ EG-19). TLS is put on after the socket's peer was compared with the verdict (EG-
 """
 
 import asyncio
+import functools
 import ssl
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
@@ -151,8 +152,9 @@ class Connector:
         return secured
 
 
+@functools.cache
 def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
-    """Make a context that verifies chain and host name with TLS 1.2 at least (OB-07).
+    """Give the context that verifies chain and host name with TLS 1.2 at least (OB-07); read once in a process.
 
     Built by hand: the standard factory would also honour `SSLKEYLOGFILE`, which writes session keys to a file.
     """
