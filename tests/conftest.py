@@ -146,7 +146,7 @@ _MEMORY_BYTES_MIN = 6 * 1024**3
 
 
 def _memory_folder() -> Path | None:
-    """Where files live in memory, if there is room: a fresh database is 300 files, and a disk takes ten times as long."""
+    """Where files live in memory, if there is room: a database is 300 files, ten times slower to make on a disk."""
     roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES_MIN
     return _MEMORY if roomy else None
 
