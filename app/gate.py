@@ -193,7 +193,9 @@ def _judge(grant: Grant, method: str, path: str) -> None:
         if not grant.reaches(topic):
             raise _out_of_reach(grant)
         return
-    if path.startswith(("/subscriptions", "/filters/")) or path == "/hub":
+    if path == "/hub/content":
+        _require_scope(grant, "publish")
+    elif path.startswith(("/subscriptions", "/filters/")) or path == "/hub":
         _require_scope(grant, "subscribe", *(("read",) if reads else ()))
     else:
         _require_scope(grant, "read" if reads else "admin")

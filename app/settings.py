@@ -181,6 +181,9 @@ class Settings(BaseSettings):
         description="PubSubHubbub 0.3: its words unknown, its tokens echoed, or taken at its word: hub.verify is "
         "needed, sync verification is made before the answer, a lease that is not asked for never ends.",
     )
+    websub_publish_secret: SecretStr | None = Field(
+        None, description="Signs hub.content, with which publishers without an API key send a topic's content."
+    )
     websub_sha1_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Hosts of old WebSub callbacks that check sha1 only, comma separated."
     )

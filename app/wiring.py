@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
 from starlette.types import ASGIApp
 
 from app.api.context import Context
@@ -158,7 +159,7 @@ class _Builder:
         outbound = self._outbound()
         phases: list[list[Service]] = []
         if "api" in roles:
-            notifier = Notifier(self._database)
+            notifier = self._notifier
             publisher = Publisher(self._database, self._ring if "relay" in roles else notifier.ring)
             hub = self._hub
             verification = Verification(self._database, outbound, hub.secret_box, hub.options, self._hub_wake)
@@ -205,6 +206,17 @@ class _Builder:
             services += self.relaying.elections
         return services
 
+    def _published(self) -> None:
+        """An event was committed outside of the group commit."""
+        if self.relaying is not None:
+            self.relaying.ring()
+        else:
+            self._notifier.ring()
+
+    @cached_property
+    def _notifier(self) -> Notifier:
+        return Notifier(self._database)
+
     def _ring(self) -> None:
         if self.relaying is not None:
             self.relaying.ring()
@@ -242,6 +254,7 @@ class _Builder:
             foreign_topics=settings.foreign_topics,
             dialect=Dialect(settings.websub_pshb),
             sha1_hosts=settings.websub_sha1_hosts,
+            publish_secret=(settings.websub_publish_secret or SecretStr("")).get_secret_value().encode(),
             fetch_bytes_max=min(settings.event_bytes_max, FEED_BYTES_MAX),
         )
 
@@ -251,7 +264,12 @@ class _Builder:
     @cached_property
     def _hub(self) -> Hub:
         return Hub(
-            self._database, self._hub_options(), self._storage.secrets, self._hub_wake.ring, self._fetch_wake.ring
+            self._database,
+            self._hub_options(),
+            self._storage.secrets,
+            self._hub_wake.ring,
+            self._fetch_wake.ring,
+            self._published,
         )
 
     def _front(self, publisher: Publisher, sockets: Sequence[socket.socket]) -> Front:

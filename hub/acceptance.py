@@ -23,7 +23,7 @@ from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity,
 from webhooks.failure import NOT_ALLOWED
 from webhooks.url import Target, UrlRefused, parse_target
 
-__all__ = ["Hub", "accept", "outcome", "ping", "request_context"]
+__all__ = ["Hub", "Named", "accept", "named_topic", "outcome", "ping", "request_context"]
 
 _log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 0.05
@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """What the hub's endpoint works with; the two ``wake`` are called after a commit and must
+    """What the hub's endpoint works with; the functions are called after a commit and must
     not block."""
 
     database: Database
@@ -39,6 +39,7 @@ class Hub:
     secret_box: SecretBox
     wake: Callable[[], None]
     wake_fetching: Callable[[], None] = lambda: None
+    on_publish: Callable[[], None] = lambda: None
     tenant: str = "default"
 
 
@@ -104,29 +105,36 @@ async def ping(hub: Hub, request: Pinging) -> None:
         hub.wake_fetching()
 
 
+async def named_topic(hub: Hub, session: Session, url: str, parameter: str) -> Named:
+    """The topic that a publisher names; raises ``Refused``."""
+    topic = _topic(hub, url, foreign_status=404, parameter=parameter)
+    await _check_allowed(hub, session, topic, parameter)
+    return topic
+
+
 def request_context(tenant: str, pair: bytes) -> bytes:
     """What the secret of an open request is sealed for; its subscription has another context."""
     return f"intent:{tenant}:{pair.hex()}".encode()
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class Named:
     """A topic by its name here."""
 
     name: str
     is_foreign: bool
 
 
-def _topic(hub: Hub, url: str, *, foreign_status: int, parameter: str) -> _Named:
+def _topic(hub: Hub, url: str, *, foreign_status: int, parameter: str) -> Named:
     try:
-        return _Named(topic_of(hub.options.public_url, url), is_foreign=False)
+        return Named(topic_of(hub.options.public_url, url), is_foreign=False)
     except TopicUrlRefused as error:
         raise Refused(400, parameter, str(error)) from None
     except ForeignTopic as error:
         if hub.options.foreign_topics == "off":
             raise Refused(foreign_status, parameter, str(error)) from None
     _target(hub, url, parameter)
-    return _Named(foreign_name(url), is_foreign=True)
+    return Named(foreign_name(url), is_foreign=True)
 
 
 def _callback(hub: Hub, raw: str) -> Target:
@@ -143,7 +151,7 @@ def _target(hub: Hub, raw: str, parameter: str) -> Target:
         raise Refused(status, parameter, f"is refused: {error.reason}") from None
 
 
-async def _check_allowed(hub: Hub, session: Session, topic: _Named, parameter: str) -> None:
+async def _check_allowed(hub: Hub, session: Session, topic: Named, parameter: str) -> None:
     if topic.is_foreign:
         if hub.options.foreign_topics == "registered" and not await session.fetchval(
             "foreign.known", hub.tenant, topic.name

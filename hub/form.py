@@ -17,7 +17,18 @@ from urllib.parse import parse_qsl, unquote_plus
 
 from webhooks.signature import HUB_METHOD_DEFAULT, HUB_METHODS, HUB_SECRET_BYTES_MAX
 
-__all__ = ["FIELDS_MAX", "FORM_BYTES_MAX", "Dialect", "Mode", "Pinging", "Refused", "Subscribing", "Verify", "read"]
+__all__ = [
+    "FIELDS_MAX",
+    "FORM_BYTES_MAX",
+    "Content",
+    "Dialect",
+    "Mode",
+    "Pinging",
+    "Refused",
+    "Subscribing",
+    "Verify",
+    "read",
+]
 
 FORM_BYTES_MAX = 64 * 1024
 FIELDS_MAX = 64
@@ -116,10 +127,22 @@ class Subscribing:
 
 
 @dataclass(frozen=True, slots=True)
+class Content:
+    """The new content itself, and the proof that it may be distributed (WS-86)."""
+
+    body: bytes = field(repr=False)
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pinging:
-    """A publish ping: these topic URLs have new content; at least one, each once, in the order given (WS-77)."""
+    """A publish ping: these topic URLs have new content; at least one, each once, in the order given (WS-77).
+
+    ``content``: it is here and need not be fetched; then exactly one topic is named.
+    """
 
     topic_urls: tuple[str, ...]
+    content: Content | None = None
 
 
 def read(content_type: str | None, body: bytes, dialect: Dialect = Dialect.TOLERANT) -> Subscribing | Pinging:
@@ -213,7 +236,16 @@ def _pinging(form: Sequence[tuple[str, str]]) -> Pinging:
     urls = tuple(dict.fromkeys(named))
     if not urls:
         raise Refused(400, "hub.url", "is missing: name the topic that has new content")
-    return Pinging(urls)
+    return Pinging(urls, _content(form, len(urls)))
+
+
+def _content(form: Sequence[tuple[str, str]], topics: int) -> Content | None:
+    _check_single(form, frozenset({"hub.content", "hub.signature"}))
+    if not any(name == "hub.content" for name, _ in form):
+        return None
+    if topics > 1:
+        raise Refused(400, "hub.content", "is of one topic, and several are named")
+    return Content(_given(form, "hub.content").encode(), _given(form, "hub.signature"))
 
 
 def _check_single(form: Iterable[tuple[str, str]], single: frozenset[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from hub.form import Dialect
@@ -44,6 +44,7 @@ class HubOptions:
         async_retries: the pauses of a 0.3 verification, which also an answer other than 404 has tried again (PS-06).
         sync_seconds: how long a 0.3 request waits for its own verification (PS-05).
         sha1_hosts: callback hosts whose deliveries are signed by sha1, whatever they ask for (SG-4).
+        publish_secret: signs ``hub.content``; empty: content is not taken from forms (WS-86).
         moved_to: another hub's URL, to which every subscribe and unsubscribe is sent by a 307; empty: served here
             (WS-34).
     """
@@ -71,6 +72,7 @@ class HubOptions:
     async_retries: tuple[float, ...] = (5.0, 60.0, 600.0, 3600.0, 17_000.0)
     sync_seconds: float = 12.0
     sha1_hosts: tuple[str, ...] = ()
+    publish_secret: bytes = field(default=b"", repr=False)
     moved_to: str = ""
 
     def __post_init__(self) -> None:

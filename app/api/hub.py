@@ -1,7 +1,7 @@
 """POST /hub: the one URL of the WebSub hub (W3C WebSub 5.1; table 2.1 of the hub's requirements).
 
     subscribe, unsubscribe   202 when committed; what comes of it is decided afterwards (WS-28, WS-33)
-    publish                  204 (WS-76)
+    publish                  204 (WS-76); with the content, in a form or as the body of /hub/content, 202 (WS-86)
     anything wrong           4xx, 503; plain text that names the parameter (WS-31)
     PubSubHubbub 0.3, sync   204 when verified, 409 with the reason when not (PS-05)
     GET                      a page of help; with hub.* in the query 405, because forms are POSTed (WS-09)
@@ -11,15 +11,17 @@ Answers are plain text and not problem documents: that is what WebSub's clients 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import structlog
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from db.errors import DatabaseError
 from hub.acceptance import Hub, accept, outcome, ping
+from hub.content import check_signature, distribute
 from hub.form import FORM_BYTES_MAX, Pinging, Refused, Subscribing, Verify, read
 from hub.topic_url import hub_url, url_of
 
@@ -46,19 +48,26 @@ whole body. From then on each event of the topic is POSTed to it.
 def hub_routes(hub: Hub) -> list[Route]:
     """The routes of this file; every method is answered here, in plain text."""
 
-    async def endpoint(request: Request) -> Response:
-        try:
-            return await _answer(hub, request)
-        except Refused as refused:
-            return _refusal(refused)
-        except DatabaseError as error:
-            # Repeating a request is harmless, so an unknown outcome needs no other words than a certain failure.
-            _log.warning("hub_request_not_stored", error=str(error))
-            return _refusal(
-                Refused(503, "", "the hub cannot store anything right now", retry_after_seconds=_RETRY_AFTER_SECONDS)
-            )
+    def guarded(answer: Callable[[Hub, Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        return partial(_guarded, hub, answer)
 
-    return [Route("/hub", endpoint, methods=_METHODS, name="hub")]
+    return [
+        Route("/hub", guarded(_answer), methods=_METHODS, name="hub"),
+        Route("/hub/content", guarded(_content), methods=["POST"], name="hub_content"),
+    ]
+
+
+async def _guarded(hub: Hub, answer: Callable[[Hub, Request], Awaitable[Response]], request: Request) -> Response:
+    try:
+        return await answer(hub, request)
+    except Refused as refused:
+        return _refusal(refused)
+    except DatabaseError as error:
+        # Repeating a request is harmless, so an unknown outcome needs no other words than a certain failure.
+        _log.warning("hub_request_not_stored", error=str(error))
+        return _refusal(
+            Refused(503, "", "the hub cannot store anything right now", retry_after_seconds=_RETRY_AFTER_SECONDS)
+        )
 
 
 async def _answer(hub: Hub, request: Request) -> Response:
@@ -66,10 +75,9 @@ async def _answer(hub: Hub, request: Request) -> Response:
         return _help(hub, request)
     if request.method != "POST":
         return _not_allowed("GET, HEAD, POST")
-    asked = read(request.headers.get("content-type"), await _body(request), hub.options.dialect)
+    asked = read(request.headers.get("content-type"), await _body(request, FORM_BYTES_MAX), hub.options.dialect)
     if isinstance(asked, Pinging):
-        await ping(hub, asked)
-        return Response(status_code=204)
+        return await _ping(hub, asked)
     if hub.options.moved_to:
         return Response(status_code=307, headers={"Location": hub.options.moved_to})
     warning = _check_secret(hub, request, asked)
@@ -77,6 +85,28 @@ async def _answer(hub: Hub, request: Request) -> Response:
     if asked.verify is Verify.SYNC:
         return await _verified(hub, intent_id)
     return PlainTextResponse(warning, status_code=202)
+
+
+async def _ping(hub: Hub, asked: Pinging) -> Response:
+    if asked.content is None:
+        await ping(hub, asked)
+        return Response(status_code=204)
+    check_signature(hub, asked.content.body, asked.content.signature)
+    return await _distributed(hub, asked.topic_urls[0], asked.content.body, None)
+
+
+async def _content(hub: Hub, request: Request) -> Response:
+    """The body is the topic's content (WS-86); the gate has judged who sends it."""
+    named = request.query_params.getlist("hub.topic")
+    if len(named) != 1 or "\0" in named[0]:
+        raise Refused(400, "hub.topic", "is to be given once, in the query")
+    body = await _body(request, hub.options.fetch_bytes_max)
+    return await _distributed(hub, named[0], body, request.headers.get("content-type"))
+
+
+async def _distributed(hub: Hub, topic_url: str, body: bytes, content_type: str | None) -> Response:
+    number = await distribute(hub, topic_url, body, content_type)
+    return JSONResponse({"sequence": number}, status_code=202)
 
 
 async def _verified(hub: Hub, intent_id: int) -> Response:
@@ -92,12 +122,12 @@ def _help(hub: Hub, request: Request) -> Response:
     return PlainTextResponse(_HELP.format(hub=hub_url(public_url), topic=url_of(public_url, "orders.paid")))
 
 
-async def _body(request: Request) -> bytes:
-    """At most one byte more than a form may have: enough to see that it is too large."""
+async def _body(request: Request, bytes_max: int) -> bytes:
+    """At most one chunk more than that: enough to see that it is too large."""
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > FORM_BYTES_MAX:
+        if len(body) > bytes_max:
             break
     return body
 

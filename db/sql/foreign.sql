@@ -54,3 +54,19 @@ UPDATE hookwire.foreign_topics f
 SET claimed_until = NULL, failures = f.failures + 1, fetched_at = clock_timestamp(), last_status = $6, last_error = $7,
     due_at = CASE WHEN f.pings > $4 THEN f.due_at ELSE clock_timestamp() + make_interval(secs => $5::double precision) END
 WHERE f.tenant = $1 AND f.topic = $2 AND f.claims = $3;
+
+-- name: register
+-- NULL leaves an option as it is.
+UPDATE hookwire.foreign_topics f
+SET feed_diff = coalesce($3, f.feed_diff), always_deliver = coalesce($4, f.always_deliver)
+WHERE f.tenant = $1 AND f.topic = $2;
+
+-- name: get
+SELECT topic, url, self_url, hub_url, feed_diff, always_deliver, pings, pings_fetched, due_at, failures, last_status,
+       last_error, fetched_at, changed_at, created_at
+FROM hookwire.foreign_topics WHERE tenant = $1 AND topic = $2;
+
+-- name: list
+SELECT topic, url, self_url, hub_url, feed_diff, always_deliver, pings, pings_fetched, due_at, failures, last_status,
+       last_error, fetched_at, changed_at, created_at
+FROM hookwire.foreign_topics WHERE tenant = $1 AND topic > $2 ORDER BY topic LIMIT $3;

@@ -49,7 +49,7 @@ class Callbacks:
     port: int = 0
     script: dict[str, Answer] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
-    posted: list[tuple[str, bytes]] = field(default_factory=list)
+    posted: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     open_now: Counter[str] = field(default_factory=Counter)
     open_most: Counter[str] = field(default_factory=Counter)
     arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -66,6 +66,11 @@ class Callbacks:
         async with asyncio.timeout(45), self.arrived:
             await self.arrived.wait_for(lambda: len(self.targets) >= requests)
 
+    async def wait_for_posts(self, posts: int) -> list[tuple[str, dict[str, str], bytes]]:
+        async with asyncio.timeout(60), self.arrived:
+            await self.arrived.wait_for(lambda: len(self.posted) >= posts)
+        return self.posted
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1"):
@@ -79,10 +84,15 @@ class Callbacks:
             writer.close()
 
     async def _take(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        length = head.lower().partition("content-length: ")[2].partition("\r\n")[0]
-        body = await reader.readexactly(int(length))
+        lines = head.split("\r\n")
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)
+        }
+        body = await reader.readexactly(int(headers["content-length"]))
         path = head.split(" ")[1]
-        self.posted.append((path, body))
+        self.posted.append((path, headers, body))
+        async with self.arrived:
+            self.arrived.notify_all()
         await self.script.get(path, answers(204))(writer, b"")
         await writer.drain()
 

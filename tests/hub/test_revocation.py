@@ -43,7 +43,7 @@ async def test_the_publisher_is_asked_before_the_callback(database_url: str) -> 
         async with rig.verifying():
             states = await rig.decided(intent)
 
-        ((path, body),) = rig.callbacks.posted
+        ((path, _, body),) = rig.callbacks.posted
         assert (targets_before, states, path, json.loads(body)) == (
             [], ["verified"], "/validator",
             {"callback": rig.callbacks.url(), "topic": "http://hub.example/topics/%61", "requester": None},

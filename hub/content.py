@@ -1,0 +1,59 @@
+"""Content that comes with its ping: nothing is fetched (WS-86, "fat" publish).
+
+    POST /hub/content?hub.topic=URL   the body is the content; who may publish is the gate's decision
+    POST /hub, hub.content            in the form; signed by the secret that publisher and hub share
+
+Hosted and foreign topics alike. The event is committed when this has returned.
+"""
+
+from __future__ import annotations
+
+import json
+
+from hub.acceptance import Hub, named_topic
+from hub.form import Refused
+from hub.topic_url import hub_url
+from webhooks.message import LINK_HEADER, link_header
+from webhooks.signature import SignatureRefused, verify_hub_signature
+
+__all__ = ["check_signature", "distribute"]
+
+_KEY = "content"
+_PARAMETER = "hub.topic"
+
+
+def check_signature(hub: Hub, content: bytes, signature: str) -> None:
+    """Raises ``Refused``: no secret is configured, or the signature is not made with it."""
+    secret = hub.options.publish_secret
+    if not secret:
+        raise Refused(403, "hub.content", "is not taken here without an API key: use POST /hub/content")
+    try:
+        verify_hub_signature(secret, signature, content)
+    except SignatureRefused:
+        raise Refused(403, "hub.signature", "does not fit the content") from None
+
+
+async def distribute(hub: Hub, topic_url: str, content: bytes, content_type: str | None) -> int:
+    """Publish the content as an event of the topic; gives its number.
+
+    Raises ``Refused`` and ``db.errors.DatabaseError``.
+    """
+    if len(content) > hub.options.fetch_bytes_max:
+        raise Refused(413, "", f"the content is larger than {hub.options.fetch_bytes_max} bytes")
+    headers, key = None, None
+    async with hub.database.transaction() as session:
+        topic = await named_topic(hub, session, topic_url, _PARAMETER)
+        if topic.is_foreign:
+            await session.execute("foreign.ensure", hub.tenant, topic.name, topic_url)
+            # As what is fetched: in order, and with links of its own.
+            link = link_header(hub_url(hub.options.public_url), topic_url)
+            key, headers = _KEY, json.dumps({LINK_HEADER: link})
+        else:
+            await session.execute("topic.ensure", hub.tenant, [topic.name])
+        rows = await session.fetch(
+            "event.publish_batch", hub.tenant, [0], [topic.name], [key], [content_type], [headers], [content], [None],
+            [None], True,
+        )  # fmt: skip
+    hub.on_publish()
+    number: int = rows[0]["event_id"]
+    return number
