@@ -37,7 +37,7 @@ _BATCH_EVENTS_MAX = 1_000
 _IDEMPOTENCY_KEY_MAX = 255
 HOPS_MAX = 8
 """An event that came back to a hub this often is going in circles (EG-17)."""
-_CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
+_CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate", b"hookwire-replay-of": "replay-of"}
 
 
 def is_publish(scope: Scope) -> bool:

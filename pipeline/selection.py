@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-__all__ = ["ArchivedEvent", "Selection", "archived", "select"]
+__all__ = ["ArchivedEvent", "Selection", "archived", "count", "select"]
+
+_ISO = "yyyy-MM-dd'T'HH:mm:ss'Z'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,17 @@ def select(bronze: DataFrame, selection: Selection) -> DataFrame:
     if selection.until is not None:
         rows = rows.where(F.col("accepted_at") < F.lit(selection.until))
     return rows.dropDuplicates(["topic", "event_id"]).orderBy("event_number")
+
+
+def count(selected: DataFrame) -> dict[str, Any]:
+    """How many events, and when the oldest and the newest were accepted (ISO 8601)."""
+    row = selected.select(
+        F.count("*").alias("events"),
+        F.date_format(F.min("accepted_at"), _ISO).alias("oldest"),
+        F.date_format(F.max("accepted_at"), _ISO).alias("newest"),
+    ).first()
+    assert row is not None, "an aggregate has one row"
+    return row.asDict()
 
 
 def archived(selected: DataFrame) -> Iterator[ArchivedEvent]:

@@ -78,6 +78,12 @@ _PARAMETERS: list[dict[str, Any]] = [
         "description": "W3C trace context, carried to every sink.",
         "schema": {"type": "string"},
     },
+    {
+        "name": "Hookwire-Replay-Of",
+        "in": "header",
+        "description": "The id of the event that this one repeats; carried to every sink as `replay-of`.",
+        "schema": {"type": "string", "maxLength": 512},
+    },
 ]
 
 _CLOUDEVENT = {

@@ -17,8 +17,9 @@ import httpx
 from app.commands.failure import CommandFailed
 from app.settings import Settings
 
-__all__ = ["bearer", "get", "hub_url", "post", "refusal_of"]
+__all__ = ["bearer", "connected", "get", "hub_url", "post", "refusal_of"]
 
+_LONGEST_SECONDS = 3600.0
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
 
@@ -43,26 +44,35 @@ def bearer() -> dict[str, str]:
 
 
 async def post(
-    url: str, content: bytes, headers: dict[str, str], *, params: dict[str, str] | None = None, deadline_seconds: float
-) -> tuple[Any, httpx.Headers]:
+    url: str, content: bytes, headers: dict[str, str], *, params: dict[str, str] | None = None, deadline_seconds: float,
+    client: httpx.AsyncClient | None = None,
+) -> tuple[Any, httpx.Headers]:  # fmt: skip
     """POST once; gives the JSON and the headers of a 2xx answer. Raises ``CommandFailed`` for everything else."""
-    return await _ask("POST", url, content, headers, params, deadline_seconds)
+    if client is not None:
+        return await _ask(client, "POST", url, content, headers, params, deadline_seconds)
+    async with connected() as own:
+        return await _ask(own, "POST", url, content, headers, params, deadline_seconds)
+
+
+def connected() -> httpx.AsyncClient:
+    """A client for many requests to the hub: connections are kept, and each request has its own deadline."""
+    return httpx.AsyncClient(trust_env=False, timeout=_LONGEST_SECONDS)
 
 
 async def get(url: str, *, params: dict[str, str] | None = None, deadline_seconds: float = 30.0) -> Any:
     """GET once; gives the JSON of a 2xx answer. Raises ``CommandFailed`` for everything else."""
-    made, _ = await _ask("GET", url, None, {}, params, deadline_seconds)
+    async with connected() as client:
+        made, _ = await _ask(client, "GET", url, None, {}, params, deadline_seconds)
     return made
 
 
 async def _ask(
-    method: str, url: str, content: bytes | None, headers: dict[str, str], params: dict[str, str] | None,
-    deadline_seconds: float,
+    client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: dict[str, str],
+    params: dict[str, str] | None, deadline_seconds: float,
 ) -> tuple[Any, httpx.Headers]:  # fmt: skip
     headers = {**bearer(), **headers}
-    client = httpx.AsyncClient(trust_env=False, timeout=deadline_seconds)
     try:
-        async with asyncio.timeout(deadline_seconds), client:
+        async with asyncio.timeout(deadline_seconds):
             answer = await client.request(method, url, content=content, headers=headers, params=params)
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
         raise CommandFailed(f"no answer within {deadline_seconds:g} s; it may or may not have been done", 1) from None

@@ -35,6 +35,7 @@ COMMANDS = (
     "pipeline audit",
     "pipeline compact",
     "pipeline erase",
+    "pipeline replay",
     "pipeline retain",
     "pump",
     "keys create",
