@@ -81,6 +81,10 @@ class Settings(BaseSettings):
     kafka_mode: Literal["transactional", "idempotent"] = Field(
         "transactional", description="transactional is fenced and free of duplicates; idempotent is faster (RR-02)."
     )
+    kafka_window: Literal["batch", "record"] = Field(
+        "batch",
+        description="What the idempotent mode may repeat: a batch, as one run, or the last record of each key, slowly.",
+    )
     kafka_partitioner: Literal["murmur2", "crc32"] = Field(
         "murmur2",
         description="Which partition a key goes to: as Java clients, or as librdkafka. Changing it moves keys.",

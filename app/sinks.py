@@ -48,6 +48,7 @@ def kafka_options(settings: Settings, incarnation: str) -> KafkaOptions:
             settings.kafka_bootstrap_servers,
             incarnation,
             mode=settings.kafka_mode,
+            window=settings.kafka_window,
             partitioner=Scheme(settings.kafka_partitioner),
             topic_prefix=settings.kafka_topic_prefix,
             security=security,

@@ -73,9 +73,9 @@ class KafkaSink:
     def __init__(self, options: KafkaOptions, trusted: Callable[[], bool] = lambda: True) -> None:
         self.name = "kafka"
         self.features = Features(
-            window="batch",
+            window=options.window,
             batch_records_max=options.batch_records_max,
-            overlap=2,
+            overlap=2 if options.window == "batch" else 1,  # a second batch could hold a key's next record
             manifests=options.mode == "transactional" and options.manifests,
         )
         self._options = options

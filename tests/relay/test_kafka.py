@@ -455,6 +455,7 @@ async def test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_an
     [
         ({"bootstrap_servers": ""}, "bootstrap_servers is empty"),
         ({"mode": "fast"}, "neither transactional nor idempotent"),
+        ({"window": "record"}, "window=record is for mode=idempotent"),
         ({"compression": "snappy"}, "compression 'snappy' is not available"),
         ({"delivery_seconds": 15.0}, "shorter than transaction_seconds"),
     ],

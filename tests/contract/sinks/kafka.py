@@ -16,15 +16,17 @@ from scripts.servers.port import free_port
 from tests.contract.sinks.bench import Kept, SinkAdapter
 from tests.relay.kafka_topic import read_committed
 
+Mode = Literal["transactional", "idempotent"]
+
 
 class KafkaBench:
     refused_bytes = 1_100_000
 
-    def __init__(self, bootstrap: str, mode: Literal["transactional", "idempotent"], manifests: bool) -> None:
+    def __init__(self, bootstrap: str, mode: Mode, manifests: bool, window: Literal["batch", "record"]) -> None:
         # A seat and topics of its own: nothing of an earlier test is seen.
         self._options = KafkaOptions(
             bootstrap, installation=secrets.token_hex(4), mode=mode, manifests=manifests,
-            topic_prefix=f"{secrets.token_hex(4)}.",
+            window=window, topic_prefix=f"{secrets.token_hex(4)}.",
         )  # fmt: skip
         self.sinks: list[KafkaSink] = []
 
@@ -52,20 +54,23 @@ class KafkaBench:
         ]
 
 
-def _adapter(name: str, mode: Literal["transactional", "idempotent"], *, manifests: bool) -> SinkAdapter:
+def _adapter(
+    name: str, mode: Mode, *, manifests: bool = False, window: Literal["batch", "record"] = "batch"
+) -> SinkAdapter:
     @asynccontextmanager
     async def bench(request: pytest.FixtureRequest) -> AsyncIterator[KafkaBench]:
-        kafka = KafkaBench(request.getfixturevalue("kafka").bootstrap, mode, manifests)
+        kafka = KafkaBench(request.getfixturevalue("kafka").bootstrap, mode, manifests, window)
         yield kafka
         for sink in kafka.sinks:
             await sink.close()
 
     fence: Literal["last", "none"] = "last" if mode == "transactional" else "none"
-    return SinkAdapter(name, bench, fence=fence, overlaps=True, manifests=manifests)
+    return SinkAdapter(name, bench, fence=fence, overlaps=window == "batch", manifests=manifests)
 
 
 ADAPTERS = [
     _adapter("kafka-transactional", "transactional", manifests=True),
-    _adapter("kafka-fenced", "transactional", manifests=False),  # as compat mode has it
-    _adapter("kafka-idempotent", "idempotent", manifests=False),
+    _adapter("kafka-fenced", "transactional"),  # as compat mode has it
+    _adapter("kafka-idempotent", "idempotent"),
+    _adapter("kafka-idempotent-record", "idempotent", window="record"),
 ]
