@@ -8,8 +8,8 @@
 -- enough it is left to be dropped in one piece.
 SELECT b.through_id,
        CASE WHEN 7 * b.ids_per_day < $2::bigint THEN b.through_id ELSE (b.through_id / $2) * $2 - 1 END AS delete_id
-FROM (SELECT coalesce(least((SELECT max(w.last_id) FROM hookwire.id_watermarks w WHERE w.day < current_date - $1::integer),
-                            c.through_id), 0) AS through_id,
+FROM (SELECT least(coalesce((SELECT max(w.last_id) FROM hookwire.id_watermarks w WHERE w.day < current_date - $1::integer), 0),
+                   c.through_id) AS through_id,  -- least() passes over a NULL: nothing is old yet must not mean everything is
              (SELECT coalesce((max(w.last_id) - min(w.last_id)) / greatest(count(*) - 1, 1), 0)
               FROM hookwire.id_watermarks w WHERE w.day >= current_date - 7) AS ids_per_day
       FROM hookwire.ledger_cursor c) AS b;

@@ -73,6 +73,18 @@ async def test_old_events_go_with_their_attempts_and_young_ones_stay(database_ur
         assert (removed, await events(sql), attempts) == ([Removed(events=20), Removed()], young, [young[0]])
 
 
+async def test_on_a_young_hub_nothing_is_old(database_url_both: str) -> None:
+    """I1: no day has ended that long ago, so no id is old; with and without the watermark of today."""
+    async with opened(database_url_both) as (database, sql):
+        young = await publish(sql, 5)
+        for _ in "12":
+            await Ledger(database).fold()
+        without = await retention(database).once()
+        await age(database, sql, 0)
+        with_todays = await retention(database).once()
+        assert (without, with_todays, await events(sql)) == (Removed(), Removed(), young)
+
+
 async def test_zero_days_keep_everything(database_url: str) -> None:
     async with opened(database_url) as (database, sql):
         old = await publish(sql, 3)
