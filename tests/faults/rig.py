@@ -128,12 +128,15 @@ class Kafka:
     """One scenario's topics on a Kafka; what a read-committed reader gets, per partition, are the arrivals."""
 
     sink = "kafka"
-    promise = Promise.BATCH
 
-    def __init__(self, bootstrap: str, reader_bootstrap: str = "", mode: str = "transactional") -> None:
+    def __init__(
+        self, bootstrap: str, reader_bootstrap: str = "", mode: str = "transactional", window: str = "batch"
+    ) -> None:
         self.bootstrap = bootstrap
         self.reader_bootstrap = reader_bootstrap or bootstrap
         self.mode = mode
+        self.window = window
+        self.promise = Promise.RECORD if window == "record" else Promise.BATCH
         self.prefix = f"witness-{secrets.token_hex(4)}."
 
     @property
@@ -142,6 +145,7 @@ class Kafka:
             "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap,
             "KAFKA_TOPIC_PREFIX": self.prefix,
             "KAFKA_MODE": self.mode,
+            "KAFKA_WINDOW": self.window,
         }
 
     async def count(self) -> int:

@@ -38,6 +38,26 @@ async def test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step(
         assert await rig.concluded(duplicates_max=2 * len(points) * DUPLICATES_PER_KILL) == CLEAN
 
 
+@pytest.mark.slow
+async def test_with_a_record_window_a_kill_repeats_at_most_the_last_record_of_a_key(
+    database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
+) -> None:
+    """RR-01, F03: Kafka without transactions; between the acknowledgement and the purge, again and again."""
+    chance = random.Random(seed)
+    broker = Kafka(kafka.bootstrap, mode="idempotent", window="record")
+    async with open_rig(database_url, tmp_path, seed, broker, processes=1) as rig:
+        child = rig.stage.children[0]
+        async with rig.stage.load():
+            await rig.accepts(50)
+            for point in ("relay.after_send", "relay.before_purge", "relay.after_purge", "relay.after_send"):
+                await child.kill()
+                await child.start(f"{point}:kill@{chance.randint(1, 40)}", wait=False)
+                assert await child.ended(60) == -9, f"{point} was not reached"
+            await child.start()
+            await rig.accepts(50)
+        assert await rig.concluded(duplicates_max=8 * DUPLICATES_PER_KILL) == CLEAN
+
+
 async def publish(rig: Rig, name: str) -> Answer | None:
     """POST one event with this Idempotency-Key; None when no answer comes."""
     client = Client("127.0.0.1", rig.stage.children[0].port, 10)
