@@ -158,6 +158,22 @@ class Settings(BaseSettings):
     delivery_slots: int = Field(256, ge=1, le=4096, description="Attempts in flight in this process.")
     delivery_slots_per_subscription: int = Field(64, ge=1, le=1024, description="Of those, for one subscription.")
     delivery_slots_per_host: int = Field(64, ge=1, le=1024, description="Of those, for one host.")
+    breaker_failure_share: float = Field(
+        0.7, ge=0, le=1, description="Share of failed attempts at which a subscription is left alone; 0: never."
+    )
+    breaker_attempts_min: int = Field(
+        10, ge=1, le=20, description="Of so many attempts at least, of the last 20 in five minutes."
+    )
+    breaker_seconds: float = Field(
+        30.0, ge=0.1, le=3600, description="For so long at first; twice as long when the probe after it fails."
+    )
+    breaker_seconds_max: float = Field(600.0, ge=0.1, le=86_400, description="For so long at most.")
+    disable_after_failing_seconds: int = Field(
+        0,
+        ge=0,
+        le=31_536_000,
+        description="A subscription that has failed for so long is disabled, never WebSub's; 0: none is.",
+    )
     retry_schedule_seconds: Annotated[tuple[Annotated[int, Field(ge=0, le=604_800)], ...], NoDecode] = Field(
         (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400),
         description="Pauses between attempts, comma separated; the last failure makes a dead letter.",

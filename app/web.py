@@ -28,6 +28,7 @@ from app.api import (
     signing_keys,
     subscriptions,
     topics,
+    undelivered,
 )
 from app.api.context import Context
 from app.api.contract import TITLE, VERSION, operation_id
@@ -46,6 +47,7 @@ _ROUTERS: Sequence[APIRouter] = (
     signing_keys.router,
     denials.router,
     deliveries.router,
+    undelivered.router,
     events.router,
     topics.router,
     foreign_topics.router,

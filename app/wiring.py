@@ -50,6 +50,7 @@ from hub.verification import Verification
 from relay.metrics import RelayMetrics
 from relay.observer import Handler
 from relay.wake import Wake
+from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
 from webhooks.fanout import FanOut
 from webhooks.guard import GuardPolicy
@@ -322,6 +323,13 @@ class _Builder:
             age_seconds_max=settings.retry_age_seconds_max,
             timeout_seconds=settings.delivery_timeout_seconds,
             retry_after_seconds_max=settings.retry_after_seconds_max,
+            breaker=BreakerOptions(
+                settings.breaker_failure_share,
+                settings.breaker_attempts_min,
+                open_seconds=settings.breaker_seconds,
+                open_seconds_max=settings.breaker_seconds_max,
+                disable_seconds=settings.disable_after_failing_seconds or None,
+            ),
             slots=SlotOptions(
                 settings.delivery_slots, settings.delivery_slots_per_subscription, settings.delivery_slots_per_host
             ),

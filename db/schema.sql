@@ -410,6 +410,17 @@ CREATE SEQUENCE hookwire.delivery_fence
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE hookwire.delivery_gates (
+    subscription_id bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    tokens double precision DEFAULT 0 NOT NULL,
+    refilled_at timestamp with time zone DEFAULT now() NOT NULL,
+    trips integer DEFAULT 0 NOT NULL,
+    open_until timestamp with time zone,
+    failing_since timestamp with time zone
+)
+WITH (fillfactor='50');
+
 CREATE SEQUENCE hookwire.event_id
     START WITH 1
     INCREMENT BY 1
@@ -785,6 +796,8 @@ CREATE TABLE hookwire.subscriptions (
     pshb03 boolean DEFAULT false NOT NULL,
     permanent boolean DEFAULT false NOT NULL,
     verify_token text,
+    rate_per_second double precision,
+    rate_burst integer,
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
     CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
     CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),
@@ -792,6 +805,8 @@ CREATE TABLE hookwire.subscriptions (
     CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
     CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
     CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text]))),
+    CONSTRAINT subscriptions_rate_burst_check CHECK ((rate_burst > 0)),
+    CONSTRAINT subscriptions_rate_per_second_check CHECK ((rate_per_second > (0)::double precision)),
     CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
 );
 
@@ -851,6 +866,9 @@ ALTER TABLE ONLY hookwire.dead_letters
 
 ALTER TABLE ONLY hookwire.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (event_id, subscription_id);
+
+ALTER TABLE ONLY hookwire.delivery_gates
+    ADD CONSTRAINT delivery_gates_pkey PRIMARY KEY (subscription_id);
 
 ALTER TABLE ONLY hookwire.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (id);

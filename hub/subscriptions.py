@@ -37,6 +37,8 @@ class Options:
     at_most_once: bool | None = None
     on_exhausted: str | None = None
     timeout_seconds: float | None = None
+    rate_per_second: float | None = None
+    rate_burst: int | None = None
     headers: Mapping[str, str] | None = None
 
 
@@ -82,6 +84,7 @@ class Subscriptions:
             key_id, sealed = self._box.seal(secret.encode(), secret_context(number, 1))
             await transaction.execute("subscription.add_secret", number, 1, _TENANT, key_id, sealed)
             await self._keep_headers(transaction, number, new.headers)
+            await transaction.execute("gate.keep", number)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
         assert row is not None, "it was made in this transaction"
         return row, secret
@@ -111,6 +114,7 @@ class Subscriptions:
             number = await transaction.fetchval("subscription.change", _TENANT, public_id, columns)
             if number is not None:
                 await self._keep_headers(transaction, number, change.headers)
+                await transaction.execute("gate.keep", number)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
         return row if row is not None and row["protocol"] == "webhook" else None
 

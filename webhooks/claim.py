@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
+from db.pool import Row
 from event.event import Event
 from webhooks.subscriber import Subscriber
 
-__all__ = ["Claim", "Claims"]
+__all__ = ["Claim", "Claims", "claim_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,8 @@ class Claim:
 
     ``leased_until``, ``planned_at`` and ``made_at`` are monotonic. ``planned_at`` is when the schedule goes on, for an
     attempt out of turn, made because new content came; else None. ``is_replay``: somebody asked for it to be sent
-    again. ``is_in_lane``: others wait behind it for its key.
+    again. ``is_in_lane``: others wait behind it for its key. ``is_probe``: it is the one that an open
+    breaker lets pass.
     """
 
     event: Event
@@ -29,6 +31,24 @@ class Claim:
     planned_at: float | None = None
     is_replay: bool = False
     is_in_lane: bool = False
+    is_probe: bool = False
+
+
+def claim_of(row: Row, event: Event, subscriber: Subscriber, asked_at: float) -> Claim:
+    """The claim in a row of ``delivery.claim``, which was asked for at this monotonic time."""
+    wait = row["planned_seconds"]
+    return Claim(
+        event,
+        subscriber,
+        row["schedule_position"],
+        row["fence"],
+        leased_until=asked_at + row["lease_seconds"],
+        made_at=asked_at - row["age_seconds"],
+        planned_at=None if wait is None else asked_at + wait,
+        is_replay=row["is_replay"],
+        is_in_lane=row["is_in_lane"],
+        is_probe=row["is_probe"],
+    )
 
 
 class Claims:

@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 import structlog
 
 from db.errors import DatabaseError, Refused
 from db.pool import Database, Session
+from webhooks.breaker import BreakerOptions
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
 
@@ -34,7 +36,7 @@ _PAUSE_SECONDS_MAX = 2.0
 @dataclass(frozen=True, slots=True)
 class Result:
     """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
-    it."""
+    it, for the breaker too."""
 
     event_id: int
     subscription_id: int
@@ -43,12 +45,20 @@ class Result:
     started_at: datetime
     outcome: Outcome
     decision: Decision
+    breaker: Literal["trip", "close"] | None = None
 
 
 class Settlement:
     """The writer of one worker. ``on_settled`` is called after each batch that is durable."""
 
-    def __init__(self, database: Database, worker: str, on_settled: Callable[[Sequence[Result]], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        worker: str,
+        on_settled: Callable[[Sequence[Result]], None],
+        breaker: BreakerOptions | None = None,
+    ) -> None:
+        self._breaker = breaker or BreakerOptions()
         self._database = database
         self._worker = worker
         self._on_settled = on_settled
@@ -125,6 +135,8 @@ class Settlement:
         decision = result.decision
         if decision.pause_seconds is not None:
             await self._database.execute("subscription.pause", result.subscription_id, decision.pause_seconds)
+        if result.breaker is not None:
+            await self._turn_breaker(result.subscription_id, result.breaker)
         if decision.end_state is None:
             return
         ended = await self._database.fetchval(
@@ -134,6 +146,20 @@ class Settlement:
             _log.info("subscription_ended", subscription=result.subscription_id, reason=decision.end_reason)
         if decision.end_state == "gone":  # what one round leaves is found by the upkeep
             await self._database.fetchval("delivery.cancel_ended", [result.subscription_id], _CANCEL_MAX)
+
+    async def _turn_breaker(self, subscription: int, turn: Literal["trip", "close"]) -> None:
+        options = self._breaker
+        if turn == "close":
+            if await self._database.fetchval("gate.close", [subscription]) is not None:
+                _log.info("breaker_closed", subscription=subscription)
+            return
+        row = await self._database.fetchrow(
+            "gate.trip", subscription, options.open_seconds, options.open_seconds_max, options.disable_seconds
+        )
+        if row is not None:
+            _log.warning("breaker_opened", subscription=subscription, seconds=row["open_seconds"], trips=row["trips"])
+            if row["is_disabled"]:
+                _log.warning("subscription_disabled", subscription=subscription, reason="it has failed for too long")
 
 
 async def write_results(session: Session, batch: Sequence[Result], worker: str) -> None:

@@ -18,6 +18,7 @@ import structlog
 from db.pool import Database, Row
 from db.secret_box import SecretBox, SecretBoxError
 from webhooks.guard import GuardPolicy
+from webhooks.retry import Policy
 from webhooks.signature import LIVE_KEYS_MAX, SigningKey, hub_key, parse_key
 from webhooks.url import Target, UrlRefused, parse_target
 
@@ -70,6 +71,13 @@ class Subscriber:
     timeout_seconds: float | None
     lease_until: float | None
     read_at: float
+
+    def policy(self, schedule_seconds: Sequence[int], age_seconds_max: float, *, is_in_lane: bool) -> Policy:
+        """What its failures mean; schedule and age limit are the configured ones."""
+        schedule = schedule_seconds if self.schedule is None else self.schedule
+        age = age_seconds_max if self.age_seconds_max is None else self.age_seconds_max
+        parks = self.parks and is_in_lane
+        return Policy(() if self.at_most_once else schedule, age, self.on_4xx, self.on_410, parks)
 
 
 class Subscribers:

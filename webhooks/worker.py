@@ -29,17 +29,17 @@ import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database, Row
-from event.event import Event
 from webhooks.attempt import Attempts
-from webhooks.claim import Claim, Claims
+from webhooks.breaker import Breaker, BreakerOptions
+from webhooks.claim import Claim, Claims, claim_of
 from webhooks.contents import Contents
 from webhooks.metrics import DeliveryMetrics
 from webhooks.outbound import Outbound
 from webhooks.outcome import Outcome
-from webhooks.retry import Decision, Policy, decide
+from webhooks.retry import Decision, decide
 from webhooks.settlement import Result, Settlement
 from webhooks.slots import SlotOptions, Slots
-from webhooks.subscriber import Subscriber, Subscribers
+from webhooks.subscriber import Subscribers
 
 __all__ = ["Worker", "WorkerOptions"]
 
@@ -70,6 +70,7 @@ class WorkerOptions:
     payload_bytes_max: int = 64 * 1024 * 1024
     poll_seconds: float = 1.0
     slots: SlotOptions = field(default_factory=SlotOptions)
+    breaker: BreakerOptions = field(default_factory=BreakerOptions)
 
 
 class Worker:
@@ -89,13 +90,15 @@ class Worker:
         self._options = options
         self._chance = chance
         self._slots = Slots(options.slots)
-        self._settlement = Settlement(database, options.name, self._settled)
+        self._breaker = Breaker(options.breaker)
+        self._settlement = Settlement(database, options.name, self._settled, options.breaker)
         self._ready: OrderedDict[int, None] = OrderedDict()
         self._claims = Claims()
         self._given_back: list[Claim] = []
         self._resting: set[int] = set()
         self._rest_recorded: set[int] = set()
         self._later: list[tuple[float, int]] = []
+        self._gated: dict[int, float] = {}
         self._fast: set[int] = set()
         self._wake = asyncio.Event()
         self._attempts = asyncio.TaskGroup()
@@ -175,9 +178,17 @@ class Worker:
             self._ready.update(dict.fromkeys(wanted))
             await asyncio.sleep(0.5)
             return True
-        found = Counter(row["subscription_id"] for row in rows)
+        found = Counter(row["subscription_id"] for row in rows if row["event_id"] is not None)
         self._ready.update((subscription, None) for subscription, most in wanted.items() if found[subscription] == most)
-        return bool(rows)
+        return bool(found)
+
+    def _ask_later(self, row: Row, asked_at: float) -> None:
+        """A gate has held it back: ask again when there is something to be had, once."""
+        subscription, at = row["subscription_id"], asked_at + row["wait_seconds"]
+        known = self._gated.get(subscription, 0.0)
+        if row["wait_seconds"] <= _LATER_SECONDS_MAX and not asked_at < known <= at:
+            self._gated[subscription] = at
+            heapq.heappush(self._later, (at, subscription))
 
     def _wanted(self) -> dict[int, int]:
         """How many to claim for which ready subscriptions, in turn."""
@@ -207,6 +218,10 @@ class Worker:
 
     async def _take_in(self, rows: Sequence[Row], asked_at: float) -> None:
         """Queue what was claimed; bury what has lost its contents; give back what memory has no room for."""
+        for row in rows:
+            if row["event_id"] is None:
+                self._ask_later(row, asked_at)
+        rows = [row for row in rows if row["event_id"] is not None]
         if not rows:
             return
         subscribers = await self._subscribers.get((row["subscription_id"], row["version"]) for row in rows)
@@ -219,7 +234,7 @@ class Worker:
             if row["is_held"] and subscribers[row["subscription_id"]].at_most_once:
                 self._settlement.add(_lost_track(row))
             elif event is not None:
-                self._claims.put(_claim(row, event, subscribers[row["subscription_id"]], asked_at))
+                self._claims.put(claim_of(row, event, subscribers[row["subscription_id"]], asked_at))
             else:
                 (orphans if row["event_id"] in lost else surplus).append(row)
         for subscription in self._resting:
@@ -289,25 +304,18 @@ class Worker:
         subscriber = claim.subscriber
         now = time.monotonic()
         rest = None if claim.planned_at is None else max(claim.planned_at - now, 0.0)
-        policy = self._policy(claim)
+        options = self._options
+        policy = subscriber.policy(options.schedule_seconds, options.age_seconds_max, is_in_lane=claim.is_in_lane)
         decision = decide(outcome, claim.position, policy, self._chance(), rest, now - claim.made_at)
-        result = Result(claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision)
-        if _rests(decision):
+        breaker = self._breaker.judge(subscriber.id, outcome, is_probe=claim.is_probe, now=now)
+        result = Result(
+            claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision, breaker
+        )
+        if _rests(result):
             self._resting.add(subscriber.id)  # until that is on record
             self._rest_recorded.discard(subscriber.id)
             self._shed(subscriber.id)
         self._settlement.add(result)
-
-    def _policy(self, claim: Claim) -> Policy:
-        options, subscriber = self._options, claim.subscriber
-        schedule = options.schedule_seconds if subscriber.schedule is None else subscriber.schedule
-        return Policy(
-            () if subscriber.at_most_once else schedule,
-            options.age_seconds_max if subscriber.age_seconds_max is None else subscriber.age_seconds_max,
-            subscriber.on_4xx,
-            subscriber.on_410,
-            subscriber.parks and claim.is_in_lane,
-        )
 
     async def _send(self, claim: Claim, deadline: float, started_at: datetime) -> Outcome:
         return await self._sender.make(claim, deadline, started_at)
@@ -318,7 +326,7 @@ class Worker:
         self._metrics.in_flight.set(self._slots.used)
         for result in results:
             decision = result.decision
-            if _rests(decision):
+            if _rests(result):
                 self._rest_recorded.add(result.subscription_id)
             if decision.action != "retry":
                 # In an ordered lane the next event has become the head just now.
@@ -386,24 +394,10 @@ def _lost_track(row: Row) -> Result:
     return Result(row["event_id"], row["subscription_id"], row["fence"], row["version"], at, outcome, decision)
 
 
-def _claim(row: Row, event: Event, subscriber: Subscriber, asked_at: float) -> Claim:
-    wait = row["planned_seconds"]
-    return Claim(
-        event,
-        subscriber,
-        row["schedule_position"],
-        row["fence"],
-        leased_until=asked_at + row["lease_seconds"],
-        made_at=asked_at - row["age_seconds"],
-        planned_at=None if wait is None else asked_at + wait,
-        is_replay=row["is_replay"],
-        is_in_lane=row["is_in_lane"],
-    )
-
-
-def _rests(decision: Decision) -> bool:
+def _rests(result: Result) -> bool:
     """Whether the whole subscription must not be sent to any more, for a while or for good."""
-    return decision.pause_seconds is not None or decision.end_state is not None
+    decision = result.decision
+    return decision.pause_seconds is not None or decision.end_state is not None or result.breaker == "trip"
 
 
 def _columns(rows: Sequence[Row]) -> tuple[list[int], list[int], list[int]]:

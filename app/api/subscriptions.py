@@ -54,6 +54,12 @@ class DeliveryOptions(BaseModel):
         "a dead letter and the key goes on (skip). None: park, for one that is made ordered.",
     )
     timeout_seconds: float | None = Field(None, ge=1, le=30, description="Deadline of one attempt; none: the hub's.")
+    rate_per_second: float | None = Field(
+        None, ge=0.001, le=100_000, description="Attempts in the whole fleet; what is above waits. None: no limit."
+    )
+    rate_burst: int | None = Field(
+        None, ge=1, le=100_000, description="How many may be made at once after a rest; none: those of a second."
+    )
     headers: dict[str, str] | None = Field(
         None, description="Sent with each delivery, such as Authorization. Sealed; nobody is shown their values again."
     )
@@ -111,9 +117,12 @@ _EXAMPLE: dict[str, Any] = {
     "on_410": "end",
     "on_exhausted": "skip",
     "timeout_seconds": None,
+    "rate_per_second": 50.0,
+    "rate_burst": None,
     "header_names": None,
     "lease_until": None,
     "paused_until": None,
+    "breaker_open_until": None,
     "filter": {"data": {"amount": {"$gte": 100}}},
     "created_at": "2026-01-15T09:30:00Z",
     "updated_at": "2026-01-15T09:30:00Z",
@@ -139,9 +148,14 @@ class SubscriptionOut(BaseModel):
     on_410: Literal["end", "as_4xx"]
     on_exhausted: Literal["park", "skip"]
     timeout_seconds: float | None
+    rate_per_second: float | None
+    rate_burst: int | None
     header_names: list[str] | None = Field(description="Headers of its own that are sent with each delivery.")
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
     paused_until: datetime | None = Field(description="The receiver asked for a rest until then (429).")
+    breaker_open_until: datetime | None = Field(
+        description="It fails so often that it is left alone until then; after that one delivery at a time is tried."
+    )
     filter: dict[str, Any] | None = Field(description="Which events it wants, by content; none: all.")
     created_at: datetime
     updated_at: datetime

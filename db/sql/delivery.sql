@@ -164,14 +164,32 @@ SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS del
 -- because a fan-out that overlapped with the settlement of a head has just left one there. A lease is as long as the
 -- subscription's own deadline, else $3, and $4 more: a lane whose worker was killed stands still for no longer than that.
 -- is_held: claimed before, and nobody knows what came of it.
+--
+-- Who has a gate passes it, one claim at a time in the whole fleet: as many as it has tokens for, none while its breaker
+-- is open, one as a probe after that (WH-I06, WH-I07). What a gate holds back is told in rows without an event, with the
+-- seconds until it is worth asking again.
 WITH fence AS MATERIALIZED (
     SELECT nextval('hookwire.delivery_fence') AS value
-), picked AS MATERIALIZED (
-    SELECT d.place, d.is_held, s.version,
-           coalesce(s.timeout_seconds, $3::double precision) + $4::double precision AS lease_seconds
+), wanted AS MATERIALIZED (
+    SELECT s.id, s.version, s.rate_per_second, w.most AS asked, g.tokens, coalesce(g.trips, 0) AS trips, g.open_until,
+           coalesce(s.timeout_seconds, $3::double precision) + $4::double precision AS lease_seconds,
+           g.subscription_id IS NULL AND EXISTS (SELECT FROM hookwire.delivery_gates x WHERE x.subscription_id = s.id) AS is_locked,
+           CASE WHEN g.open_until > now() THEN 0
+                ELSE least(w.most, CASE WHEN g.trips > 0 THEN 1 END, floor(g.tokens)::integer) END AS most
     FROM unnest($1::bigint[], $2::integer[]) AS w(id, most)
     JOIN hookwire.subscriptions s ON s.id = w.id AND s.state = 'active' AND s.protocol <> 'pull'
          AND (s.paused_until IS NULL OR s.paused_until <= now()) AND (s.lease_until IS NULL OR s.lease_until > now())
+    LEFT JOIN LATERAL (
+        SELECT x.subscription_id, x.trips, x.open_until,
+               CASE WHEN s.rate_per_second IS NOT NULL
+                    THEN greatest(least(coalesce(s.rate_burst, greatest(ceil(s.rate_per_second), 1)),
+                                        x.tokens + extract(epoch FROM now() - x.refilled_at) * s.rate_per_second), 0) END AS tokens
+        FROM hookwire.delivery_gates x WHERE x.subscription_id = s.id
+        FOR UPDATE OF x SKIP LOCKED
+    ) AS g ON true
+), picked AS MATERIALIZED (
+    SELECT d.place, d.is_held, w.id, w.version, w.lease_seconds, w.trips > 0 AS is_probe
+    FROM wanted w
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT q.ctid AS place, q.fence IS NOT NULL AS is_held FROM hookwire.deliveries q
@@ -195,16 +213,34 @@ WITH fence AS MATERIALIZED (
         ) AS overlooked
         LIMIT w.most
     ) AS d
+    WHERE NOT w.is_locked
+), passed AS MATERIALIZED (
+    SELECT w.id, w.tokens, w.trips, w.lease_seconds, (SELECT count(*) FROM picked p WHERE p.id = w.id) AS count
+    FROM wanted w WHERE w.tokens IS NOT NULL OR w.trips > 0
+), gated AS (
+    UPDATE hookwire.delivery_gates g
+    SET tokens = coalesce(p.tokens - p.count, g.tokens), refilled_at = now(),
+        open_until = CASE WHEN p.trips > 0 THEN now() + make_interval(secs => p.lease_seconds) END
+    FROM passed p WHERE g.subscription_id = p.id AND p.count > 0
+), claimed AS (
+    UPDATE hookwire.deliveries d
+    SET due_at = now() + make_interval(secs => p.lease_seconds), fence = fence.value, attempts = d.attempts + 1
+    FROM picked p, fence
+    WHERE d.ctid = p.place
+    RETURNING d.event_id, d.subscription_id, d.fence, p.version, p.lease_seconds,
+              greatest(d.attempts - d.free_attempts, 1) AS schedule_position, d.replay_id IS NOT NULL AS is_replay,
+              d.lane IS NOT NULL AS is_in_lane, p.is_held, p.is_probe,
+              extract(epoch FROM now() - d.created_at)::double precision AS age_seconds,
+              extract(epoch FROM d.planned_at - now())::double precision AS planned_seconds
 )
-UPDATE hookwire.deliveries d
-SET due_at = now() + make_interval(secs => p.lease_seconds), fence = fence.value, attempts = d.attempts + 1
-FROM picked p, fence
-WHERE d.ctid = p.place
-RETURNING d.event_id, d.subscription_id, d.fence, p.version, p.lease_seconds,
-          greatest(d.attempts - d.free_attempts, 1) AS schedule_position, d.replay_id IS NOT NULL AS is_replay,
-          d.lane IS NOT NULL AS is_in_lane, p.is_held,
-          extract(epoch FROM now() - d.created_at)::double precision AS age_seconds,
-          extract(epoch FROM d.planned_at - now())::double precision AS planned_seconds;
+SELECT c.*, NULL::double precision AS wait_seconds FROM claimed c
+UNION ALL
+SELECT NULL, w.id, NULL, w.version, w.lease_seconds, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       CASE WHEN w.is_locked THEN 0.05
+            WHEN w.open_until > now() THEN extract(epoch FROM w.open_until - now())::double precision
+            ELSE (floor(w.tokens) + 1 - w.tokens) / w.rate_per_second END
+FROM wanted w LEFT JOIN passed p ON p.id = w.id
+WHERE w.is_locked OR w.open_until > now() OR (w.tokens IS NOT NULL AND w.trips = 0 AND w.most < w.asked AND p.count = w.most);
 
 -- name: events
 -- Payloads of the lowest ids, up to the one that crosses $2 bytes; beyond it NULL.
@@ -226,7 +262,8 @@ WITH RECURSIVE walk AS (
 SELECT w.subscription_id FROM walk w
 WHERE w.due_at <= now()
   AND (SELECT s.state = 'active' AND s.protocol <> 'pull' AND coalesce(s.paused_until <= now(), true) AND coalesce(s.lease_until > now(), true)
-       FROM hookwire.subscriptions s WHERE s.id = w.subscription_id);
+       FROM hookwire.subscriptions s WHERE s.id = w.subscription_id)
+  AND NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = w.subscription_id AND g.open_until > now());
 
 -- name: promote_heads
 -- One step per lane: heads that nobody made due. A fan-out that still saw the old head, while the settlement of that

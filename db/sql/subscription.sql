@@ -4,10 +4,11 @@
 -- $3 holds its columns; what is left out has its default.
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
                                     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds,
-                                    at_most_once, on_exhausted)
+                                    at_most_once, on_exhausted, rate_per_second, rate_burst)
 SELECT $1, $2, 'webhook', o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
        o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'), o.timeout_seconds,
-       coalesce(o.at_most_once, false), coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END)
+       coalesce(o.at_most_once, false), coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
+       o.rate_per_second, o.rate_burst
 FROM jsonb_populate_record(NULL::hookwire.subscriptions, $3::text::jsonb) AS o
 RETURNING id;
 
@@ -16,12 +17,14 @@ INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_
 
 -- name: get
 SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
-       on_4xx, on_410, timeout_seconds, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
+       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
+       (SELECT g.open_until FROM hookwire.delivery_gates g WHERE g.subscription_id = subscriptions.id AND g.trips > 0) AS breaker_open_until
 FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted';
 
 -- name: list
 SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
-       on_4xx, on_410, timeout_seconds, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at
+       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
+       (SELECT g.open_until FROM hookwire.delivery_gates g WHERE g.subscription_id = subscriptions.id AND g.trips > 0) AS breaker_open_until
 FROM hookwire.subscriptions
 WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
 ORDER BY id LIMIT $5;
@@ -30,10 +33,12 @@ ORDER BY id LIMIT $5;
 -- The columns that $3 names get its values, the others stay.
 UPDATE hookwire.subscriptions s
 SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, filter, filter_path,
-     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds, at_most_once, on_exhausted) = (
+     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds, at_most_once, on_exhausted,
+     rate_per_second, rate_burst) = (
         SELECT o.topic, o.topic_regex, o.callback, o.state, o.state_reason, o.paused_until, o.ordered, o.filter, o.filter_path,
                o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'),
-               o.timeout_seconds, o.at_most_once, coalesce(o.on_exhausted, 'skip')
+               o.timeout_seconds, o.at_most_once, coalesce(o.on_exhausted, 'skip'),
+               o.rate_per_second, o.rate_burst
         FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
     version = version + 1, updated_at = now()
 WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state <> 'deleted'
@@ -51,6 +56,8 @@ UPDATE hookwire.subscriptions SET header_names = $2::text[], headers_key_id = $3
 -- name: forget_secrets
 WITH headers AS (
     UPDATE hookwire.subscriptions SET header_names = NULL, headers_key_id = NULL, headers_sealed = NULL WHERE id = $1
+), gate AS (
+    DELETE FROM hookwire.delivery_gates WHERE subscription_id = $1
 )
 DELETE FROM hookwire.subscription_secrets WHERE subscription_id = $1;
 

@@ -17,6 +17,7 @@ from db.errors import DatabaseError
 from db.pool import Database, PoolOptions, Row, open_database
 from db.secret_box import SecretBox
 from hub.subscriptions import NewSubscription, Subscriptions
+from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
 from webhooks.fanout import FanOut
 from webhooks.guard import GuardPolicy
@@ -32,6 +33,7 @@ INCARNATION = "abcd2345"
 POLICY = GuardPolicy(allow_cidrs=(ip_network("127.0.0.0/8"),), allow_high_ports=True)
 WAIT_SECONDS_MAX = 60.0
 TERM = 1
+OFF = BreakerOptions(failure_share=0)
 
 
 async def until(condition: Callable[[], Awaitable[Any]], seconds: float = WAIT_SECONDS_MAX) -> Any:
@@ -170,7 +172,13 @@ class Bench:
 
     def worker(self, outbound: Outbound, database: Database | None = None, **options: Any) -> Worker:
         chance = options.pop("chance", lambda: 0.5)
-        options = {"name": "w1", "public_url": PUBLIC, "schedule_seconds": (0, 0), "poll_seconds": 0.05} | options
+        options = {
+            "name": "w1",
+            "public_url": PUBLIC,
+            "schedule_seconds": (0, 0),
+            "poll_seconds": 0.05,
+            "breaker": OFF,
+        } | options
         if isinstance(slots := options.get("slots"), dict):
             options["slots"] = SlotOptions(**slots)
         database = database or self.database

@@ -221,7 +221,7 @@ async def test_a_subscription_whose_secret_does_not_open_gets_nothing_unsigned(d
         assert [request.target for request in server.requests] == [b"/ok/open"]
         assert await bench.dead_letters() == [(event, "internal", 2, None)]
         assert await bench.attempts("outcome", "detail", subscription=subscription) == [
-            ("internal", "the signing secret cannot be opened")
+            ("internal", "a sealed secret cannot be opened")
         ] * 2  # fmt: skip
 
 

@@ -1,0 +1,206 @@
+"""Rate limits and breakers on a real database, for all workers together (WH-I06, WH-I07, WH-I09)."""
+
+import asyncio
+import time
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.hostile.server import Conversation, Script, answer, hostile_server
+from tests.webhooks.bench import Bench, delivery_bench, until
+from webhooks.breaker import BreakerOptions
+
+OK = answer(204)
+CALLBACK = "http://127.0.0.1:8000/"
+
+
+async def limited(bench: Bench, callback: str, **columns: Any) -> int:
+    """A subscription with a rate limit, as the API makes it."""
+    subscription = await bench.subscribe(callback, **columns)
+    await bench.database.execute("gate.keep", subscription)
+    return subscription
+
+
+async def claim(bench: Bench, subscription: int, most: int = 100) -> tuple[int, float | None]:
+    """How many a claim gets, and after how many seconds another one is worth its while."""
+    rows = await bench.database.fetch("delivery.claim", [subscription], [most], 15.0, 5.0)
+    waits = [row["wait_seconds"] for row in rows if row["event_id"] is None]
+    return len(rows) - len(waits), waits[0] if waits else None
+
+
+async def pass_time(bench: Bench, seconds: float) -> None:
+    """For the gates."""
+    await bench.sql.execute(
+        "UPDATE hookwire.delivery_gates SET refilled_at = refilled_at - make_interval(secs => $1),"
+        " open_until = open_until - make_interval(secs => $1),"
+        " failing_since = failing_since - make_interval(secs => $1)",
+        seconds,
+    )
+
+
+# --- rate limits -------------------------------------------------------------------------------------------------
+
+
+async def test_a_claim_gets_as_many_as_there_are_tokens_and_is_told_when_there_is_one_more(
+    database_url_both: str,
+) -> None:
+    """WH-I06: a burst, then the rate; what is above it waits and is still there."""
+    async with delivery_bench(database_url_both) as bench:
+        subscription = await limited(bench, CALLBACK, rate_per_second=0.5, rate_burst=3)
+        await bench.deliver(*[b"{}"] * 10)
+        first, second = await claim(bench, subscription), await claim(bench, subscription)
+        await pass_time(bench, 4.0)
+        third = await claim(bench, subscription)
+        assert [count for count, _ in (first, second, third)] == [3, 0, 2]
+        assert all(wait is not None and 0 < wait <= 2 for _, wait in (first, second, third))
+        assert len(await bench.deliveries(subscription)) == 10
+
+
+async def test_tokens_never_pile_up_above_the_burst(database_url: str) -> None:
+    async with delivery_bench(database_url) as bench:
+        subscription = await limited(bench, CALLBACK, rate_per_second=0.5, rate_burst=3)
+        await bench.deliver(*[b"{}"] * 10)
+        await pass_time(bench, 10_000.0)
+        assert (await claim(bench, subscription))[0] == 3
+
+
+async def test_two_workers_share_one_bucket(database_url: str) -> None:
+    """WH-I06: fleet-wide; while one claims, the other is told to come again."""
+    async with delivery_bench(database_url) as bench:
+        subscription = await limited(bench, CALLBACK, rate_per_second=0.001, rate_burst=5)
+        await bench.deliver(*[b"{}"] * 10)
+        found = await asyncio.gather(*(claim(bench, subscription, 4) for _ in range(8)))
+        while sum(count for count, _ in found) < 5:
+            found.append(await claim(bench, subscription, 4))
+        assert sum(count for count, _ in [*found, await claim(bench, subscription)]) == 5
+
+
+async def test_a_claim_that_gets_nothing_to_send_uses_up_no_tokens(database_url: str) -> None:
+    async with delivery_bench(database_url) as bench:
+        subscription = await limited(bench, CALLBACK, rate_per_second=0.001, rate_burst=2)
+        empty = [await claim(bench, subscription) for _ in range(5)]
+        await bench.deliver(b"{}", b"{}")
+        assert (empty, (await claim(bench, subscription))[0]) == ([(0, None)] * 5, 2)
+
+
+async def test_deliveries_above_the_rate_are_delayed_and_not_dropped(database_url: str) -> None:
+    """WH-I06: two workers; another subscription is not held up."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server, hostile_server() as other:
+        await limited(bench, server.url("/ok"), rate_per_second=20.0, rate_burst=5)
+        await bench.subscribe(other.url("/ok"))
+        await bench.deliver(*(b"%d" % n for n in range(25)))
+        started = time.monotonic()
+        async with bench.working(), bench.working(name="w2"):
+            await bench.drained()
+        took = time.monotonic() - started
+        assert (len(server.requests), len(other.requests)) == (25, 25)
+        assert (took >= 19 / 20, await bench.dead_letters()) == (True, [])
+
+
+# --- breakers ----------------------------------------------------------------------------------------------------
+
+
+def failing_until(recovered: asyncio.Event) -> Script:
+    async def script(conversation: Conversation) -> None:
+        while True:
+            await conversation.read_request()
+            await conversation.send(OK if recovered.is_set() else answer(500))
+
+    return script
+
+
+async def gate(bench: Bench) -> tuple[int, float] | None:
+    """Trips, and how many seconds it is still open."""
+    row = await bench.sql.fetchrow(
+        "SELECT trips, extract(epoch FROM open_until - now())::float FROM hookwire.delivery_gates"
+    )
+    return None if row is None else tuple(row)
+
+
+async def opened(bench: Bench, trips: int = 1) -> bool:
+    found = await gate(bench)
+    return found is not None and found[0] >= trips
+
+
+async def test_a_failing_subscription_is_left_alone_then_probed_by_one_delivery(database_url: str) -> None:
+    """WH-I07: what it is owed waits and uses up no attempts; the other subscription goes on."""
+    recovered = asyncio.Event()
+    options = BreakerOptions(open_seconds=3600, open_seconds_max=10_000)
+    async with (
+        delivery_bench(database_url) as bench,
+        hostile_server(failing_until(recovered)) as server,
+        hostile_server() as other,
+    ):
+        subscription = await bench.subscribe(server.url())
+        await bench.subscribe(other.url("/ok"))
+        await bench.deliver(*(b"%d" % n for n in range(40)))
+        async with bench.working(breaker=options, slots={"per_subscription": 5}, schedule_seconds=(0,) * 20):
+            await until(lambda: opened(bench))
+            await bench.settled(40)
+            before = len(server.requests)
+            seconds = (await gate(bench) or (0, 0.0))[1]
+            await pass_time(bench, 3601.0)
+            await until(lambda: opened(bench, 2))
+            probes = len(server.requests) - before
+            doubled = (await gate(bench) or (0, 0.0))[1]
+            recovered.set()
+            await pass_time(bench, 10_000.0)
+            await bench.drained()
+        attempts = await bench.attempts("count(*) OVER ()", subscription=subscription)
+        assert (before < 40, probes, 3500 < seconds <= 3600, 7000 < doubled <= 7200) == (True, 1, True, True)
+        assert (attempts[0][0], await bench.dead_letters(), await gate(bench)) == (len(server.requests), [], None)
+
+
+async def test_an_open_breaker_is_passed_by_one_claim_of_all(database_url: str) -> None:
+    """WH-I07: half-open is one probe in the whole fleet, for as long as its lease."""
+    async with delivery_bench(database_url) as bench:
+        subscription = await bench.subscribe(CALLBACK)
+        await bench.deliver(*[b"{}"] * 10)
+        await bench.database.fetchrow("gate.trip", subscription, 30.0, 600.0, None)
+        shut = await claim(bench, subscription)
+        due = await bench.database.fetch("delivery.due_subscriptions")
+        await pass_time(bench, 31.0)
+        found = await asyncio.gather(*(claim(bench, subscription) for _ in range(6)))
+        found.append(await claim(bench, subscription))
+        assert (shut[0], 29 < (shut[1] or 0) <= 30, due, sum(count for count, _ in found)) == (0, True, [], 1)
+
+
+async def test_a_closed_breaker_keeps_the_gate_of_a_rate_limit(database_url: str) -> None:
+    async with delivery_bench(database_url) as bench:
+        subscription = await limited(bench, CALLBACK, rate_per_second=1.0)
+        await bench.database.fetchrow("gate.trip", subscription, 30.0, 600.0, None)
+        await bench.database.fetchval("gate.close", [subscription])
+        assert await gate(bench) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "state"),
+    [("webhook", ("disabled", "failing since ")), ("websub", ("active", ""))],
+)
+async def test_who_has_failed_for_long_is_disabled_with_the_reason_but_never_websub_s(
+    database_url: str, protocol: str, state: tuple[str, str]
+) -> None:
+    """WH-I09, WH-R15."""
+    async with delivery_bench(database_url) as bench:
+        make = bench.subscribe if protocol == "webhook" else bench.subscribe_websub
+        subscription = await make(CALLBACK)
+        await bench.database.fetchrow("gate.trip", subscription, 30.0, 600.0, 1000.0)
+        young = await bench.subscription(subscription)
+        await pass_time(bench, 1001.0)
+        await bench.database.fetchrow("gate.trip", subscription, 30.0, 600.0, 1000.0)
+        found, reason = await bench.subscription(subscription)
+        assert (young, (found, (reason or "")[:14])) == (("active", None), state)
+
+
+async def test_a_gate_goes_with_its_subscription(database_url: str) -> None:
+    async with delivery_bench(database_url) as bench:
+        subscription = await limited(bench, CALLBACK, rate_per_second=1.0)
+        await bench.database.execute("subscription.forget_secrets", subscription)
+        assert await gate(bench) is None
+
+
+async def test_a_rate_is_above_zero(database_url: str) -> None:
+    async with delivery_bench(database_url) as bench:
+        with pytest.raises(asyncpg.CheckViolationError):
+            await bench.subscribe(CALLBACK, rate_per_second=0.0)
