@@ -798,6 +798,8 @@ CREATE TABLE hookwire.subscriptions (
     verify_token text,
     rate_per_second double precision,
     rate_burst integer,
+    format text DEFAULT 'as_published'::text NOT NULL,
+    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text]))),
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
     CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
     CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),

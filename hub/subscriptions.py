@@ -39,6 +39,7 @@ class Options:
     timeout_seconds: float | None = None
     rate_per_second: float | None = None
     rate_burst: int | None = None
+    format: str | None = None
     headers: Mapping[str, str] | None = None
 
 

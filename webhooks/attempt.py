@@ -9,9 +9,10 @@ import structlog
 
 from webhooks.claim import Claim
 from webhooks.failure import OutboundError
-from webhooks.message import REPLAY_HEADER, delivery_headers
+from webhooks.message import REPLAY_HEADER, delivery_message
 from webhooks.outbound import Outbound, Request
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
+from webhooks.retry_after import CAP_SECONDS_MAX
 from webhooks.subscriber import Subscriber
 
 __all__ = ["Attempts"]
@@ -32,10 +33,10 @@ class Attempts:
         subscriber = claim.subscriber
         if subscriber.target is None:
             return Outcome(subscriber.refusal_kind, None, subscriber.refusal)
-        headers = delivery_headers(claim.event, subscriber, int(started_at.timestamp()), self._public_url)
+        headers, body = delivery_message(claim.event, subscriber, int(started_at.timestamp()), self._public_url)
         if claim.is_replay:
             headers.append(REPLAY_HEADER)
-        request = Request("POST", subscriber.target, headers, claim.event.payload, deadline)
+        request = Request("POST", subscriber.target, headers, body, deadline)
         started = time.monotonic()
         try:
             response = await self._outbound.send(request)
@@ -46,8 +47,8 @@ class Attempts:
         return outcome_of_response(response, started_at, self._believed_seconds(subscriber))
 
     def _believed_seconds(self, subscriber: Subscriber) -> float:
-        """Never past the end of a WebSub lease (WH-R06)."""
-        most = self._retry_after_seconds_max
+        """Never past the end of a WebSub lease; as a CloudEvent for a day, because there it is a duty (WH-R06)."""
+        most = CAP_SECONDS_MAX if subscriber.sends_cloudevents else self._retry_after_seconds_max
         return (
             most if subscriber.lease_until is None else min(most, max(subscriber.lease_until - time.monotonic(), 0.0))
         )

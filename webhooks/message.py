@@ -1,19 +1,20 @@
-"""Message: the headers of one delivery attempt. The body is the event's bytes, untouched (WH-S02).
+"""Message: header and body of one delivery attempt. But in structured mode the body is the event's bytes (WH-S02).
 
-A webhook subscription gets the event in CloudEvents binary mode when it was published as a CloudEvent, else raw. A
-WebSub subscription gets the content, its type, and one ``Link`` header with hub and self (WS-53). The
-signature is made for each attempt, over its own timestamp (WH-S06).
+A subscription gets the event in the format that it asked for (WH-C11); usually in CloudEvents binary mode when it was
+published as a CloudEvent, else raw. A WebSub subscription gets the content, its type, and one ``Link`` header with hub
+and self (WS-53). The signature is made for each attempt, over its own timestamp (WH-S06).
 """
 
 from __future__ import annotations
 
 from event.attribute import encode_header_value
+from event.cloudevents import HttpMessage, encode_binary, encode_structured
 from event.event import Event
 from webhooks.custom_header import is_ours
 from webhooks.signature import hub_signature, webhook_headers
 from webhooks.subscriber import Subscriber
 
-__all__ = ["LINK_HEADER", "REPLAY_HEADER", "delivery_headers", "link_header"]
+__all__ = ["LINK_HEADER", "REPLAY_HEADER", "delivery_message", "link_header"]
 
 REPLAY_HEADER = ("hookwire-replay", "true")
 """On what is sent again because somebody asked for it (WH-P04): it may come after what followed it."""
@@ -28,13 +29,16 @@ def link_header(hub_url: str, topic_url: str) -> str:
     return f'<{hub_url}>; rel="hub", <{topic_url}>; rel="self"'
 
 
-def delivery_headers(
+def delivery_message(
     event: Event, subscriber: Subscriber, timestamp_seconds: int, public_url: str
-) -> list[tuple[str, str]]:
-    """Every header but those the client owns (Host, Content-Length, Connection, Accept-Encoding)."""
-    headers = list(webhook_headers(subscriber.keys, event.event_id, timestamp_seconds, event.payload).items())
-    if event.content_type is not None:
-        headers.append(("content-type", _as_sent(event.content_type)))
+) -> tuple[list[tuple[str, str]], bytes]:
+    """Header and body: every field but those the client owns (Host, Content-Length, Connection, Accept-Encoding).
+
+    What is signed is the body of the format that is sent (WH-C10).
+    """
+    carried = _carried(event, subscriber.format, f"{public_url}/topics/{event.topic}")
+    headers = list(webhook_headers(subscriber.keys, event.event_id, timestamp_seconds, carried.body).items())
+    headers += carried.headers.items()
     headers.append(("hookwire-topic", event.topic))
     if event.key is not None:
         headers.append(("hookwire-key", encode_header_value(event.key)))
@@ -42,20 +46,30 @@ def delivery_headers(
         headers.append(("hookwire-sequence", str(event.sequence)))
     headers.append(("hookwire-hops", str(_hops(event) + 1)))
     for name, value in event.headers.items():
-        if name.startswith("ce-"):
-            headers.append((name, encode_header_value(value)))
-        elif not is_ours(name) and name not in subscriber.headers:
+        if not is_ours(name) and name not in subscriber.headers:
             headers.append((name, _as_sent(value)))
     headers += subscriber.headers.items()
     if subscriber.protocol == "websub" and subscriber.topic_url is not None:
         advertised = event.headers.get(LINK_HEADER)
         headers.append(("link", advertised or link_header(f"{public_url}/hub", subscriber.topic_url)))
         if subscriber.hub_secret is not None:
-            signature = hub_signature(subscriber.hub_secret, event.payload, subscriber.signature_method)
+            signature = hub_signature(subscriber.hub_secret, carried.body, subscriber.signature_method)
             headers.append(("x-hub-signature", signature))
     else:
         headers.append(("link", f'<{public_url}/topics/{event.topic}>; rel="self"'))
-    return headers
+    return headers, carried.body
+
+
+def _carried(event: Event, form: str, source: str) -> HttpMessage:
+    """The event in the subscriber's format; ``source`` serves those that were published without attributes."""
+    if form == "structured":
+        return encode_structured(event, source=source)
+    headers = {} if event.content_type is None else {"content-type": _as_sent(event.content_type)}
+    if form == "binary":
+        headers |= {n: v for n, v in encode_binary(event, source=source).headers.items() if n.startswith("ce-")}
+    elif form == "as_published":
+        headers |= {n: encode_header_value(v) for n, v in event.headers.items() if n.startswith("ce-")}
+    return HttpMessage(headers, event.payload)
 
 
 def _as_sent(value: str) -> str:

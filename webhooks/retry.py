@@ -33,7 +33,7 @@ class Policy:
     ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery dies,
     and so it does when its next attempt would come ``age_seconds_max`` after it was made. ``on_4xx`` "give_up": such an
     answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription (WH-R09).
-    ``parks``: what is exhausted waits for somebody's decision (WH-O03).
+    ``parks``: what is exhausted waits for somebody's decision (WH-O03). ``is_415_final``: as it is for CloudEvents.
     """
 
     schedule_seconds: Sequence[int]
@@ -41,6 +41,7 @@ class Policy:
     on_4xx: str = "retry"
     on_410: str = "end"
     parks: bool = False
+    is_415_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,8 @@ def _wait_seconds(outcome: Outcome, policy: Policy, position: int, chance: float
 
 
 def _is_final_4xx(outcome: Outcome, policy: Policy) -> bool:
-    if outcome.status == 413:  # the same body will not shrink (DL-6)
+    # The same body will not shrink (DL-6), nor will its format be understood (WH-C15).
+    if outcome.status == 413 or (outcome.status == 415 and policy.is_415_final):
         return True
     is_4xx = outcome.kind in ("client_error", "gone") and outcome.status not in _ANOTHER_TRY_MAY_HELP
     return is_4xx and policy.on_4xx == "give_up"

@@ -110,7 +110,8 @@ class Settlement:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _PAUSE_SECONDS_MAX)
             else:
-                self._is_failing = False
+                # Until all that has gathered is on record too: its leases may be over.
+                self._is_failing = self._is_failing and bool(self._results)
                 self._on_settled(batch)
                 return
 

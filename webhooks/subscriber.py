@@ -61,6 +61,7 @@ class Subscriber:
     hub_secret: bytes | None = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     signature_method: str
+    format: str
     topic_url: str | None
     schedule: Sequence[int] | None
     age_seconds_max: int | None
@@ -72,12 +73,23 @@ class Subscriber:
     lease_until: float | None
     read_at: float
 
+    @property
+    def sends_cloudevents(self) -> bool:
+        """Whether each delivery is a CloudEvent, by the subscriber's wish."""
+        return self.format in ("binary", "structured")
+
     def policy(self, schedule_seconds: Sequence[int], age_seconds_max: float, *, is_in_lane: bool) -> Policy:
         """What its failures mean; schedule and age limit are the configured ones."""
         schedule = schedule_seconds if self.schedule is None else self.schedule
         age = age_seconds_max if self.age_seconds_max is None else self.age_seconds_max
-        parks = self.parks and is_in_lane
-        return Policy(() if self.at_most_once else schedule, age, self.on_4xx, self.on_410, parks)
+        return Policy(
+            () if self.at_most_once else schedule,
+            age,
+            self.on_4xx,
+            self.on_410,
+            parks=self.parks and is_in_lane,
+            is_415_final=self.sends_cloudevents,
+        )
 
 
 class Subscribers:
@@ -150,6 +162,7 @@ class Subscribers:
             hub_secret=secrets[0] if websub and secrets else None,
             headers=headers,
             signature_method=row["signature_method"],
+            format=row["format"],
             topic_url=row["topic_url"],
             schedule=row["retry_schedule_seconds"],
             age_seconds_max=row["retry_age_seconds_max"],

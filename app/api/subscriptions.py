@@ -31,6 +31,7 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
+Format = Literal["as_published", "raw", "binary", "structured"]
 Mode = Literal["at_least_once", "at_most_once", "ordered"]
 Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
 
@@ -59,6 +60,11 @@ class DeliveryOptions(BaseModel):
     )
     rate_burst: int | None = Field(
         None, ge=1, le=100_000, description="How many may be made at once after a rest; none: those of a second."
+    )
+    format: Format | None = Field(
+        None,
+        description="as_published: CloudEvents binary mode for what was published as one, else the bare content. raw: "
+        "never a CloudEvent. binary, structured: always one. None: as_published.",
     )
     headers: dict[str, str] | None = Field(
         None, description="Sent with each delivery, such as Authorization. Sealed; nobody is shown their values again."
@@ -119,6 +125,7 @@ _EXAMPLE: dict[str, Any] = {
     "timeout_seconds": None,
     "rate_per_second": 50.0,
     "rate_burst": None,
+    "format": "as_published",
     "header_names": None,
     "lease_until": None,
     "paused_until": None,
@@ -150,6 +157,7 @@ class SubscriptionOut(BaseModel):
     timeout_seconds: float | None
     rate_per_second: float | None
     rate_burst: int | None
+    format: Format
     header_names: list[str] | None = Field(description="Headers of its own that are sent with each delivery.")
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
     paused_until: datetime | None = Field(description="The receiver asked for a rest until then (429).")

@@ -122,7 +122,8 @@ async def _read(
         rows = await fetch("undelivered.queued", tenant, subscription, event, most)
         return [(_queued(row, context.incarnation), (part, 0, row["event_id"], 0)) for row in rows]
     if subscription is None:
-        rows = await fetch(f"undelivered.{'open' if part == 'waiting' else 'dead'}", tenant, event, last, most)
+        name = "undelivered.open" if part == "waiting" else "undelivered.dead"
+        rows = await fetch(name, tenant, event, last, most)
     elif part == "waiting":
         rows = await fetch("undelivered.open_of", tenant, subscription, due_us, event, _NEVER_US, most)
     else:

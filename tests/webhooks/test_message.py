@@ -1,13 +1,16 @@
 """webhooks/message.py: the headers of one attempt. The wire itself: test_worker.py."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from cloudevents.core.bindings import http as official
 
+from event.cloudevents import DEFAULT_TYPE
 from event.event import Event
-from webhooks.message import delivery_headers, link_header
-from webhooks.signature import HmacKey
+from webhooks.message import delivery_message, link_header
+from webhooks.signature import HmacKey, verify_webhook
 from webhooks.subscriber import Subscriber
 
 KEY = HmacKey(bytes(range(1, 33)))
@@ -25,15 +28,15 @@ def subscriber(**more: Any) -> Subscriber:
     given = {
         "id": 1, "public_id": "sub_1", "version": 1, "protocol": "webhook", "target": None, "refusal": "",
         "refusal_kind": "blocked", "keys": [], "hub_secret": None, "signature_method": "sha256", "topic_url": None,
-        "schedule": None, "age_seconds_max": None, "on_4xx": "retry", "on_410": "end",
-        "at_most_once": False, "parks": False, "timeout_seconds": None, "lease_until": None,
-        "headers": {}, "read_at": 0.0,
+        "format": "as_published", "schedule": None, "age_seconds_max": None, "on_4xx": "retry", "on_410": "end",
+        "at_most_once": False, "parks": False, "timeout_seconds": None, "lease_until": None, "headers": {},
+        "read_at": 0.0,
     } | more  # fmt: skip
     return Subscriber(**given)
 
 
 def headers(of: Event, to: Subscriber) -> dict[str, str]:
-    listed = delivery_headers(of, to, 1_700_000_000, "https://hub.example")
+    listed, _ = delivery_message(of, to, 1_700_000_000, "https://hub.example")
     assert len(listed) == len(dict(listed)), "no header is sent twice"
     return dict(listed)
 
@@ -103,3 +106,66 @@ def test_text_beyond_ascii_leaves_as_the_bytes_that_came_in(text: str) -> None:
 def test_the_link_header_has_the_form_that_simple_parsers_need() -> None:
     """WS-53."""
     assert link_header("https://h/hub", "https://h/t") == '<https://h/hub>; rel="hub", <https://h/t>; rel="self"'
+
+
+# --- formats -----------------------------------------------------------------------------------------------------
+
+CLOUD = {"ce-specversion": "1.0", "ce-id": "a", "ce-source": "/s", "ce-type": "t \u00e4"}
+
+
+def sent(of: Event, form: str, **more: Any) -> tuple[dict[str, str], bytes]:
+    """What a subscriber of this format gets: content type and CloudEvents headers, and the body."""
+    listed, body = delivery_message(of, subscriber(format=form, **more), 1_700_000_000, "https://hub.example")
+    return {n: v for n, v in listed if n == "content-type" or n.startswith("ce-")}, body
+
+
+def test_a_cloudevent_is_sent_in_the_subscriber_s_format() -> None:
+    """WH-C02, WH-C04, WH-C11: never a part of the attributes."""
+    given = event(content_type="application/json", headers=CLOUD)
+    encoded = {**CLOUD, "ce-type": "t%20%C3%A4"}
+    assert {form: sent(given, form)[0] for form in ("as_published", "raw", "binary", "structured")} == {
+        "as_published": {"content-type": "application/json", **encoded},
+        "raw": {"content-type": "application/json"},
+        "binary": {"content-type": "application/json", **encoded},
+        "structured": {"content-type": "application/cloudevents+json"},
+    }
+    assert json.loads(sent(given, "structured")[1]) == {
+        "specversion": "1.0", "id": "a", "source": "/s", "type": "t \u00e4", "datacontenttype": "application/json",
+        "data": {"n": 1},
+    }  # fmt: skip
+
+
+def test_a_plain_event_becomes_a_cloudevent_where_that_is_wanted() -> None:
+    """WH-C11: all required attributes are made up, or none."""
+    plain = event()
+    assert [sent(plain, form) for form in ("as_published", "raw")] == [({}, plain.payload)] * 2
+    read = official.from_http_event(official.HTTPMessage(*sent(plain, "binary")))
+    assert (read.get_source(), read.get_id()) == ("https://hub.example/topics/a.b", plain.event_id)
+
+
+@pytest.mark.parametrize("form", ["binary", "structured"])
+@pytest.mark.parametrize(
+    "payload", [b'{"n":1}', b"", b"\x00\xff", "\u20ac".encode()], ids=["json", "none", "bytes", "text"]
+)
+def test_the_official_package_reads_what_is_sent(form: str, payload: bytes) -> None:
+    """WH-C10: the `cloudevents` package as oracle."""
+    given = event(payload=payload, content_type="application/json" if payload == b'{"n":1}' else "text/plain")
+    read = official.from_http_event(official.HTTPMessage(*sent(given, form)))
+    assert (read.get_id(), read.get_type(), read.get_specversion()) == (given.event_id, DEFAULT_TYPE, "1.0")
+
+
+def test_a_signature_is_over_the_bytes_of_the_format_that_is_sent() -> None:
+    """WH-C10, WH-S02; an empty body goes too (WH-C15)."""
+    listed, body = delivery_message(
+        event(payload=b""), subscriber(format="structured", keys=[KEY]), 1_700_000_000, "https://hub.example"
+    )
+    verify_webhook([KEY], dict(listed), body, 1_700_000_000)
+    assert body != b""
+
+
+def test_an_event_in_a_format_that_we_do_not_read_goes_as_it_is() -> None:
+    """WH-C07."""
+    opaque = event(content_type="application/cloudevents+avro", payload=b"\x00")
+    assert [sent(opaque, form) for form in ("binary", "structured")] == [
+        ({"content-type": "application/cloudevents+avro"}, b"\x00")
+    ] * 2
