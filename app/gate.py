@@ -193,8 +193,10 @@ def _judge(grant: Grant, method: str, path: str) -> None:
         if not grant.reaches(topic):
             raise _out_of_reach(grant)
         return
-    if path == "/hub/content":
+    if path == "/hub/content" or (method == "POST" and path.startswith("/rabbithub/") and "/endpoint/" in path):
         _require_scope(grant, "publish")
+    elif method == "POST" and path.startswith("/rabbithub/") and "/subscribe/" in path:
+        _require_scope(grant, "subscribe")
     elif path.startswith(("/subscriptions", "/filters/")) or path == "/hub":
         _require_scope(grant, "subscribe", *(("read",) if reads else ()))
     else:

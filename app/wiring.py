@@ -12,10 +12,12 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from app.api.context import Context
 from app.api.hub import hub_routes
+from app.api.rabbithub import rabbithub_routes
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
 from app.front import Front
@@ -43,6 +45,7 @@ from hub.fetching import Fetching
 from hub.form import Dialect
 from hub.options import HubOptions
 from hub.publish import Publisher
+from hub.rabbithub_queue import RabbitHubQueues
 from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
@@ -178,7 +181,10 @@ class _Builder:
         if "relay" in roles:
             self.relaying = self._make_relaying()
         relays = self.relaying.relays if self.relaying else []
-        deliver: list[Service] = [self._worker, Replayer(self._database, self._due)] if self._worker else []
+        deliver: list[Service] = []
+        if self._worker:
+            queues = RabbitHubQueues(self._database, self._due)
+            deliver = [self._worker, Replayer(self._database, self._due), queues]
         phases.append([*relays, *deliver])
         # Last, so that the drain can be watched.
         phases.append([*self._background(), *([self._metrics_front(metrics_sockets)] if metrics_sockets else [])])
@@ -262,6 +268,9 @@ class _Builder:
     def _retention_options(self) -> RetentionOptions:
         return RetentionOptions(self._settings.retention_days, self._settings.dead_letter_retention_days)
 
+    def _hub_routes(self) -> list[BaseRoute]:
+        return [*hub_routes(self._hub), *rabbithub_routes(self._hub)]
+
     @cached_property
     def _hub(self) -> Hub:
         return Hub(
@@ -278,7 +287,13 @@ class _Builder:
         ingest = Ingest(
             publisher, context.topics, Notices(self._database), self._storage.incarnation, settings.event_bytes_max
         )
-        web = build_web(context, ingest, self._problems, self._request_ids, hub_routes(self._hub))
+        web = build_web(
+            context,
+            ingest,
+            self._problems,
+            self._request_ids,
+            self._hub_routes(),
+        )
         # Half of the drain: a slow client must not cost relays and workers their soft stop.
         return Front("http", self._server(web, sockets), settings.drain_seconds / 2)
 

@@ -560,6 +560,7 @@ CREATE TABLE hookwire.intents (
     requester text,
     verify text,
     permanent boolean DEFAULT false NOT NULL,
+    rabbithub jsonb,
     CONSTRAINT intents_check CHECK (((key_id IS NULL) = (sealed IS NULL))),
     CONSTRAINT intents_identity_check CHECK ((length(identity) = 32)),
     CONSTRAINT intents_lease_check CHECK (((lease_seconds IS NULL) = ((mode = 'unsubscribe'::text) OR (stage = 'deny'::text)))),
@@ -640,6 +641,37 @@ CREATE TABLE hookwire.outbox (
     sink text NOT NULL COLLATE pg_catalog."C"
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
+
+CREATE TABLE hookwire.rabbithub_resources (
+    id bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    vhost text NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    exchange_type text,
+    source bigint,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT rabbithub_resources_check CHECK ((((kind = 'x'::text) = (exchange_type IS NOT NULL)) AND ((kind = 'q'::text) = (source IS NOT NULL)))),
+    CONSTRAINT rabbithub_resources_exchange_type_check CHECK ((exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
+    CONSTRAINT rabbithub_resources_kind_check CHECK ((kind = ANY (ARRAY['x'::text, 'q'::text])))
+);
+
+ALTER TABLE hookwire.rabbithub_resources ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.rabbithub_resources_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE hookwire.rabbithub_subscriptions (
+    subscription_id bigint NOT NULL,
+    resource_id bigint NOT NULL,
+    hub_topic text NOT NULL,
+    lease_seconds bigint NOT NULL,
+    details jsonb DEFAULT '{}'::jsonb NOT NULL
+);
 
 CREATE TABLE hookwire.relay_batches (
     sink text NOT NULL COLLATE pg_catalog."C",
@@ -806,7 +838,7 @@ CREATE TABLE hookwire.subscriptions (
     CONSTRAINT subscriptions_on_410_check CHECK ((on_410 = ANY (ARRAY['end'::text, 'as_4xx'::text]))),
     CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
     CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
-    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text]))),
+    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text]))),
     CONSTRAINT subscriptions_rate_burst_check CHECK ((rate_burst > 0)),
     CONSTRAINT subscriptions_rate_per_second_check CHECK ((rate_per_second > (0)::double precision)),
     CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
@@ -920,6 +952,15 @@ ALTER TABLE ONLY hookwire.migrations
 ALTER TABLE ONLY hookwire.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (sink, shard, id);
 
+ALTER TABLE ONLY hookwire.rabbithub_resources
+    ADD CONSTRAINT rabbithub_resources_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.rabbithub_resources
+    ADD CONSTRAINT rabbithub_resources_tenant_vhost_kind_name_key UNIQUE (tenant, vhost, kind, name);
+
+ALTER TABLE ONLY hookwire.rabbithub_subscriptions
+    ADD CONSTRAINT rabbithub_subscriptions_pkey PRIMARY KEY (subscription_id);
+
 ALTER TABLE ONLY hookwire.relay_batches
     ADD CONSTRAINT relay_batches_pkey PRIMARY KEY (sink, layout, grp, batch_no);
 
@@ -982,6 +1023,8 @@ CREATE INDEX intents_pair ON hookwire.intents USING btree (tenant, identity, id)
 
 CREATE INDEX ledger_unequal ON hookwire.ledger USING btree (hour) WHERE ((sink <> ''::text) AND ((((owed_count IS DISTINCT FROM (sent_count + dead_count)) OR (owed_sum IS DISTINCT FROM settled_sum)) OR (owed_min IS DISTINCT FROM settled_min)) OR (owed_max IS DISTINCT FROM settled_max)));
 
+CREATE INDEX rabbithub_subscriptions_resource ON hookwire.rabbithub_subscriptions USING btree (resource_id);
+
 CREATE INDEX replays_running ON hookwire.replays USING btree (due_at) WHERE (state = 'running'::text);
 
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
@@ -994,9 +1037,22 @@ CREATE INDEX subscriptions_pattern ON hookwire.subscriptions USING btree (tenant
 
 CREATE INDEX subscriptions_permanent ON hookwire.subscriptions USING btree (lease_until) WHERE (permanent AND (protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
+CREATE UNIQUE INDEX subscriptions_rabbithub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'rabbithub'::text) AND (state <> 'deleted'::text));
+
+CREATE INDEX subscriptions_rabbithub_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'rabbithub'::text) AND (state = 'active'::text));
+
 CREATE UNIQUE INDEX subscriptions_websub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
 CREATE TRIGGER publish INSTEAD OF INSERT ON hookwire.stash FOR EACH ROW EXECUTE FUNCTION hookwire.stash_row();
+
+ALTER TABLE ONLY hookwire.rabbithub_resources
+    ADD CONSTRAINT rabbithub_resources_source_fkey FOREIGN KEY (source) REFERENCES hookwire.subscriptions(id);
+
+ALTER TABLE ONLY hookwire.rabbithub_subscriptions
+    ADD CONSTRAINT rabbithub_subscriptions_resource_id_fkey FOREIGN KEY (resource_id) REFERENCES hookwire.rabbithub_resources(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY hookwire.rabbithub_subscriptions
+    ADD CONSTRAINT rabbithub_subscriptions_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES hookwire.subscriptions(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY hookwire.subscription_secrets
     ADD CONSTRAINT subscription_secrets_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES hookwire.subscriptions(id) ON DELETE CASCADE;

@@ -23,7 +23,9 @@ from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity,
 from webhooks.failure import NOT_ALLOWED
 from webhooks.url import Target, UrlRefused, parse_target
 
-__all__ = ["Hub", "Named", "accept", "named_topic", "outcome", "ping", "request_context"]
+__all__ = [
+    "Hub", "Named", "accept", "callback_target", "named_topic", "outcome", "ping", "request_context", "take_tokens",
+]  # fmt: skip
 
 _log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 0.05
@@ -51,13 +53,13 @@ async def accept(hub: Hub, request: Subscribing, requester: str | None = None) -
         db.errors.DatabaseError: the request may or may not have been stored; repeating it is harmless.
     """
     named = _topic(hub, request.topic_url, foreign_status=403, parameter="hub.topic")
-    target, topic = _callback(hub, request.callback), named.name
+    target, topic = callback_target(hub, request.callback), named.name
     pair = identity(topic, request.callback)
     async with hub.database.transaction() as session:
         await _check_allowed(hub, session, named, "hub.topic")
         if named.is_foreign and request.mode is Mode.SUBSCRIBE:
             await session.execute("foreign.ensure", hub.tenant, topic, request.topic_url)
-        await _take_tokens(hub, session, target.host)
+        await take_tokens(hub, session, target.host)
         intent_id = await _insert(hub, session, request, topic, target.host, pair, requester)
     hub.wake()
     _log.info("intent_accepted", intent=intent_id, mode=str(request.mode), topic=topic, callback_host=target.host)
@@ -137,7 +139,8 @@ def _topic(hub: Hub, url: str, *, foreign_status: int, parameter: str) -> Named:
     return Named(foreign_name(url), is_foreign=True)
 
 
-def _callback(hub: Hub, raw: str) -> Target:
+def callback_target(hub: Hub, raw: str) -> Target:
+    """The callback, judged by its text; raises ``Refused``."""
     return _target(hub, raw, "hub.callback")
 
 
@@ -161,7 +164,7 @@ async def _check_allowed(hub: Hub, session: Session, topic: Named, parameter: st
         raise Refused(404, parameter, "does not exist, and topics are not created by naming them")
 
 
-async def _take_tokens(hub: Hub, session: Session, host: str) -> None:
+async def take_tokens(hub: Hub, session: Session, host: str) -> None:
     """The host's bucket first, then the tenant's, in this order everywhere: opposite orders would deadlock."""
     options = hub.options
     buckets = (

@@ -47,6 +47,7 @@ from hub.intent import (
     step,
 )
 from hub.options import HubOptions
+from hub.rabbithub import activate, withdraw
 from hub.refresh import refresh
 from hub.revocation import tell
 from hub.topic_url import url_of
@@ -213,6 +214,19 @@ class Verification:
                 assert_never(output)
 
     async def _activate(self, session: Session, row: Row, secret: bytes | None, lease_until: datetime) -> None:
+        subscription = await self._active(session, row, lease_until)
+        await session.execute("intent.forget_secrets", [subscription["id"]])
+        if secret is None:
+            return
+        number = subscription["secret_number"]
+        sealed = self._secret_box.seal(secret, secret_context(subscription["id"], number))
+        await session.execute(
+            "intent.keep_secret", subscription["id"], number, row["tenant"], sealed.key_id, sealed.ciphertext
+        )
+
+    async def _active(self, session: Session, row: Row, lease_until: datetime) -> Row:
+        if row["rabbithub"] is not None:
+            return await activate(session, row, self._options.public_url, lease_until)
         subscription = await session.fetchrow(
             "intent.activate",
             f"sub_{secrets.token_hex(12)}",
@@ -228,16 +242,12 @@ class Verification:
             row["verify_token"] if row["permanent"] else None,
         )
         assert subscription is not None
-        await session.execute("intent.forget_secrets", [subscription["id"]])
-        if secret is None:
-            return
-        number = subscription["secret_number"]
-        sealed = self._secret_box.seal(secret, secret_context(subscription["id"], number))
-        await session.execute(
-            "intent.keep_secret", subscription["id"], number, row["tenant"], sealed.key_id, sealed.ciphertext
-        )
+        return subscription
 
     async def _withdraw(self, session: Session, row: Row) -> None:
+        if row["rabbithub"] is not None:
+            await withdraw(session, row)
+            return
         subscription = await session.fetchrow("intent.withdraw", row["tenant"], row["identity"])
         if subscription is not None:
             await session.execute("intent.forget_secrets", [subscription["id"]])

@@ -36,7 +36,11 @@ class Attempts:
         headers, body = delivery_message(claim.event, subscriber, int(started_at.timestamp()), self._public_url)
         if claim.is_replay:
             headers.append(REPLAY_HEADER)
-        request = Request("POST", subscriber.target, headers, body, deadline)
+        target = subscriber.target
+        if subscriber.protocol == "rabbithub":
+            headers.append(("x-amqp-redelivered", "true" if claim.position > 1 else "false"))
+            target = target.with_query([("hub.topic", claim.event.headers.get("x-amqp-routing-key", ""))])
+        request = Request("POST", target, headers, body, deadline)
         started = time.monotonic()
         try:
             response = await self._outbound.send(request)

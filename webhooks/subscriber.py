@@ -149,7 +149,7 @@ class Subscribers:
         except SecretBoxError as error:  # nothing leaves unsigned; the other subscriptions go on
             _log.error("secret_not_opened", subscription=row["public_id"], error=str(error))
             refusal, refusal_kind = "a sealed secret cannot be opened", "internal"
-        websub = row["protocol"] == "websub"
+        websub = row["protocol"] in ("websub", "rabbithub")
         return Subscriber(
             id=row["id"],
             public_id=row["public_id"],

@@ -142,7 +142,7 @@ class SubscriptionOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     id: str
-    protocol: Literal["webhook", "websub", "pull"]
+    protocol: Literal["webhook", "websub", "pull", "rabbithub"]
     topic: str
     callback: str = Field(description="Empty for a pull subscription.")
     state: Literal["active", "disabled", "gone", "expired", "denied"]

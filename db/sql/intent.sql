@@ -75,7 +75,7 @@ FROM chosen c, present p
 WHERE i.id = c.id
 RETURNING c.id, c.tenant, c.mode, c.topic, c.topic_url, c.callback, c.callback_host, c.identity, c.lease_seconds,
           c.signature_method, c.verify_token, c.key_id, c.sealed, c.state, c.due_at, c.attempts,
-          c.stage, c.stage_from, c.denial, c.requester, c.verify, c.permanent, p.at AS claimed_at, i.due_at AS claimed_until,
+          c.stage, c.stage_from, c.denial, c.requester, c.verify, c.permanent, c.rabbithub::text AS rabbithub, p.at AS claimed_at, i.due_at AS claimed_until,
           (SELECT t.validator_url FROM hookwire.topics t WHERE t.tenant = c.tenant AND t.name = c.topic) AS validator_url,
           (SELECT coalesce(f.self_url, f.url) FROM hookwire.foreign_topics f
            WHERE f.tenant = c.tenant AND f.topic = c.topic) AS foreign_url;

@@ -1,0 +1,235 @@
+"""/rabbithub/...: exchanges and queues as endpoints, in RabbitHub's own words (section 4 of the hub's requirements).
+
+    PUT, DELETE endpoint/{x,q}/NAME            make it, delete it                                 (RH-03..RH-05)
+    POST        endpoint/{x,q}/NAME            publish the body                                   (RH-06..RH-12)
+    GET         endpoint/..., subscribe/...    what can be done with it, as XML or JSON           (RH-13)
+    GET         ...?hub.mode=generate_token    a token, by which it may be subscribed elsewhere   (RH-15)
+    GET         ...?hub.challenge=...          the answer to another hub's verification           (RH-17)
+    POST        subscribe/{x,q}/NAME           subscribe, unsubscribe: a form, or JSON            (RH-19..RH-25)
+    DELETE      subscribe/{x,q}/NAME           delete a subscription                              (RH-31)
+    GET         subscriptions[/{x,q}/NAME]     all of them, or one                                (RH-46..RH-48)
+
+A virtual host may stand before each of them (RH-01). Segments of the path are percent-decoded, so a name may hold a
+slash. Answers are plain text where they are no documents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, quote, unquote
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from app.api.rabbithub_words import description, read_wish, record
+from db.errors import DatabaseError
+from hub.acceptance import Hub, outcome
+from hub.exchange import RoutingError, parse_headers
+from hub.form import Refused, Verify
+from hub.rabbithub import Message, Place, create, delete, delete_subscription, find, identity, publish, subscribe
+from hub.rabbithub_token import generate, is_right
+
+__all__ = ["rabbithub_routes"]
+
+_log = structlog.get_logger(__name__)
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_USES = ("subscribe", "unsubscribe")
+_HEADER_NAME = re.compile(r"[a-z0-9-]{1,100}")
+_PAGE_MAX = 1_000
+_DAY_SECONDS = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request, taken apart. ``what`` is endpoint, subscribe or subscriptions; ``place`` None where none is named."""
+
+    request: Request
+    what: str
+    place: Place | None
+    query: Mapping[str, str]
+
+    def named(self) -> Place:
+        if self.place is None:
+            raise Refused(404, "", "there is nothing at this address")
+        return self.place
+
+
+def rabbithub_routes(hub: Hub) -> list[Route]:
+    """The routes below /rabbithub; every method is answered here."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await _answer(hub, _call(request))
+        except Refused as refused:
+            wait = {} if refused.retry_after_seconds is None else {"Retry-After": str(refused.retry_after_seconds)}
+            return PlainTextResponse(f"{refused.text}\n", refused.status, wait)
+        except DatabaseError as error:
+            _log.warning("rabbithub_request_not_stored", error=str(error))
+            return PlainTextResponse("nothing can be stored right now\n", 503, {"Retry-After": "5"})
+
+    return [Route("/rabbithub/{path:path}", endpoint, methods=_METHODS, name="rabbithub")]
+
+
+def _call(request: Request) -> _Call:
+    raw = request.scope.get("raw_path") or request.url.path.encode()
+    segments = [unquote(part) for part in raw.decode("latin-1").removeprefix("/rabbithub/").split("/")]
+    query = dict(parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=64))
+    if any("\0" in text for text in (*segments, *query.values())):
+        raise Refused(400, "", "the address holds a NUL character")
+    vhost = "/"
+    if segments[0] not in ("endpoint", "subscribe", "subscriptions") and len(segments) > 1:
+        vhost = segments.pop(0)
+    what, rest = segments[0], segments[1:]
+    if what not in ("endpoint", "subscribe", "subscriptions"):
+        raise Refused(404, "", "there is nothing at this address")
+    if not rest and what == "subscriptions":
+        return _Call(request, what, None, query)
+    if len(rest) != 2 or rest[0] not in ("x", "q"):
+        raise Refused(404, "", "an address ends in x/NAME or q/NAME")
+    return _Call(request, what, Place(vhost, rest[0], rest[1]), query)
+
+
+async def _answer(hub: Hub, call: _Call) -> Response:
+    verb = _VERBS.get((call.request.method, call.what))
+    if verb is None:
+        return PlainTextResponse("Invalid operation\n", 405, {"Allow": "GET, POST, PUT, DELETE"})
+    return await verb(hub, call)
+
+
+async def _create(hub: Hub, call: _Call) -> Response:
+    place, is_new = await create(hub, call.named(), call.query.get("amqp.exchange_type", "fanout"))
+    headers = {"Location": _address(hub, "endpoint", place)}
+    return Response(status_code=201, headers=headers) if is_new else Response(status_code=204)
+
+
+async def _delete(hub: Hub, call: _Call) -> Response:
+    await delete(hub, call.named(), if_empty="if-empty" in call.query)
+    return Response(status_code=204)
+
+
+async def _publish(hub: Hub, call: _Call) -> Response:
+    resource = await find(hub, call.named())
+    body = await _body(call.request, hub.options.fetch_bytes_max)
+    try:
+        headers = parse_headers(call.request.headers.get("x-rabbithub-msg_header", ""))
+    except RoutingError as error:
+        raise Refused(400, "x-rabbithub-msg_header", str(error)) from None
+    correlation = _correlation(call)
+    message = Message(
+        body, call.query.get("hub.topic", ""), call.request.headers.get("content-type"), {**headers, **correlation}
+    )
+    number = await publish(hub, resource, message)
+    return Response(status_code=202, headers={**correlation, "Hookwire-Sequence": str(number)})
+
+
+def _correlation(call: _Call) -> dict[str, str]:
+    """``set_correlation_id=HEADER``: taken from the request, returned and forwarded (RH-11)."""
+    name = call.query.get("set_correlation_id", "").lower()
+    if not name:
+        return {}
+    if not _HEADER_NAME.fullmatch(name):
+        raise Refused(400, "set_correlation_id", "is no header's name")
+    value = call.request.headers.get(name)
+    return {} if value is None else {name: value}
+
+
+async def _subscribe(hub: Hub, call: _Call) -> Response:
+    body = await _body(call.request, 64 * 1024)
+    wish = read_wish(call.request.headers.get("content-type", ""), body)
+    resource = await find(hub, call.named())
+    intent_id = await subscribe(hub, resource, wish)
+    if wish.verify is Verify.ASYNC:
+        return Response(status_code=202)
+    reason = await outcome(hub, intent_id)
+    if reason is not None:
+        return PlainTextResponse(f"{reason}\n", 400)
+    if "ha_mode" in wish.details:
+        return JSONResponse({"consumers": [{"node": hub.options.public_url, "status": "ok"}]}, 201)
+    return Response(status_code=204)
+
+
+async def _delete_subscription(hub: Hub, call: _Call) -> Response:
+    resource = await find(hub, call.named())
+    callback, topic = _pair(call)
+    await delete_subscription(hub, resource, topic, callback)
+    return JSONResponse({"subscriptions": [{"node": hub.options.public_url, "status": "deleted"}]})
+
+
+async def _subscriptions(hub: Hub, call: _Call) -> Response:
+    pair, expires_seconds = None, None
+    if call.place is not None:
+        callback, topic = _pair(call)
+        pair = identity(await find(hub, call.place), topic, callback)
+    if "hub.expires" in call.query:
+        expires_seconds = _number(call, "hub.expires") * _DAY_SECONDS
+    after = _number(call, "after") if "after" in call.query else 0
+    rows = await hub.database.fetch("rabbithub.subscriptions", hub.tenant, after, pair, expires_seconds, _PAGE_MAX)
+    if call.place is not None:
+        if not rows:
+            raise Refused(404, "", "there is no such subscription")
+        return JSONResponse(record(rows[0]))
+    return JSONResponse({"subscriptions": [record(row) for row in rows]})
+
+
+async def _get(hub: Hub, call: _Call) -> Response:
+    resource = await find(hub, call.named())
+    mode = call.query.get("hub.mode")
+    if mode is None:
+        accept = call.request.headers.get("accept", "")
+        return description(resource, _address(hub, call.what, resource.place), as_json="json" in accept)
+    if mode == "generate_token":
+        use = call.query.get("hub.intended_use", "")
+        if use not in _USES:
+            raise Refused(400, "hub.intended_use", "is subscribe or unsubscribe")
+        token = generate(hub.secret_box, resource, use, call.query.get("rabbithub.data", ""))
+        form = f"hub.verify_token={quote(token, safe='')}"
+        return Response(form, media_type="application/x-www-form-urlencoded")
+    if mode in _USES and is_right(hub.secret_box, resource, mode, call.query.get("hub.verify_token", "")):
+        return PlainTextResponse(call.query.get("hub.challenge", ""))
+    raise Refused(400, "", "Invalid operation, or the token is not for it")
+
+
+def _pair(call: _Call) -> tuple[str, str]:
+    for name in ("hub.callback", "hub.topic"):
+        if not call.query.get(name):
+            raise Refused(400, name, "is missing")
+    return call.query["hub.callback"], call.query["hub.topic"]
+
+
+def _number(call: _Call, name: str) -> int:
+    text = call.query[name]
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise Refused(400, name, "is a whole number")
+    return int(text)
+
+
+async def _body(request: Request, bytes_max: int) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > bytes_max:
+            raise Refused(413, "", f"the body is larger than {bytes_max} bytes")
+    return body
+
+
+def _address(hub: Hub, what: str, place: Place) -> str:
+    parts: Sequence[str] = [] if place.vhost == "/" else [place.vhost]
+    path = "/".join(quote(part, safe="") for part in (*parts, what, place.kind, place.name))
+    return f"{hub.options.public_url}/rabbithub/{path}"
+
+
+_VERBS: Final[Mapping[tuple[str, str], Callable[[Hub, _Call], Awaitable[Response]]]] = {
+    ("PUT", "endpoint"): _create,
+    ("DELETE", "endpoint"): _delete,
+    ("POST", "endpoint"): _publish,
+    ("GET", "endpoint"): _get,
+    ("POST", "subscribe"): _subscribe,
+    ("DELETE", "subscribe"): _delete_subscription,
+    ("GET", "subscribe"): _get,
+    ("GET", "subscriptions"): _subscriptions,
+}

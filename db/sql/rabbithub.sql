@@ -1,0 +1,133 @@
+-- RabbitHub: exchanges, queues, their subscriptions, and queues' messages on their way to a consumer.
+
+-- name: resource
+SELECT id, vhost, kind, name, exchange_type, source FROM hookwire.rabbithub_resources
+WHERE tenant = $1 AND vhost = $2 AND kind = $3 AND name = $4;
+
+-- name: make_exchange
+INSERT INTO hookwire.rabbithub_resources (tenant, vhost, kind, name, exchange_type) VALUES ($1, $2, 'x', $3, $4)
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: make_source
+INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, callback, state)
+VALUES ($1, $2, 'pull', $1, '', 'active') RETURNING id;
+
+-- name: make_queue
+INSERT INTO hookwire.rabbithub_resources (tenant, vhost, kind, name, source) VALUES ($1, $2, 'q', $3, $4)
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: point_source
+-- A queue's topic is known by its number.
+UPDATE hookwire.subscriptions SET topic = $2 WHERE id = $1;
+
+-- name: drop_source
+DELETE FROM hookwire.subscriptions WHERE id = $1;
+
+-- name: waiting
+SELECT count(*) FROM (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = $1 LIMIT 1001) AS counted;
+
+-- name: delete_resource
+-- Its subscriptions end with it, and what waits in a queue is dropped.
+WITH resource AS (
+    DELETE FROM hookwire.rabbithub_resources WHERE id = $1 RETURNING id, source
+), ended AS (
+    UPDATE hookwire.subscriptions s SET state = 'deleted', state_reason = 'the resource was deleted', version = s.version + 1,
+        updated_at = clock_timestamp()
+    WHERE s.id IN (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r WHERE r.resource_id = $1)
+       OR s.id = (SELECT source FROM resource)
+), dropped AS (
+    DELETE FROM hookwire.deliveries d USING resource r WHERE d.subscription_id = r.source RETURNING d.event_id
+)
+SELECT count(*) FROM dropped;
+
+-- name: ensure_topic
+-- What is published here goes to subscribers only, not to brokers.
+INSERT INTO hookwire.topics (tenant, name, sinks) VALUES ($1, $2, '{webhooks}') ON CONFLICT DO NOTHING;
+
+-- name: accept
+INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, lease_seconds,
+                              signature_method, verify_token, key_id, sealed, due_at, created_at, verify, rabbithub)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'sha256', $9, $10, $11, clock_timestamp(), clock_timestamp(), $12, $13::text::jsonb)
+RETURNING id;
+
+-- name: activate
+INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_regex, topic_url, callback, state,
+                                         lease_until, identity, filter_path)
+SELECT $1, $2, 'rabbithub', j.made->>'topic', j.made->>'regex', $4, $5, 'active', $6, $7, (j.made->>'filter')::jsonpath
+FROM (SELECT $3::text::jsonb AS made) AS j
+ON CONFLICT (tenant, identity) WHERE protocol = 'rabbithub' AND state <> 'deleted' DO UPDATE
+SET callback = excluded.callback, state = 'active', state_reason = NULL, lease_until = excluded.lease_until,
+    paused_until = NULL, version = s.version + 1, updated_at = clock_timestamp()
+RETURNING s.id, s.public_id,
+          (SELECT coalesce(max(k.number), 0) + 1 FROM hookwire.subscription_secrets k WHERE k.subscription_id = s.id)
+          AS secret_number;
+
+-- name: describe
+INSERT INTO hookwire.rabbithub_subscriptions AS r (subscription_id, resource_id, hub_topic, lease_seconds, details)
+SELECT $1, (j.made->>'resource')::bigint, j.made->>'hub_topic', $3, j.made->'details'
+FROM (SELECT $2::text::jsonb AS made) AS j
+ON CONFLICT (subscription_id) DO UPDATE SET lease_seconds = excluded.lease_seconds, details = excluded.details;
+
+-- name: deactivate
+-- Unsubscribed: kept, to be activated again by subscribing.
+UPDATE hookwire.subscriptions
+SET state = 'disabled', state_reason = 'unsubscribed', version = version + 1, updated_at = clock_timestamp()
+WHERE tenant = $1 AND identity = $2 AND protocol = 'rabbithub' AND state = 'active'
+RETURNING id;
+
+-- name: delete_subscription
+UPDATE hookwire.subscriptions
+SET state = 'deleted', state_reason = 'deleted', version = version + 1, updated_at = clock_timestamp()
+WHERE tenant = $1 AND identity = $2 AND protocol = 'rabbithub' AND state <> 'deleted'
+RETURNING id;
+
+-- name: expire
+-- An ended lease makes a subscription inactive (RH-28).
+UPDATE hookwire.subscriptions s
+SET state = 'disabled', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
+WHERE s.protocol = 'rabbithub' AND s.state = 'active' AND s.lease_until <= clock_timestamp();
+
+-- name: dispatch
+-- Competing consumers (RH-27): each that has nothing gets the oldest message of its queue. The delivery moves to it, and
+-- with it to the workers.
+WITH idle AS MATERIALIZED (
+    SELECT r.resource_id, s.id, row_number() OVER (PARTITION BY r.resource_id ORDER BY random()) AS turn
+    FROM hookwire.rabbithub_resources q
+    JOIN hookwire.rabbithub_subscriptions r ON r.resource_id = q.id
+    JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+    WHERE q.kind = 'q' AND s.state = 'active' AND s.lease_until > now() AND (s.paused_until IS NULL OR s.paused_until <= now())
+      AND NOT EXISTS (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = s.id)
+), message AS MATERIALIZED (
+    SELECT i.resource_id, m.place, row_number() OVER (PARTITION BY i.resource_id ORDER BY m.event_id) AS turn
+    FROM (SELECT resource_id, count(*) AS consumers FROM idle GROUP BY resource_id) AS i
+    JOIN hookwire.rabbithub_resources q ON q.id = i.resource_id
+    CROSS JOIN LATERAL (
+        SELECT d.ctid AS place, d.event_id FROM hookwire.deliveries d
+        WHERE d.subscription_id = q.source ORDER BY d.due_at, d.event_id LIMIT i.consumers
+        FOR UPDATE OF d SKIP LOCKED
+    ) AS m
+)
+UPDATE hookwire.deliveries d
+SET subscription_id = i.id, due_at = now(), fence = NULL, attempts = 0
+FROM message m JOIN idle i ON i.resource_id = m.resource_id AND i.turn = m.turn
+WHERE d.ctid = m.place
+RETURNING d.subscription_id;
+
+-- name: take_back
+-- What an ended consumer still held goes back to the head of its queue (RH-29, RH-41).
+UPDATE hookwire.deliveries d
+SET subscription_id = q.source, due_at = d.created_at, fence = NULL, parked_at = NULL, planned_at = NULL
+FROM hookwire.rabbithub_resources q
+JOIN hookwire.rabbithub_subscriptions r ON r.resource_id = q.id
+JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+WHERE q.kind = 'q' AND s.state <> 'active' AND d.subscription_id = s.id;
+
+-- name: subscriptions
+SELECT q.vhost, q.kind, q.name, r.hub_topic, s.callback, s.lease_until, r.lease_seconds, r.details::text AS details,
+       s.state, s.state_reason, s.id
+FROM hookwire.rabbithub_subscriptions r
+JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+JOIN hookwire.rabbithub_resources q ON q.id = r.resource_id
+WHERE s.tenant = $1 AND s.state <> 'deleted' AND s.id > $2 AND ($3::bytea IS NULL OR s.identity = $3)
+  AND ($4::double precision IS NULL OR s.lease_until < now() + make_interval(secs => $4))
+ORDER BY s.id LIMIT $5;

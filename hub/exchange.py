@@ -1,0 +1,107 @@
+"""Exchanges: which topic a message goes to, and which topics a binding chooses (RH-25; AMQP 0-9-1, 3.1.3). Pure.
+
+A message of exchange 7 with the routing key ``eu.orders`` is an event of ``hookwire.rabbithub.x7.k.eu.orders``. So what
+an exchange does is what patterns of topics do::
+
+    direct   key            exactly that topic
+    fanout   anything       every topic of the exchange
+    topic    eu.*, eu.#     that pattern
+    headers  x-match=all, colour=red      every topic, and a filter on the message's headers
+
+Words of a routing key may hold what a topic may not; such characters are written ``_XX`` (hexadecimal, UTF-8).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from event.topic import TOPIC_LENGTH_MAX, TopicError, compile_pattern, validate_pattern
+from hub.filter import compile_filter
+
+__all__ = ["TYPES", "Binding", "RoutingError", "bind", "parse_headers", "queue_topic", "topic_of_key"]
+
+TYPES: Final = ("direct", "fanout", "topic", "headers")
+_HEADER_NAME = re.compile(r"[a-z0-9_.-]{1,100}")
+_PAIR = re.compile(r'\s*([^=,"\s]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^,"]*?))\s*(?:,|$)')
+
+
+class RoutingError(ValueError):
+    """A routing key, binding or list of headers that is none; fit for the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a subscription chooses: a topic or pattern, its regular expression, and a filter's path."""
+
+    topic: str
+    regex: str | None = None
+    filter_path: str | None = None
+
+
+def topic_of_key(exchange: int, key: str) -> str:
+    """The topic of a message with this routing key."""
+    words = "".join(f".{_word(word)}" for word in key.split(".")) if key else ""
+    return _bounded(f"{_root(exchange)}{words}")
+
+
+def queue_topic(queue: int) -> str:
+    """The topic of a queue's messages."""
+    return f"hookwire.rabbithub.q{queue}"
+
+
+def bind(exchange: int, exchange_type: str, hub_topic: str) -> Binding:
+    """What ``hub.topic`` chooses on an exchange of this type; raises `RoutingError`."""
+    everything = f"{_root(exchange)}.#"
+    if exchange_type == "direct":
+        return Binding(topic_of_key(exchange, hub_topic))
+    if exchange_type == "topic":
+        words = "".join(f".{word if word in ('*', '#') else _word(word)}" for word in hub_topic.split("."))
+        try:
+            pattern = validate_pattern(_bounded(f"{_root(exchange)}{words}"))
+        except TopicError as error:
+            raise RoutingError(str(error)) from None
+        return Binding(pattern, compile_pattern(pattern))
+    if exchange_type == "headers":
+        return Binding(everything, compile_pattern(everything), _headers_filter(hub_topic))
+    return Binding(everything, compile_pattern(everything))
+
+
+def parse_headers(text: str) -> dict[str, str]:
+    """``k=v, k2="v, 2"``: names in lower case; a value in quotes keeps commas and spaces (RH-09, RD-07)."""
+    headers: dict[str, str] = {}
+    position = 0
+    while position < len(text.rstrip()):
+        match = _PAIR.match(text, position)
+        if match is None or not _HEADER_NAME.fullmatch(match[1].lower()):
+            raise RoutingError('headers are written name=value, name="value"')
+        quoted, plain = match[2], match[3]
+        headers[match[1].lower()] = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else plain
+        position = match.end()
+    return headers
+
+
+def _headers_filter(text: str) -> str | None:
+    wanted = parse_headers(text)
+    match = wanted.pop("x-match", "all")
+    if match not in ("all", "any"):
+        raise RoutingError("x-match is all or any")
+    conditions = [{"headers": {name: value}} for name, value in wanted.items()]
+    return compile_filter({f"${'and' if match == 'all' else 'or'}": conditions}) if conditions else None
+
+
+def _root(exchange: int) -> str:
+    return f"hookwire.rabbithub.x{exchange}.k"
+
+
+def _word(word: str) -> str:
+    if not word:
+        return "_"
+    return re.sub(r"[^A-Za-z0-9-]", lambda match: "".join(f"_{byte:02X}" for byte in match[0].encode()), word)
+
+
+def _bounded(topic: str) -> str:
+    if len(topic) > TOPIC_LENGTH_MAX:
+        raise RoutingError("the routing key is too long")
+    return topic

@@ -1,0 +1,227 @@
+"""RabbitHub's verbs: resources, publishing, subscribing (section 4 of the hub's requirements). No HTTP here.
+
+    exchange   a space of topics (`hub.exchange`); a subscription is a binding with its own durable deliveries (RH-26)
+    queue      messages wait as deliveries that nobody fetches, until a consumer is free (`hub.rabbithub_queue`)
+    subscribe  a request of PubSubHubbub 0.3, verified by the machine that verifies WebSub's
+
+Storage, fan-out, delivery, retries, dead letters and the guard are everybody's. Unsubscribing, and the end of a lease,
+make a subscription inactive; it is kept, and subscribing again activates it (RH-28, RH-29).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from db.pool import Row, Session
+from hub.acceptance import Hub, callback_target, request_context, take_tokens
+from hub.exchange import TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
+from hub.form import Mode, Refused, Verify
+from hub.topic_url import matching_text
+
+__all__ = [
+    "Message", "Place", "Resource", "Wish", "activate", "create", "delete", "delete_subscription", "find", "identity",
+    "publish", "subscribe", "withdraw",
+]  # fmt: skip
+
+_NAME_BYTES_MAX = 255
+_KEY_HEADER = "x-amqp-routing-key"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a resource is: virtual host, ``x`` or ``q``, name."""
+
+    vhost: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """An exchange or a queue that exists."""
+
+    id: int
+    place: Place
+    exchange_type: str | None
+    source: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is published. ``headers`` are the message's own."""
+
+    body: bytes
+    routing_key: str
+    content_type: str | None
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A subscribe or unsubscribe request; ``details`` are shown in listings as they were given (RH-34..RH-36)."""
+
+    mode: Mode
+    hub_topic: str
+    callback: str = field(repr=False)
+    verify: Verify
+    lease_seconds: int | None = None
+    verify_token: str | None = field(default=None, repr=False)
+    secret: bytes | None = field(default=None, repr=False)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+async def find(hub: Hub, place: Place) -> Resource:
+    """The resource; raises ``Refused`` 404."""
+    row = await hub.database.fetchrow("rabbithub.resource", hub.tenant, place.vhost, place.kind, place.name)
+    if row is None:
+        raise Refused(404, "", f"there is no {_word(place)} of this name")
+    return _resource(row)
+
+
+async def create(hub: Hub, place: Place, exchange_type: str) -> tuple[Place, bool]:
+    """Make an exchange or a queue; gives where it is and whether it is new (RH-03, RH-04).
+
+    Raises ``Refused``: 400 a bad name or type, 409 an exchange of another type.
+    """
+    if place.kind == "q" and not place.name:
+        place = Place(place.vhost, "q", f"amq.gen.http-{secrets.token_hex(12)}")
+    elif not place.name or place.name.startswith("amq.") or len(place.name.encode()) > _NAME_BYTES_MAX:
+        raise Refused(400, "", "a name has 1 to 255 bytes and does not begin with amq.")
+    if place.kind == "x" and exchange_type not in TYPES:
+        raise Refused(400, "amqp.exchange_type", f"is one of {', '.join(TYPES)}")
+    async with hub.database.transaction() as session:
+        is_new = await (
+            _make_queue(hub, session, place)
+            if place.kind == "q"
+            else _make_exchange(hub, session, place, exchange_type)
+        )
+    if not is_new and (await find(hub, place)).exchange_type != (exchange_type if place.kind == "x" else None):
+        raise Refused(409, "amqp.exchange_type", "is another one already")
+    return place, is_new
+
+
+async def delete(hub: Hub, place: Place, *, if_empty: bool) -> None:
+    """Delete it with its subscriptions (RH-05); raises ``Refused``: 404, 403 the default exchange, 409 not empty."""
+    if place.kind == "x" and not place.name:
+        raise Refused(403, "", "the default exchange cannot be deleted")
+    resource = await find(hub, place)
+    async with hub.database.transaction() as session:
+        if if_empty and resource.source and await session.fetchval("rabbithub.waiting", resource.source):
+            raise Refused(409, "", "the queue is not empty")
+        await session.execute("rabbithub.delete_resource", resource.id)
+
+
+async def publish(hub: Hub, resource: Resource, message: Message) -> int:
+    """Store a message; gives its number once it is committed (RH-06, RH-07, RD-12). Raises ``Refused``."""
+    place = resource.place
+    about = {_KEY_HEADER: message.routing_key, f"x-amqp-{'queue' if place.kind == 'q' else 'exchange'}": place.name}
+    if not all(value.isprintable() for value in (*about.values(), *message.headers.values())):
+        raise Refused(400, "", "the routing key, and the message's headers, are printable text")
+    try:
+        topic = queue_topic(resource.id) if place.kind == "q" else topic_of_key(resource.id, message.routing_key)
+    except RoutingError as error:
+        raise Refused(400, "hub.topic", str(error)) from None
+    headers = json.dumps({**message.headers, **about})
+    content_type = message.content_type or "application/octet-stream"
+    async with hub.database.transaction() as session:
+        await session.execute("rabbithub.ensure_topic", hub.tenant, topic)
+        rows = await session.fetch(
+            "event.publish_batch", hub.tenant, [0], [topic], [None], [content_type], [headers], [message.body], [None],
+            [None], True,
+        )  # fmt: skip
+    hub.on_publish()
+    number: int = rows[0]["event_id"]
+    return number
+
+
+async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
+    """Take a request in; gives its id when it is committed. Raises ``Refused``: 400, 403, 429."""
+    target = callback_target(hub, wish.callback)
+    pair = identity(resource, wish.hub_topic, wish.callback)
+    binding = _binding(resource, wish.hub_topic)
+    made = {
+        "resource": resource.id, "hub_topic": wish.hub_topic, "topic": binding.topic, "regex": binding.regex,
+        "filter": binding.filter_path, "details": dict(wish.details),
+    }  # fmt: skip
+    lease_seconds = hub.options.lease_seconds_max if wish.lease_seconds is None else wish.lease_seconds
+    lease_seconds = min(max(lease_seconds, hub.options.lease_seconds_min), hub.options.lease_seconds_max)
+    sealed = hub.secret_box.seal(wish.secret, request_context(hub.tenant, pair)) if wish.secret else None
+    async with hub.database.transaction() as session:
+        await take_tokens(hub, session, target.host)
+        intent_id: int = await session.fetchval(
+            "rabbithub.accept", hub.tenant, str(wish.mode), binding.topic, wish.hub_topic, wish.callback, target.host,
+            pair, lease_seconds if wish.mode is Mode.SUBSCRIBE else None, wish.verify_token,
+            sealed.key_id if sealed else None, sealed.ciphertext if sealed else None, str(wish.verify),
+            json.dumps(made),
+        )  # fmt: skip
+    hub.wake()
+    return intent_id
+
+
+async def activate(session: Session, row: Row, topic_url: str, lease_until: datetime) -> Row:
+    """Make the subscription of a verified request, or bring it back; gives it with the number for its next secret."""
+    subscription = await session.fetchrow(
+        "rabbithub.activate", f"sub_{secrets.token_hex(12)}", row["tenant"], row["rabbithub"], topic_url,
+        row["callback"], lease_until, row["identity"],
+    )  # fmt: skip
+    assert subscription is not None
+    await session.execute("rabbithub.describe", subscription["id"], row["rabbithub"], row["lease_seconds"])
+    return subscription
+
+
+async def withdraw(session: Session, row: Row) -> None:
+    """Make the subscription of a verified request inactive; what it held of a queue goes back by itself."""
+    await session.execute("rabbithub.deactivate", row["tenant"], row["identity"])
+
+
+async def delete_subscription(hub: Hub, resource: Resource, hub_topic: str, callback: str) -> None:
+    """Without asking the callback (RH-31); raises ``Refused`` 404."""
+    pair = identity(resource, hub_topic, callback)
+    async with hub.database.transaction() as session:
+        row = await session.fetchrow("rabbithub.delete_subscription", hub.tenant, pair)
+        if row is None:
+            raise Refused(404, "", "there is no such subscription")
+        await session.execute("intent.forget_secrets", [row["id"]])
+
+
+def identity(resource: Resource, hub_topic: str, callback: str) -> bytes:
+    """The digest of resource, topic and callback, by which requests and subscriptions belong together (RH-24)."""
+    return hashlib.sha256(f"rabbithub\0{resource.id}\0{hub_topic}\0{matching_text(callback)}".encode()).digest()
+
+
+def _binding(resource: Resource, hub_topic: str) -> Binding:
+    if resource.exchange_type is None:  # events reach it through its queue only
+        return Binding("hookwire.rabbithub.consumer")
+    try:
+        return bind(resource.id, resource.exchange_type, hub_topic)
+    except RoutingError as error:
+        raise Refused(400, "hub.topic", str(error)) from None
+
+
+async def _make_exchange(hub: Hub, session: Session, place: Place, exchange_type: str) -> bool:
+    made = await session.fetchval("rabbithub.make_exchange", hub.tenant, place.vhost, place.name, exchange_type)
+    return made is not None
+
+
+async def _make_queue(hub: Hub, session: Session, place: Place) -> bool:
+    source = await session.fetchval("rabbithub.make_source", f"sub_{secrets.token_hex(12)}", hub.tenant)
+    queue = await session.fetchval("rabbithub.make_queue", hub.tenant, place.vhost, place.name, source)
+    if queue is None:
+        await session.execute("rabbithub.drop_source", source)
+        return False
+    await session.execute("rabbithub.point_source", source, queue_topic(queue))
+    return True
+
+
+def _resource(row: Row) -> Resource:
+    return Resource(row["id"], Place(row["vhost"], row["kind"], row["name"]), row["exchange_type"], row["source"])
+
+
+def _word(place: Place) -> str:
+    return "exchange" if place.kind == "x" else "queue"

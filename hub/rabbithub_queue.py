@@ -1,0 +1,56 @@
+"""RabbitHub's queues: hands each free consumer the oldest message of its queue (RH-27), and ends leases (RH-28).
+
+    queue --dispatch: the delivery moves--> consumer --worker: POST--> 2xx: done
+      ^                                        |
+      '------ the consumer ended --------------'   any other answer: again by the schedule, from the same consumer
+
+A consumer holds one message at a time, so that a slow or failing one delays nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from db.errors import DatabaseError
+from db.pool import Database
+from relay.wake import Wake
+
+__all__ = ["RabbitHubQueues"]
+
+_log = structlog.get_logger(__name__)
+
+
+class RabbitHubQueues:
+    """The service; ``due`` is told which subscriptions have something to deliver."""
+
+    name = "rabbithub queues"
+
+    def __init__(self, database: Database, due: Callable[[Sequence[int]], None]) -> None:
+        self._database = database
+        self._due = due
+        self._wake = Wake(poll_seconds_min=0.02, poll_seconds_max=0.5)
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Soft stop: what was handed out is the workers'."""
+        self._stopping = True
+        self._wake.ring()
+
+    async def run(self) -> None:
+        """Hand out until stopped. Cancelling is safe: each step is one statement."""
+        while not self._stopping:
+            try:
+                await self._step()
+            except DatabaseError as error:
+                _log.warning("rabbithub_dispatch_failed", error=str(error))
+            await self._wake.wait()
+
+    async def _step(self) -> None:
+        await self._database.execute("rabbithub.expire")
+        await self._database.execute("rabbithub.take_back")
+        rows = await self._database.fetch("rabbithub.dispatch")
+        if rows:
+            self._due([row["subscription_id"] for row in rows])
+            self._wake.busy()
