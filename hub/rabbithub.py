@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 from db.pool import Row, Session
 from hub.acceptance import Hub, callback_target, request_context, take_tokens
@@ -25,8 +26,8 @@ from hub.form import Mode, Refused, Verify
 from hub.topic_url import matching_text
 
 __all__ = [
-    "Message", "Place", "Resource", "Wish", "activate", "create", "delete", "delete_subscription", "find", "identity",
-    "publish", "subscribe", "withdraw",
+    "Message", "Place", "Resource", "Wish", "activate", "address", "create", "delete", "delete_subscription", "find",
+    "identity", "publish", "subscribe", "withdraw",
 ]  # fmt: skip
 
 _NAME_BYTES_MAX = 255
@@ -148,6 +149,7 @@ async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
     made = {
         "resource": resource.id, "hub_topic": wish.hub_topic, "topic": binding.topic, "regex": binding.regex,
         "filter": binding.filter_path, "details": dict(wish.details),
+        "address": address(hub, "subscribe", resource.place),
     }  # fmt: skip
     lease_seconds = hub.options.lease_seconds_max if wish.lease_seconds is None else wish.lease_seconds
     lease_seconds = min(max(lease_seconds, hub.options.lease_seconds_min), hub.options.lease_seconds_max)
@@ -164,10 +166,17 @@ async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
     return intent_id
 
 
-async def activate(session: Session, row: Row, topic_url: str, lease_until: datetime) -> Row:
+def address(hub: Hub, what: str, place: Place) -> str:
+    """Where a resource is, as ``endpoint`` or to ``subscribe`` (RH-02)."""
+    parts = [] if place.vhost == "/" else [place.vhost]
+    path = "/".join(quote(part, safe="") for part in (*parts, what, place.kind, place.name))
+    return f"{hub.options.public_url}/rabbithub/{path}"
+
+
+async def activate(session: Session, row: Row, lease_until: datetime) -> Row:
     """Make the subscription of a verified request, or bring it back; gives it with the number for its next secret."""
     subscription = await session.fetchrow(
-        "rabbithub.activate", f"sub_{secrets.token_hex(12)}", row["tenant"], row["rabbithub"], topic_url,
+        "rabbithub.activate", f"sub_{secrets.token_hex(12)}", row["tenant"], row["rabbithub"],
         row["callback"], lease_until, row["identity"],
     )  # fmt: skip
     assert subscription is not None

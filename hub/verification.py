@@ -226,7 +226,7 @@ class Verification:
 
     async def _active(self, session: Session, row: Row, lease_until: datetime) -> Row:
         if row["rabbithub"] is not None:
-            return await activate(session, row, self._options.public_url, lease_until)
+            return await activate(session, row, lease_until)
         subscription = await session.fetchrow(
             "intent.activate",
             f"sub_{secrets.token_hex(12)}",

@@ -16,7 +16,7 @@ slash. Answers are plain text where they are no documents.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote
@@ -31,7 +31,18 @@ from db.errors import DatabaseError
 from hub.acceptance import Hub, outcome
 from hub.exchange import RoutingError, parse_headers
 from hub.form import Refused, Verify
-from hub.rabbithub import Message, Place, create, delete, delete_subscription, find, identity, publish, subscribe
+from hub.rabbithub import (
+    Message,
+    Place,
+    address,
+    create,
+    delete,
+    delete_subscription,
+    find,
+    identity,
+    publish,
+    subscribe,
+)
 from hub.rabbithub_token import generate, is_right
 
 __all__ = ["rabbithub_routes"]
@@ -103,7 +114,7 @@ async def _answer(hub: Hub, call: _Call) -> Response:
 
 async def _create(hub: Hub, call: _Call) -> Response:
     place, is_new = await create(hub, call.named(), call.query.get("amqp.exchange_type", "fanout"))
-    headers = {"Location": _address(hub, "endpoint", place)}
+    headers = {"Location": address(hub, "endpoint", place)}
     return Response(status_code=201, headers=headers) if is_new else Response(status_code=204)
 
 
@@ -181,7 +192,7 @@ async def _get(hub: Hub, call: _Call) -> Response:
     mode = call.query.get("hub.mode")
     if mode is None:
         accept = call.request.headers.get("accept", "")
-        return description(resource, _address(hub, call.what, resource.place), as_json="json" in accept)
+        return description(resource, address(hub, call.what, resource.place), as_json="json" in accept)
     if mode == "generate_token":
         use = call.query.get("hub.intended_use", "")
         if use not in _USES:
@@ -215,12 +226,6 @@ async def _body(request: Request, bytes_max: int) -> bytes:
         if len(body) > bytes_max:
             raise Refused(413, "", f"the body is larger than {bytes_max} bytes")
     return body
-
-
-def _address(hub: Hub, what: str, place: Place) -> str:
-    parts: Sequence[str] = [] if place.vhost == "/" else [place.vhost]
-    path = "/".join(quote(part, safe="") for part in (*parts, what, place.kind, place.name))
-    return f"{hub.options.public_url}/rabbithub/{path}"
 
 
 _VERBS: Final[Mapping[tuple[str, str], Callable[[Hub, _Call], Awaitable[Response]]]] = {

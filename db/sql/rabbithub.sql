@@ -53,7 +53,8 @@ RETURNING id;
 -- name: activate
 INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_regex, topic_url, callback, state,
                                          lease_until, identity, filter_path)
-SELECT $1, $2, 'rabbithub', j.made->>'topic', j.made->>'regex', $4, $5, 'active', $6, $7, (j.made->>'filter')::jsonpath
+SELECT $1, $2, 'rabbithub', j.made->>'topic', j.made->>'regex', j.made->>'address', $4, 'active', $5, $6,
+       (j.made->>'filter')::jsonpath
 FROM (SELECT $3::text::jsonb AS made) AS j
 ON CONFLICT (tenant, identity) WHERE protocol = 'rabbithub' AND state <> 'deleted' DO UPDATE
 SET callback = excluded.callback, state = 'active', state_reason = NULL, lease_until = excluded.lease_until,

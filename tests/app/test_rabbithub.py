@@ -93,6 +93,7 @@ async def test_exchanges_route_as_their_type_says(
         sent = {target: (about, body) for target, about, body in posts}
         about, body = sent[f"/sentinel?hub.topic={key}"]
         assert (published.status_code, body, f"/cb?hub.topic={key}" in sent) == (202, b"\x00m", arrives)
+        assert about["link"] == f'<{hub.url}/hub>; rel="hub", <{hub.url}/rabbithub/subscribe/x/e>; rel="self"'
         assert {name: about.get(name) for name in ("content-type", "x-amqp-exchange", "x-amqp-routing-key")} == {
             "content-type": "application/octet-stream", "x-amqp-exchange": "e", "x-amqp-routing-key": key,
         }  # fmt: skip
