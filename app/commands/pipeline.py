@@ -5,7 +5,9 @@ from __future__ import annotations
 import typer
 
 from app.commands.pipeline_audit import audit
+from app.commands.pipeline_insight import anomaly, deadletter, schema, usage
 from app.commands.pipeline_replay import replay
+from app.commands.pipeline_report import report
 from app.commands.pipeline_upkeep import compact, erase, retain
 
 __all__ = ["pipeline"]
@@ -14,5 +16,5 @@ pipeline = typer.Typer(
     help="The lake: archive the event stream, prove that nothing is missing, replay (needs the extra spark and Java).",
     no_args_is_help=True,
 )
-for verb in (audit, replay, compact, retain, erase):
+for verb in (audit, replay, report, usage, anomaly, schema, deadletter, compact, retain, erase):
     pipeline.command()(verb)

@@ -1,4 +1,4 @@
--- Lake: what the write side knows that the pipeline's audit asks for (PL-A02..A06).
+-- Lake: what the database knows that the pipeline asks for: its audit (PL-A02..A06) and its report.
 
 -- name: cells
 -- What Kafka is owed in closed hours from $2 until $3, for each Kafka topic as topics are routed now; $1 is the prefix.
@@ -30,3 +30,11 @@ FROM hookwire.events e LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.
 WHERE e.id > $5 AND e.id <= $6 AND e.id & 3 = $4 AND e.accepted_at >= $3 AND e.accepted_at < $3::timestamptz + interval '1 hour'
   AND 'kafka' = ANY (e.sinks) AND coalesce(t.kafka_topic, $1 || e.topic) = $2
 ORDER BY e.id LIMIT $7;
+
+-- name: attempts
+-- Attempts at webhooks by the hour in which they began, with percentiles of how long they took.
+SELECT date_trunc('hour', a.started_at, 'UTC') AS hour, count(*) AS attempts, count(*) FILTER (WHERE a.decision = 'delivered') AS good,
+       count(*) FILTER (WHERE a.number > 1) AS retries, count(*) FILTER (WHERE a.decision = 'dead') AS dead,
+       percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY a.total_seconds) AS seconds
+FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2
+GROUP BY 1 ORDER BY 1;

@@ -1,7 +1,7 @@
 """Lanes: the records of one key in the order of their offsets, and what is wrong with that order (I3, RR-01, PL-A07).
 
-A lane in order carries first occurrences of rising ids under terms that never fall. So one running maximum decides
-nearly every record, and only lanes with a suspect are looked at again::
+A lane in order carries rising ids under terms that never fall, each above the one before. So neighbours decide nearly
+every record, and only lanes with a suspect are looked at again::
 
     ids       1  2  3  1  2  3  4      a re-run: legal where the sink is at least once
     ids       1  2  3  1  3  4         3 repeated without its neighbour: illegal
@@ -21,14 +21,19 @@ __all__ = ["faults", "lanes", "suspects"]
 
 def lanes(evidence: DataFrame) -> DataFrame:
     """Adds ``lane`` (a hash: two keys that share one are only looked at once more), and ``is_repeat`` and ``is_stale``:
-    whether an id at least as high, or a higher term, stands before this record.
+    whether the record before this one has an id at least as high, or a higher term.
     """
-    lane = F.when(F.col("key").isNull(), F.xxhash64("topic", "id")).otherwise(F.xxhash64("topic", "key"))
-    before = Window.partitionBy("lane").orderBy("partition", "offset").rowsBetween(Window.unboundedPreceding, -1)
+    lane = (
+        F.when(F.col("id").isNull(), F.xxhash64("topic", "partition", "offset"))
+        .when(F.col("key").isNull(), F.xxhash64("topic", "id"))
+        .otherwise(F.xxhash64("topic", "key"))
+    )
+    by_offset = Window.partitionBy("lane").orderBy("partition", "offset")
+    term = F.coalesce("term", F.lit(0))
     return evidence.withColumn("lane", lane).select(
         "*",
-        (F.max("id").over(before) >= F.col("id")).alias("is_repeat"),
-        (F.max("term").over(before) > F.col("term")).alias("is_stale"),
+        F.coalesce(F.lag("id").over(by_offset) >= F.col("id"), F.lit(False)).alias("is_repeat"),
+        F.coalesce(F.lag(term).over(by_offset) > term, F.lit(False)).alias("is_stale"),
     )
 
 

@@ -36,6 +36,8 @@ COMMANDS = (
     "pipeline compact",
     "pipeline erase",
     "pipeline replay",
+    "pipeline report",
+    "pipeline usage",
     "pipeline retain",
     "pump",
     "keys create",

@@ -1,0 +1,129 @@
+"""The audit against a bare count and group-by over the same files, in one run (PL-A04).
+
+    python -m benchmarks.pipeline --events 10000000 --rounds 3
+
+Bronze is generated: events of 100 bytes on 100,000 keys, four partitions, three hours, in Parquet as the archive
+writes it. The yardstick counts the rows and groups them by event id, which is what one writes by hand to look for
+repeats. Ours compares every cell's count, checksum, least and greatest id with the ledger, and finds repeats, disorder
+and stale terms in the same pass; nothing is wrong, so that no second pass follows. They alternate; medians and their
+ratio are printed, and the greatest memory of the JVM, whose heap is that of every command (1 GB).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from pipeline.audit.cell import cells
+from pipeline.audit.evidence import evidence
+from pipeline.audit.inquiry import compare_cells
+from pipeline.audit.lane import lanes
+from pipeline.lake import Change, bronze
+from pipeline.schema import BRONZE
+from pipeline.session import SessionOptions, spark_session
+from pipeline.storage import Storage
+
+INCARNATION = "abcd2345"
+KEYS = 100_000
+PARTITIONS = 4
+HOURS = 3
+
+
+def generated(spark: SparkSession, events: int) -> DataFrame:
+    """Rows of bronze; a key's events lie in one partition, in the order of their numbers."""
+    number = F.col("id") + 1
+    key = F.concat(F.lit("key "), (number % KEYS).cast("string"))
+    at = F.timestamp_seconds(F.lit(1_768_467_600) + F.col("id") * (HOURS * 3600) / events)
+    made = {
+        "topic": F.lit("orders"),
+        "partition": (number % PARTITIONS).cast("int"),
+        "offset": F.floor(F.col("id") / PARTITIONS),
+        "timestamp": at,
+        "timestamp_type": F.lit(0),
+        "key": key.cast("binary"),
+        "value": F.rpad(number.cast("string"), 100, "x").cast("binary"),
+        "event_id": F.concat(F.lit(f"evt_{INCARNATION}_"), number.cast("string")),
+        "event_number": number,
+        "sequence": number,
+        "term": F.lit(7).cast("long"),
+        "accepted_at": at,
+        "archived_at": at,
+        "dt": F.to_date(at),
+    }
+    columns = (made.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in BRONZE.fields)
+    return spark.range(events, numPartitions=PARTITIONS).select(*columns)
+
+
+def yardstick(rows: DataFrame) -> None:
+    rows.count()
+    repeated = rows.groupBy("event_id").count().where("count > 1").count()
+    assert repeated == 0, repeated
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def jvm_peak_megabytes() -> float:
+    """The greatest resident memory of this process's children."""
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    peaks = []
+    for child in children:
+        status = Path(f"/proc/{child}/status").read_text()
+        peaks += [int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")]
+    return max(peaks, default=0.0)
+
+
+def run(spark: SparkSession, lake: Storage, events: int, rounds: int) -> None:
+    table = bronze(lake)
+    table.commit(table.snapshot(), Change("archive", "bench", table.write(generated(spark, events), 1)))
+    ledger = cells(lanes(evidence(table.read(spark), INCARNATION))).select(
+        "topic", "hour", "bucket", F.col("records").alias("owed"), F.col("sum").alias("owed_sum"),
+        F.col("low").alias("owed_low"), F.col("high").alias("owed_high"),
+    )  # fmt: skip
+    ledger = spark.createDataFrame(ledger.collect(), ledger.schema)
+
+    def audit() -> None:
+        found = compare_cells(evidence(table.read(spark), INCARNATION), ledger)
+        assert all(cell.is_equal and not cell.suspects for cell in found), "the lake is clean"
+
+    contenders: dict[str, Callable[[], None]] = {
+        "count and group-by": lambda: yardstick(table.read(spark)),
+        "audit": audit,
+    }
+    figures: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, work in contenders.items():
+            figures[name].append(seconds(work))
+    base = statistics.median(figures["count and group-by"])
+    size = sum(file.bytes for file in table.snapshot().files) / 1024**2
+    print(f"{events:,} events, {size:,.0f} MB of Parquet, {rounds} rounds")
+    for name, times in figures.items():
+        middle = statistics.median(times)
+        print(f"{name:20} {middle:7.2f} s ({min(times):.2f}-{max(times):.2f})  {middle / base:5.2f} x")
+    print(f"JVM: {jvm_peak_megabytes():,.0f} MB at most")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    spark = spark_session(SessionOptions("benchmark", master="local[2]"))
+    with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
+        run(spark, Storage(folder), options.events, options.rounds)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Drift: what the JSON of a topic looks like, and on which day that has changed (PL-11)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+__all__ = ["schemas"]
+
+
+def schemas(bronze: DataFrame) -> DataFrame:
+    """``topic``, ``day``, ``schema`` of all JSON of that day, ``events`` with it, ``not_json`` without, ``before``: the
+    schema of the day before where it was another, else null.
+
+    A schema is in Spark's words: ``OBJECT<id: BIGINT, note: STRING>``; a field that not every event has is in it too.
+    """
+    parsed = F.try_parse_json(F.col("value").cast("string"))
+    days = (
+        bronze.select("topic", F.col("dt").cast("string").alias("day"), parsed.alias("json"))
+        .groupBy("topic", "day")
+        .agg(
+            F.schema_of_variant_agg("json").alias("schema"),
+            F.count("json").alias("events"),
+            F.count_if(F.col("json").isNull()).alias("not_json"),
+        )
+    )
+    earlier = F.lag("schema").over(Window.partitionBy("topic").orderBy("day"))
+    return days.withColumn("earlier", earlier).select(
+        "topic", "day", "schema", "events", "not_json",
+        F.when(F.col("earlier") != F.col("schema"), F.col("earlier")).alias("before"),
+    )  # fmt: skip

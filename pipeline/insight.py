@@ -1,0 +1,60 @@
+"""Insight: the daily jobs over a lake, with plain rows as results; their transforms are in files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from pipeline.anomaly import anomalies
+from pipeline.deadletter import DEAD_LETTERS, clusters
+from pipeline.drift import schemas
+from pipeline.lake import bronze
+from pipeline.storage import Storage
+from pipeline.volume import by_hour, usage
+
+__all__ = ["Insight", "dead_letter_clusters"]
+
+
+class Insight:
+    """Of the days from ``since`` to ``until``, both of them included."""
+
+    def __init__(self, spark: SparkSession, lake: Storage, since: date, until: date) -> None:
+        self._days = bronze(lake).read(spark).where(F.col("dt").between(since, until))
+
+    def usage(self) -> list[dict[str, Any]]:
+        """See ``volume.usage``."""
+        return _rows(usage(self._days).orderBy("day", "topic"))
+
+    def schemas(self, topic: str | None) -> list[dict[str, Any]]:
+        """See ``drift.schemas``."""
+        rows = self._days if topic is None else self._days.where(F.col("topic") == topic)
+        return _rows(schemas(rows).orderBy("topic", "day"))
+
+    def volume(self) -> list[dict[str, Any]]:
+        """See ``volume.by_hour``."""
+        return _rows(by_hour(self._days).orderBy("topic", "hour"))
+
+    def anomalies(self, since: datetime, until: datetime, threshold: float) -> list[dict[str, Any]]:
+        """See ``anomaly.anomalies``."""
+        hours = by_hour(self._days).where(F.col("hour").between(F.lit(since), F.lit(until)))
+        return _rows(anomalies(hours, since, until, threshold).orderBy("hour", "topic"))
+
+
+def dead_letter_clusters(spark: SparkSession, letters: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """See ``deadletter.clusters``; the columns are those of ``deadletter.DEAD_LETTERS``."""
+    return _rows(clusters(spark.createDataFrame(list(letters), DEAD_LETTERS)))
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    return [_row(row) for row in frame.collect()]
+
+
+def _row(row: Row) -> dict[str, Any]:
+    """Spark hands out moments without a zone, in this machine's."""
+    return {
+        name: value.astimezone(UTC) if isinstance(value, datetime) else value for name, value in row.asDict().items()
+    }

@@ -1,0 +1,49 @@
+"""Figures: what a report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+__all__ = ["Attempts", "Figures", "burn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """One hour of attempts at webhooks; ``seconds`` are the 50th, 95th and 99th percentile of how long they took."""
+
+    hour: datetime
+    attempts: int
+    good: int
+    retries: int
+    dead: int
+    seconds: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """``volume``: records of each Kafka topic by hour. ``audit``: the report of `audit --json`, or None."""
+
+    since: datetime
+    until: datetime
+    made_at: datetime
+    volume: Mapping[str, Mapping[datetime, int]]
+    attempts: Sequence[Attempts]
+    anomalies: Sequence[Mapping[str, Any]]
+    audit: Mapping[str, Any] | None
+    target: float = 0.99
+
+
+def burn(attempts: Sequence[Attempts], target: float) -> list[tuple[datetime, float]]:
+    """How much of the span's error budget is used up by the end of each hour; above 1 it is overdrawn (PL-04).
+
+    The budget is the share of attempts that may fail, of all attempts of the span.
+    """
+    budget = (1 - target) * sum(hour.attempts for hour in attempts)
+    used, points = 0, []
+    for hour in sorted(attempts, key=lambda each: each.hour):
+        used += hour.attempts - hour.good
+        points.append((hour.hour, used / budget if budget else 0.0))
+    return points

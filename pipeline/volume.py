@@ -1,0 +1,35 @@
+"""Volume: how much each Kafka topic carries, by hour and by day (PL-10)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+__all__ = ["by_hour", "usage"]
+
+
+def by_hour(bronze: DataFrame) -> DataFrame:
+    """``topic``, ``hour``, ``records``: as they lie in the lake, repeats too."""
+    hour = F.date_trunc("hour", F.coalesce("accepted_at", "archived_at"))
+    return bronze.groupBy("topic", hour.alias("hour")).agg(F.count("*").alias("records"))
+
+
+def usage(bronze: DataFrame) -> DataFrame:
+    """``day``, ``topic``, ``events``, ``bytes``, ``repeats``, ``quarantined``; each event counts once.
+
+    The same files give the same rows, however often it runs, so that they may be billed.
+    """
+    size = F.coalesce(F.length("value"), F.lit(0)) + F.coalesce(F.length("key"), F.lit(0))
+    # What has no id of ours is one event for each record.
+    name = F.coalesce("event_id", F.concat_ws(":", "topic", "partition", "offset"))
+    events = bronze.groupBy("dt", "topic", name.alias("name")).agg(
+        F.max(size).alias("bytes"),
+        F.count("*").alias("records"),
+        F.max(F.col("quarantine").isNotNull().cast("long")).alias("quarantined"),
+    )
+    return events.groupBy(F.col("dt").cast("string").alias("day"), "topic").agg(
+        F.count("*").alias("events"),
+        F.sum("bytes").alias("bytes"),
+        (F.sum("records") - F.count("*")).alias("repeats"),
+        F.sum("quarantined").alias("quarantined"),
+    )
