@@ -33,7 +33,7 @@ from app.witness.broker import open_broker
 from app.witness.checker import VIOLATIONS, Promise, Report, SinkReport
 from app.witness.child import ChildFailed
 from app.witness.nemesis import Harm, HarmFailed, Nemesis
-from app.witness.plan import Kind, make_plan
+from app.witness.plan import INDISPENSABLE, Kind, make_plan
 from app.witness.stage import NotQuiet, Stage, StageOptions, open_stage
 from db.embedded import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
@@ -210,7 +210,8 @@ async def _do_harm(nemesis: Nemesis, run: _Run, seconds: float) -> None:
     for number, fault in enumerate(plan):
         await asyncio.sleep(max(began + fault.at_seconds - time.monotonic(), 0))
         at_seconds = time.monotonic() - began
-        if at_seconds > seconds + (_LATE_SECONDS_MAX if number < len(Kind) else 0):
+        late = seconds + (_LATE_SECONDS_MAX if number < len(Kind) else 0)
+        if number >= len(INDISPENSABLE) and at_seconds > late:
             return
         try:
             harm = await nemesis.do(fault, at_seconds)

@@ -1,6 +1,6 @@
 """The plan of faults is a pure function of its seed (HN-02, OR-07)."""
 
-from app.witness.plan import Kind, make_plan
+from app.witness.plan import INDISPENSABLE, Kind, make_plan
 
 POINTS = ["relay.after_send", "publish.after_commit"]
 
@@ -13,6 +13,12 @@ def test_every_kind_of_fault_has_its_turn_before_any_comes_again() -> None:
     for seed in range(50):
         plan = make_plan(seed, 28, POINTS)
         assert {fault.kind for fault in plan[: len(Kind)]} == set(Kind)
+
+
+def test_what_finds_bugs_that_nothing_else_finds_comes_first_however_short_the_run() -> None:
+    for seed in range(50):
+        kinds = [fault.kind for fault in make_plan(seed, 0, POINTS)]
+        assert (kinds[0], set(kinds)) == (Kind.USURP, set(INDISPENSABLE))
 
 
 def test_faults_follow_each_other_and_end_in_time() -> None:
