@@ -865,6 +865,7 @@ CREATE TABLE hookwire.topics (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     on_refused text,
     validator_url text,
+    moved_to text,
     CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text])))
 );
 

@@ -194,6 +194,9 @@ async def _get(hub: Hub, call: _Call) -> Response:
         accept = call.request.headers.get("accept", "")
         return description(resource, address(hub, call.what, resource.place), as_json="json" in accept)
     if mode == "generate_token":
+        grant = getattr(call.request.state, "grant", None)
+        if grant is not None and not grant.has("publish"):
+            raise Refused(403, "", "a token needs an API key with the scope publish")
         use = call.query.get("hub.intended_use", "")
         if use not in _USES:
             raise Refused(400, "hub.intended_use", "is subscribe or unsubscribe")

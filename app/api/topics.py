@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -44,6 +45,9 @@ class TopicSettings(BaseModel):
     validator_url: str | None = Field(
         None, max_length=2048, description="WebSub: asked who may subscribe, by a POST of JSON; none: everybody may."
     )
+    moved_to: str | None = Field(
+        None, max_length=2048, description="WebSub: the topic's URL redirects there; none: it is served here."
+    )
 
 
 _SETTINGS_EXAMPLE: dict[str, Any] = {
@@ -55,6 +59,7 @@ _SETTINGS_EXAMPLE: dict[str, Any] = {
     "amqp_routing_key": None,
     "on_refused": None,
     "validator_url": None,
+    "moved_to": None,
     "created_at": "2026-01-15T09:30:00Z",
     "updated_at": "2026-01-15T09:30:00Z",
 }
@@ -133,6 +138,7 @@ async def list_topics(
     return TopicPage.model_validate({"items": items, "next_cursor": next_cursor})
 
 
+_URL_CHARACTERS = "%:/?#[]@!$&'()*+,;=-._~"
 _INERT = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 _LATEST: dict[int | str, dict[str, Any]] = {
     200: {
@@ -144,6 +150,7 @@ _LATEST: dict[int | str, dict[str, Any]] = {
         },
     },
     204: {"description": "The topic exists; nothing was published to it yet."},
+    301: {"description": "The topic has moved to the `Location`, which has links of its own (WS-75)."},
     304: {"description": "If-None-Match names the latest event."},
     **refusals("unknown-topic", "invalid-topic"),
 }
@@ -154,6 +161,9 @@ _LATEST: dict[int | str, dict[str, Any]] = {
 async def latest(request: Request, topic: str, context: In) -> Response:
     """The latest event's body with its type, and `Link` headers `hub` and `self`: this is the WebSub topic URL."""
     name = _name(topic)
+    moved_to = await context.database.fetchval("topic.moved_to", "default", name)
+    if moved_to is not None:
+        return Response(status_code=301, headers={"Location": quote(moved_to, safe=_URL_CHARACTERS)})
     links = {"Link": link_header(f"{context.public_url}/hub", f"{context.public_url}/topics/{name}")}
     row = await context.database.fetchrow("event.latest", "default", name)
     if row is None:
@@ -170,13 +180,13 @@ async def latest(request: Request, topic: str, context: In) -> Response:
     return response
 
 
-def _check_validator(url: str | None, context: Context) -> None:
-    """The text only; its address is judged when it is dialled, as every callback's."""
+def _check_url(url: str | None, parameter: str, context: Context) -> None:
+    """The text only; an address is judged when it is dialled, as every callback's."""
     try:
         if url is not None:
             parse_target(url, context.policy)
     except UrlRefused as error:
-        raise Problem("invalid-parameter", str(error), parameter="validator_url") from None
+        raise Problem("invalid-parameter", str(error), parameter=parameter) from None
 
 
 def _settings_out(row: Row) -> TopicSettingsOut:
@@ -204,7 +214,8 @@ async def get_settings(topic: str, context: In) -> TopicSettingsOut:
 )
 async def put_settings(topic: str, body: TopicSettings, context: In) -> TopicSettingsOut:
     """Creates the topic if there is none. Counts for events accepted from now on."""
-    _check_validator(body.validator_url, context)
+    _check_url(body.validator_url, "validator_url", context)
+    _check_url(body.moved_to, "moved_to", context)
     values: list[Any] = [sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key"]
     row = await context.database.fetchrow(
         "topic.put",
@@ -216,6 +227,7 @@ async def put_settings(topic: str, body: TopicSettings, context: In) -> TopicSet
         body.amqp_routing_key,
         body.on_refused,
         body.validator_url,
+        body.moved_to,
     )
     assert row is not None, "INSERT ... RETURNING gives its row"
     return _settings_out(row)

@@ -6,8 +6,11 @@ INSERT INTO hookwire.topics (tenant, name) SELECT $1, unnest($2::text[]) ON CONF
 -- name: known
 SELECT name FROM hookwire.topics WHERE tenant = $1 AND name = ANY ($2::text[]);
 
+-- name: moved_to
+SELECT moved_to FROM hookwire.topics WHERE tenant = $1 AND name = $2;
+
 -- name: get
-SELECT name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, created_at, updated_at
+SELECT name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, moved_to, created_at, updated_at
 FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: list
@@ -21,10 +24,10 @@ ORDER BY t.name;
 
 -- name: put
 INSERT INTO hookwire.topics AS t (tenant, name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused,
-                                 validator_url)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                                 validator_url, moved_to)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (tenant, name) DO UPDATE SET sinks = excluded.sinks, ordered = excluded.ordered,
     kafka_topic = excluded.kafka_topic, amqp_exchange = excluded.amqp_exchange,
     amqp_routing_key = excluded.amqp_routing_key, on_refused = excluded.on_refused,
-    validator_url = excluded.validator_url, updated_at = now()
-RETURNING name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, created_at, updated_at;
+    validator_url = excluded.validator_url, moved_to = excluded.moved_to, updated_at = now()
+RETURNING name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, moved_to, created_at, updated_at;

@@ -64,13 +64,21 @@ NEEDS = [
     ("GET", "/", "read"),
     ("POST", "/keys", "admin"),
     ("DELETE", "/keys/x", "admin"),
+    ("POST", "/hub/content", "publish"),
+    ("POST", "/rabbithub/endpoint/x/e", "publish"),
+    ("POST", "/rabbithub/v/subscribe/q/e", "subscribe"),
+    ("PUT", "/rabbithub/endpoint/x/e", "admin"),
+    ("DELETE", "/rabbithub/subscribe/x/e", "admin"),
+    ("GET", "/rabbithub/subscriptions", "read"),
     ("POST", "/whatever/comes/later", "admin"),
 ]
 SCOPES = ("publish", "subscribe", "read", "admin")
 
 
 async def test_every_route_needs_its_scope(running_hub: RunHub) -> None:
-    """SE-04, B-48: without a key 401; with any other scope 403; with the scope or admin the route decides."""
+    """SE-04, B-48, WS-17, WS-66, RH-51, RH-52.
+
+    Without a key 401; with any other scope 403; with the scope or admin the route decides."""
     async with running_hub(access="keys", hub_access="keys") as hub:
         keys = {scope: await bearer(hub, scope) for scope in SCOPES}
         enough = {(m, p): {s for x, y, s in NEEDS if (x, y) == (m, p)} | {"admin"} for m, p, _ in NEEDS}

@@ -134,7 +134,7 @@ async def test_what_an_ended_consumer_held_goes_to_another(running_hub: RunHub) 
 
 
 async def test_a_subscription_is_listed_made_inactive_and_active_again_and_deleted(running_hub: RunHub) -> None:
-    """RH-19, RH-22, RH-24, RH-28, RH-29, RH-32, RH-34, RH-36, RH-46, RH-47, RH-48, RD-14, RD-22."""
+    """RH-19, RH-22, RH-23, RH-24, RH-28, RH-29, RH-32, RH-34, RH-36, RH-46, RH-47, RH-48, RD-14, RD-22."""
     async with running_hub() as hub, serve_callbacks() as callbacks:
         await exchange(hub, "e", "topic")
         path, pair = "/rabbithub/subscribe/x/e", {"hub.callback": callbacks.url(), "hub.topic": "#"}

@@ -11,7 +11,7 @@ from tests.app.test_ingest import kind
 
 
 async def test_the_latest_content_comes_as_it_was_published(running_hub: RunHub) -> None:
-    """WS-53: hub and self in one Link header, in that order."""
+    """WS-53, WS-70: hub and self in one Link header, in that order."""
     async with running_hub() as hub:
         await hub.publish("a.b", b"old", content_type="text/plain")
         event_id = (await hub.publish("a.b", b"<x/>", content_type="application/atom+xml")).json()["id"]
@@ -22,6 +22,19 @@ async def test_the_latest_content_comes_as_it_was_published(running_hub: RunHub)
         )  # fmt: skip
         assert answer.headers["link"] == f'<{hub.url}/hub>; rel="hub", <{hub.url}/topics/a.b>; rel="self"'
         assert answer.headers["etag"] == f'"{event_id}"'
+
+
+async def test_a_topic_that_has_moved_says_where_to(running_hub: RunHub) -> None:
+    """WS-75: who renews finds the new URL with links of its own; set back, it is served here again."""
+    async with running_hub() as hub:
+        await hub.publish("a", b"hello")
+        await hub.client.put("/topics/a/settings", json={"moved_to": "https://new.example/t?a=%2f"})
+        moved = await hub.client.get("/topics/a")
+        bad = await hub.client.put("/topics/a/settings", json={"moved_to": "ftp://new.example/"})
+        await hub.client.put("/topics/a/settings", json={})
+
+        assert (moved.status_code, moved.headers["location"]) == (301, "https://new.example/t?a=%2f")
+        assert (kind(bad)[2], (await hub.client.get("/topics/a")).status_code) == ("invalid-parameter", 200)
 
 
 async def test_a_head_request_gets_the_headers_alone(running_hub: RunHub) -> None:

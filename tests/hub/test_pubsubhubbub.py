@@ -137,7 +137,7 @@ async def test_a_token_is_echoed_where_0_3_is_known(database_url: str, dialect: 
 async def test_a_subscription_without_a_lease_is_refreshed_before_it_ends(
     database_url: str, answer: Any, verified: bool
 ) -> None:
-    """PS-08, PS-09: the same token and secret, a new challenge; who does not echo is not extended."""
+    """PS-08, PS-09, WS-67: the same token and secret, a new challenge; who does not echo is not extended."""
     async with client_of(database_url, async_retries=(), **STRICT) as (client, rig), rig.verifying():
         form = asking(rig, **{"hub.verify_token": "t", "hub.secret": "s", "hub.lease_seconds": ""})
         await client.post("/hub", data=form)

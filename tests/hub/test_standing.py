@@ -36,5 +36,5 @@ def test_one_word_says_where_a_pair_stands(
 
 
 def test_a_denial_of_old_does_not_speak_of_what_came_after_it() -> None:
-    """WS-94, UD-19: denied is not for ever."""
+    """UD-19: denied is not for ever."""
     assert standing((State.DENIED, Stage.DENY, 0), "expired", is_later=False) is Standing.EXPIRED

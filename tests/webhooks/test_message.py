@@ -42,7 +42,7 @@ def headers(of: Event, to: Subscriber) -> dict[str, str]:
 
 
 def test_the_least_a_delivery_carries() -> None:
-    """WH-S16: without a key no signature, and nothing that the event has not."""
+    """WH-S16, SG-5: without a key no signature, and nothing that the event has not."""
     assert headers(event(), subscriber()) == {
         "webhook-id": "evt_abcd2345_7",
         "webhook-timestamp": "1700000000",
@@ -53,7 +53,7 @@ def test_the_least_a_delivery_carries() -> None:
 
 
 def test_the_most_a_delivery_carries() -> None:
-    """WS-53, WH-S01, WH-S15, WH-O05."""
+    """WS-08, WS-53, WH-S01, WH-S15, WH-O05."""
     given = {"ce-type": "a b", "hookwire-hops": "3", "traceparent": "00-1-2-03"}
     websub = subscriber(
         protocol="websub",

@@ -41,7 +41,7 @@ DISABLED = {"end_state": "disabled", "end_reason": "asked_by_receiver"}
     ids=lambda value: f"{value.kind} {value.status} {value.asked or ''}" if isinstance(value, Outcome) else "",
 )
 def test_what_follows_from_a_first_attempt(outcome: Outcome, decision: Decision) -> None:
-    """WH-R03..R10, in the middle of the jitter."""
+    """WH-R03..R10, DL-3, DL-5, DL-6, in the middle of the jitter."""
     assert decide(outcome, 1, POLICY, 0.5) == decision
 
 
@@ -114,7 +114,7 @@ def test_no_attempt_is_made_after_the_age_limit(age_seconds: float, outcome: Out
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 415, 422])
 def test_a_4xx_may_be_final_for_the_delivery(status: int) -> None:
-    """WH-R03, WH-R09: by the subscription's own wish; it stays."""
+    """WH-R03, WH-R09, DL-6: by the subscription's own wish; it stays."""
     outcome = Outcome("gone" if status == 410 else "client_error", status)
     policy = Policy((10,), on_4xx="give_up", on_410="as_4xx")
     assert decide(outcome, 1, policy, 0.5) == Decision("dead", dead_kind="exhausted")

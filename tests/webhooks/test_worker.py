@@ -81,7 +81,9 @@ MATRIX: list[tuple[str, tuple[str, str, str]]] = [
 
 @pytest.mark.parametrize("protocol", ["webhook", "websub"])
 async def test_the_status_matrix(database_url: str, protocol: str) -> None:
-    """WH-T11, WS-55..WS-60: kind, decision and subscription's state of every answer; nothing follows a redirect."""
+    """WH-T11, WS-55..WS-60, DL-1, DL-4, DL-5, TG-D.
+
+    Kind, decision and subscription's state of every answer; nothing follows a redirect."""
     async with delivery_bench(database_url) as bench, hostile_server() as server:
         make = bench.subscribe if protocol == "webhook" else bench.subscribe_websub
         paths = {await make(server.url(path)): path for path, _ in MATRIX}
