@@ -37,6 +37,10 @@ _BATCH_EVENTS_MAX = 1_000
 _IDEMPOTENCY_KEY_MAX = 255
 HOPS_MAX = 8
 """An event that came back to a hub this often is going in circles (EG-17)."""
+_TTL_SECONDS_MAX = 31_536_000
+_READ_ONCE = frozenset(
+    {b"content-type", b"hookwire-key", b"idempotency-key", b"hookwire-hops", b"hookwire-ttl", b"hookwire-retry"}
+)
 _CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate", b"hookwire-replay-of": "replay-of"}
 
 
@@ -152,7 +156,7 @@ def _envelope(scope: Scope) -> _Envelope:
     envelope = _Envelope(_topic(scope["path"][len(_PREFIX) : -len(_SUFFIX)]))
     seen: set[bytes] = set()
     for name, value in scope["headers"]:
-        if name in (b"content-type", b"hookwire-key", b"idempotency-key", b"hookwire-hops"):
+        if name in _READ_ONCE:
             if name in seen:
                 raise Problem("invalid-header", f"{name.decode()} was sent twice.", parameter=name.decode())
             seen.add(name)
@@ -204,6 +208,15 @@ def _take_header(envelope: _Envelope, name: bytes, value: bytes) -> None:
                 "invalid-header", f"This event has passed {HOPS_MAX} hubs or more.", parameter="hookwire-hops"
             )
         envelope.hops = int(value)
+    elif name == b"hookwire-ttl":
+        if not value.isdigit() or len(value) > 8 or not 1 <= int(value) <= _TTL_SECONDS_MAX:
+            detail = f"Hookwire-Ttl is a number of seconds, 1 to {_TTL_SECONDS_MAX}."
+            raise Problem("invalid-header", detail, parameter="hookwire-ttl")
+        envelope.carried["hookwire-ttl"] = str(int(value))
+    elif name == b"hookwire-retry":
+        if value != b"never":
+            raise Problem("invalid-header", "Hookwire-Retry is never, or left out.", parameter="hookwire-retry")
+        envelope.carried["hookwire-retry"] = "never"
     else:
         key = _line(name, value, _IDEMPOTENCY_KEY_MAX)
         if not key or not key.isprintable():

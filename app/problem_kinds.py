@@ -250,6 +250,13 @@ _ROWS: Final = (
         "Use an ordinary HTTP/1.1 client library. Behind a proxy, check what the proxy adds to the request.",
     ),
     Kind(
+        "precondition-failed",
+        412,
+        "It has changed meanwhile",
+        "If-Match names another version than the one that there is: somebody has changed it since you read it.",
+        "Read it again, look at what has changed, and send the change with the new ETag.",
+    ),
+    Kind(
         "keys-refused",
         409,
         "The signing keys cannot be changed so",

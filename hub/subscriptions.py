@@ -15,7 +15,7 @@ from hub.filter import compile_filter
 from webhooks.signature import new_key, parse_key
 from webhooks.subscriber import headers_context, secret_context
 
-__all__ = ["Change", "NewSubscription", "Options", "Subscriptions"]
+__all__ = ["Change", "NewSubscription", "Options", "Stale", "Subscriptions"]
 
 _TENANT = "default"
 _NO_COLUMNS = ("secret", "unset", "filter", "headers")
@@ -63,6 +63,10 @@ class Change(Options):
     unset: frozenset[str] = frozenset()
 
 
+class Stale(Exception):
+    """It has another version than the one that was to be changed."""
+
+
 class Subscriptions:
     """The API's verbs. Rows have the columns of ``subscription.get``."""
 
@@ -108,16 +112,23 @@ class Subscriptions:
         """The row, or None."""
         return await self._database.fetchrow("subscription.get", _TENANT, public_id)
 
-    async def change(self, public_id: str, change: Change) -> Row | None:
-        """Change an API subscription; None when there is none (WebSub's change by subscribing again)."""
+    async def change(self, public_id: str, change: Change, version: int | None = None) -> Row | None:
+        """Change an API subscription; None when there is none (WebSub's change by subscribing again).
+
+        Raises :class:`Stale` when ``version`` is not that of now.
+        """
         columns = json.dumps(_columns(change))
         async with self._database.transaction() as transaction:
-            number = await transaction.fetchval("subscription.change", _TENANT, public_id, columns)
+            number = await transaction.fetchval("subscription.change", _TENANT, public_id, columns, version)
             if number is not None:
                 await self._keep_headers(transaction, number, change.headers)
                 await transaction.execute("gate.keep", number)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
-        return row if row is not None and row["protocol"] == "webhook" else None
+        if row is None or row["protocol"] != "webhook":
+            return None
+        if number is None:
+            raise Stale
+        return row
 
     async def _keep_headers(self, session: Session, number: int, headers: Mapping[str, str] | None) -> None:
         if headers is None:
@@ -126,14 +137,16 @@ class Subscriptions:
         names = sorted(headers) or None
         await session.execute("subscription.keep_headers", number, names, *sealed)
 
-    async def delete(self, public_id: str) -> bool:
-        """End it; False when there is none.
+    async def delete(self, public_id: str, version: int | None = None) -> bool:
+        """End it; False when there is none. Raises :class:`Stale` when ``version`` is not that of now.
 
         What it was still owed becomes dead letters with that reason (WH-06); WebSub's queue is dropped (DL-10).
         """
         async with self._database.transaction() as transaction:
-            row = await transaction.fetchrow("subscription.delete", _TENANT, public_id)
+            row = await transaction.fetchrow("subscription.delete", _TENANT, public_id, version)
             if row is None:
+                if await transaction.fetchrow("subscription.get", _TENANT, public_id) is not None:
+                    raise Stale
                 return False
             await transaction.execute("subscription.forget_secrets", row["id"])
             if row["protocol"] == "websub":

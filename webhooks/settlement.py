@@ -10,10 +10,10 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 
@@ -36,7 +36,7 @@ _PAUSE_SECONDS_MAX = 2.0
 @dataclass(frozen=True, slots=True)
 class Result:
     """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
-    it, for the breaker too."""
+    it, for the breaker too. ``tells``: operators may hear of it."""
 
     event_id: int
     subscription_id: int
@@ -46,6 +46,7 @@ class Result:
     outcome: Outcome
     decision: Decision
     breaker: Literal["trip", "close"] | None = None
+    tells: bool = True
 
 
 class Settlement:
@@ -57,7 +58,10 @@ class Settlement:
         worker: str,
         on_settled: Callable[[Sequence[Result]], None],
         breaker: BreakerOptions | None = None,
+        notices_of: Callable[[Sequence[Result]], Sequence[Mapping[str, Any]]] = lambda _: (),
     ) -> None:
+        self._notices_of = notices_of
+        self._disabled: list[Mapping[str, Any]] = []
         self._breaker = breaker or BreakerOptions()
         self._database = database
         self._worker = worker
@@ -113,7 +117,18 @@ class Settlement:
                 # Until all that has gathered is on record too: its leases may be over.
                 self._is_failing = self._is_failing and bool(self._results)
                 self._on_settled(batch)
+                await self._tell(batch)
                 return
+
+    async def _tell(self, batch: Sequence[Result]) -> None:
+        """Operators hear of it once, or not at all when the database is away just now."""
+        notices, self._disabled = [*self._notices_of(batch), *self._disabled], []
+        if not notices:
+            return
+        try:
+            await self._database.fetchval("operator.tell", json.dumps(notices))
+        except DatabaseError as error:
+            _log.warning("operators_not_told", notices=len(notices), error=str(error))
 
     async def _write_refused(self, batch: Sequence[Result], error: Refused) -> None:
         """Find the result that the database won't have by halving; it alone is lost and comes due again (WH-12)."""
@@ -160,7 +175,9 @@ class Settlement:
         if row is not None:
             _log.warning("breaker_opened", subscription=subscription, seconds=row["open_seconds"], trips=row["trips"])
             if row["is_disabled"]:
-                _log.warning("subscription_disabled", subscription=subscription, reason="it has failed for too long")
+                reason = "it has failed for too long"
+                _log.warning("subscription_disabled", subscription=subscription, reason=reason)
+                self._disabled.append({"type": "subscription.ended", "subscription": subscription, "reason": reason})
 
 
 async def write_results(session: Session, batch: Sequence[Result], worker: str) -> None:

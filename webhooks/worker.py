@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 import random
 import time
 from collections import Counter, OrderedDict
@@ -33,7 +34,9 @@ from webhooks.attempt import Attempts
 from webhooks.breaker import Breaker, BreakerOptions
 from webhooks.claim import Claim, Claims, claim_of
 from webhooks.contents import Contents
+from webhooks.lifetime import ttl_seconds, within_lifetime
 from webhooks.metrics import DeliveryMetrics
+from webhooks.operator_event import RESERVED_PREFIX, Streaks, notices_of
 from webhooks.outbound import Outbound
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision, decide
@@ -91,7 +94,10 @@ class Worker:
         self._chance = chance
         self._slots = Slots(options.slots)
         self._breaker = Breaker(options.breaker)
-        self._settlement = Settlement(database, options.name, self._settled, options.breaker)
+        streaks = Streaks()
+        self._settlement = Settlement(
+            database, options.name, self._settled, options.breaker, lambda results: notices_of(results, streaks)
+        )
         self._ready: OrderedDict[int, None] = OrderedDict()
         self._claims = Claims()
         self._given_back: list[Claim] = []
@@ -233,6 +239,8 @@ class Worker:
             event = events.get(row["event_id"])
             if row["is_held"] and subscribers[row["subscription_id"]].at_most_once:
                 self._settlement.add(_lost_track(row))
+            elif event is not None and row["age_seconds"] > (ttl_seconds(event) or math.inf):
+                self._settlement.add(_unsent(row, Outcome("expired", None, "its time to live has ended"), "exhausted"))
             elif event is not None:
                 self._claims.put(claim_of(row, event, subscribers[row["subscription_id"]], asked_at))
             else:
@@ -306,11 +314,13 @@ class Worker:
         rest = None if claim.planned_at is None else max(claim.planned_at - now, 0.0)
         options = self._options
         policy = subscriber.policy(options.schedule_seconds, options.age_seconds_max, is_in_lane=claim.is_in_lane)
+        policy = within_lifetime(policy, claim.event)
         decision = decide(outcome, claim.position, policy, self._chance(), rest, now - claim.made_at)
         breaker = self._breaker.judge(subscriber.id, outcome, is_probe=claim.is_probe, now=now)
         result = Result(
-            claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision, breaker
-        )
+            claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision, breaker,
+            tells=not claim.event.topic.startswith(RESERVED_PREFIX),
+        )  # fmt: skip
         if _rests(result):
             self._resting.add(subscriber.id)  # until that is on record
             self._rest_recorded.discard(subscriber.id)
@@ -388,8 +398,12 @@ class Worker:
 
 def _lost_track(row: Row) -> Result:
     """It was claimed before and nobody knows whether it was sent, so it is never sent again (WH-O06)."""
-    outcome = Outcome("unknown", None, "its worker ended before the outcome was on record; it may have arrived")
-    decision = Decision("dead", dead_kind="internal", dead_reason=outcome.detail)
+    detail = "its worker ended before the outcome was on record; it may have arrived"
+    return _unsent(row, Outcome("unknown", None, detail), "internal")
+
+
+def _unsent(row: Row, outcome: Outcome, dead_kind: str) -> Result:
+    decision = Decision("dead", dead_kind=dead_kind)
     at = datetime.now(UTC)
     return Result(row["event_id"], row["subscription_id"], row["fence"], row["version"], at, outcome, decision)
 

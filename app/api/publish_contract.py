@@ -66,6 +66,19 @@ _PARAMETERS: list[dict[str, Any]] = [
         "example": "customer-17",
     },
     {
+        "name": "Hookwire-Ttl",
+        "in": "header",
+        "description": "For how many seconds the event is worth delivering to webhooks; then it is a dead letter.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 31_536_000},
+        "example": 3600,
+    },
+    {
+        "name": "Hookwire-Retry",
+        "in": "header",
+        "description": "`never`: each webhook is tried once.",
+        "schema": {"type": "string", "enum": ["never"]},
+    },
+    {
         "name": "Idempotency-Key",
         "in": "header",
         "description": "Makes repeating safe: the same key with the same request answers with the first event's id and "

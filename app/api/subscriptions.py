@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.context import Context, context_of
@@ -18,7 +18,7 @@ from app.problem import Problem
 from db.pool import Row
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
-from hub.subscriptions import Change, NewSubscription
+from hub.subscriptions import Change, NewSubscription, Stale
 from webhooks.custom_header import checked_headers
 from webhooks.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
 from webhooks.header import HeaderRefused
@@ -33,6 +33,9 @@ router = APIRouter(
 In = Annotated[Context, Depends(context_of)]
 Format = Literal["as_published", "raw", "binary", "structured"]
 Mode = Literal["at_least_once", "at_most_once", "ordered"]
+IfMatch = Annotated[
+    str | None, Header(max_length=100, description="Change this version only: the `ETag` of a GET. None: whichever.")
+]
 Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
 
 
@@ -308,9 +311,11 @@ def subscription_out(row: Row | None) -> SubscriptionOut:
 
 
 @router.get("/{subscription_id}", summary="One subscription", responses=refusals("not-found"))
-async def get(request: Request, subscription_id: str, context: In) -> SubscriptionOut:
-    """As it stands now."""
-    return subscription_out(await find(request, subscription_id, context))
+async def get(request: Request, subscription_id: str, response: Response, context: In) -> SubscriptionOut:
+    """As it stands now. Its `ETag` names this version."""
+    row = await find(request, subscription_id, context)
+    response.headers["ETag"] = f'"{row["version"]}"'
+    return subscription_out(row)
 
 
 @router.patch(
@@ -318,10 +323,13 @@ async def get(request: Request, subscription_id: str, context: In) -> Subscripti
     summary="Change a subscription",
     responses=refusals(
         "not-found", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large",
-        "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter",
+        "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter", "precondition-failed",
     ),
 )  # fmt: skip
-async def change(request: Request, subscription_id: str, body: SubscriptionChange, context: In) -> SubscriptionOut:
+async def change(
+    request: Request, subscription_id: str, body: SubscriptionChange, response: Response, context: In,
+    if_match: IfMatch = None,
+) -> SubscriptionOut:  # fmt: skip
     """What is left out stays. Setting `state` to `active` also ends a pause."""
     row = await find(request, subscription_id, context)
     named = _in(body, context)
@@ -329,14 +337,40 @@ async def change(request: Request, subscription_id: str, body: SubscriptionChang
         require_topic(request, named["topic"])
     unset = frozenset(DeliveryOptions.model_fields) & body.model_fields_set - named.keys()
     try:
-        return subscription_out(await context.subscriptions.change(row["public_id"], Change(**named, unset=unset)))
+        changed = await context.subscriptions.change(row["public_id"], Change(**named, unset=unset), _version(if_match))
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None
+    except Stale:
+        raise Problem("precondition-failed") from None
+    if changed is not None:
+        response.headers["ETag"] = f'"{changed["version"]}"'
+    return subscription_out(changed)
 
 
-@router.delete("/{subscription_id}", status_code=204, summary="End a subscription", responses=refusals("not-found"))
-async def delete(request: Request, subscription_id: str, context: In) -> None:
+@router.delete(
+    "/{subscription_id}",
+    status_code=204,
+    summary="End a subscription",
+    responses=refusals("not-found", "precondition-failed"),
+)
+async def delete(request: Request, subscription_id: str, context: In, if_match: IfMatch = None) -> None:
     """What it was still owed becomes dead letters of kind `gone`."""
     row = await find(request, subscription_id, context)
-    if not await context.subscriptions.delete(row["public_id"]):
+    try:
+        deleted = await context.subscriptions.delete(row["public_id"], _version(if_match))
+    except Stale:
+        raise Problem("precondition-failed") from None
+    if not deleted:
         raise Problem("not-found", _MISSING)
+
+
+def _version(if_match: str | None) -> int | None:
+    """The version that is meant; None: whichever there is."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().removeprefix('"').removesuffix('"')
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise Problem(
+            "precondition-failed", "If-Match is an ETag that GET /subscriptions/{id} has answered with, or *."
+        )
+    return int(text)

@@ -41,12 +41,12 @@ SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, f
                o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published')
         FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
     version = version + 1, updated_at = now()
-WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state <> 'deleted'
+WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state <> 'deleted' AND version = coalesce($4, version)
 RETURNING id;
 
 -- name: delete
 UPDATE hookwire.subscriptions SET state = 'deleted', state_reason = 'deleted', version = version + 1, updated_at = now()
-WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted'
+WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted' AND version = coalesce($3, version)
 RETURNING id, protocol;
 
 -- name: keep_headers

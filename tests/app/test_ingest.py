@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import json
 from typing import Any
 
 import pytest
@@ -374,3 +375,24 @@ async def test_every_method_but_post_is_refused_with_what_is_allowed(running_hub
         assert (kind(answer), answer.headers["allow"]) == (
             (405, "application/problem+json", "method-not-allowed"), "POST",
         )  # fmt: skip
+
+
+async def test_a_lifetime_is_kept_with_the_event(running_hub: RunHub) -> None:
+    """WH-A04."""
+    async with running_hub() as hub:
+        await hub.publish("a", hookwire_ttl="60", hookwire_retry="never")
+
+        [(headers,)] = await hub.sql("SELECT headers FROM hookwire.events")
+        assert json.loads(headers) == {"hookwire-ttl": "60", "hookwire-retry": "never"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("hookwire_ttl", "0"), ("hookwire_ttl", "-1"), ("hookwire_ttl", "1.5"), ("hookwire_ttl", "31536001"),
+     ("hookwire_ttl", "9" * 5000), ("hookwire_retry", "often")],
+    ids=range(6),
+)  # fmt: skip
+async def test_a_bad_lifetime_is_refused(running_hub: RunHub, name: str, value: str) -> None:
+    """WH-A04."""
+    async with running_hub() as hub:
+        assert kind(await hub.publish("a", **{name: value}))[::2] == (400, "invalid-header")

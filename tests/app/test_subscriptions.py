@@ -286,6 +286,24 @@ async def test_an_ended_subscription_is_gone_and_what_it_was_owed_is_a_dead_lett
         assert (dead["subscription_id"], dead["detail"]) == (made["id"], "gone: subscription deleted")
 
 
+async def test_a_change_or_an_end_may_be_bound_to_a_version(running_hub: RunHub) -> None:
+    """ETag and If-Match: what somebody else has changed meanwhile is not overwritten (WH-A11)."""
+    async with running_hub() as hub:
+        path = f"/subscriptions/{(await hub.subscribe('a', CALLBACK))['id']}"
+        old = (await hub.client.get(path)).headers["etag"]
+        changed = await hub.client.patch(path, json={"topic": "b"}, headers={"If-Match": old})
+        new = changed.headers["etag"]
+        late = [
+            await hub.client.patch(path, json={"topic": "c"}, headers={"If-Match": old}),
+            await hub.client.delete(path, headers={"If-Match": old}),
+            await hub.client.patch(path, json={"topic": "c"}, headers={"If-Match": "nonsense"}),
+        ]
+        ended = await hub.client.delete(path, headers={"If-Match": new})
+
+        assert (changed.status_code, new != old, ended.status_code) == (200, True, 204)
+        assert [kind(answer)[::2] for answer in late] == [(412, "precondition-failed")] * 3
+
+
 @pytest.mark.parametrize("identity", ["%00", "%ff", "sub_%0d%0aX:", "x" * 100, "' OR 1=1", "..%2f..", "sub_none"])
 async def test_a_strange_id_is_not_found(running_hub: RunHub, identity: str) -> None:
     """B-47, B-49: as a missing one is."""

@@ -1,0 +1,63 @@
+"""webhooks/lifetime.py and the worker: how long, and how often, an event is worth delivering (WH-A04)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.hostile.server import hostile_server
+from tests.webhooks.bench import delivery_bench
+from tests.webhooks.test_message import event
+from webhooks.lifetime import ttl_seconds, within_lifetime
+from webhooks.retry import Policy
+
+HOUR = 3600
+
+
+@pytest.mark.parametrize(
+    ("headers", "schedule", "age"),
+    [
+        ({}, (5, 60), 1000),
+        ({"hookwire-ttl": "30"}, (5, 60), 30),
+        ({"hookwire-ttl": "5000"}, (5, 60), 1000),
+        ({"hookwire-ttl": "soon"}, (5, 60), 1000),
+        ({"hookwire-ttl": "-1"}, (5, 60), 1000),
+        ({"hookwire-retry": "never"}, (), 1000),
+        ({"hookwire-retry": "often"}, (5, 60), 1000),
+    ],
+    ids=str,
+)
+def test_the_shorter_of_two_limits_counts(headers: dict[str, str], schedule: tuple[int, ...], age: float) -> None:
+    assert within_lifetime(Policy((5, 60), 1000), event(headers=headers)) == Policy(schedule, age)
+
+
+def test_a_lifetime_that_makes_no_sense_is_none() -> None:
+    assert [ttl_seconds(event(headers={"hookwire-ttl": text})) for text in ("", "1.5", "9" * 10, "\u0661")] == [
+        None
+    ] * 4
+
+
+@pytest.mark.parametrize(
+    ("headers", "aged", "attempts", "detail"),
+    [
+        ({"hookwire-ttl": "60"}, 61, 0, "its time to live has ended"),
+        ({"hookwire-ttl": "60"}, 0, 1, "the next attempt is after the age limit of 60 s"),
+        ({"hookwire-retry": "never"}, 0, 1, None),
+    ],
+    ids=["too late", "no second attempt within it", "once"],
+)
+async def test_what_is_not_worth_delivering_any_more_is_a_dead_letter(
+    database_url: str, headers: dict[str, str], aged: int, attempts: int, detail: str | None
+) -> None:
+    """WH-A04: never sent when it is too late; and receivers see none of these headers."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        await bench.subscribe(server.url("/status/503"))
+        (one,) = await bench.deliver(b"{}", headers=json.dumps(headers))
+        await bench.sql.execute(
+            "UPDATE hookwire.deliveries SET created_at = created_at - make_interval(secs => $1)", aged
+        )
+        async with bench.working(schedule_seconds=(HOUR, HOUR)):
+            await bench.drained()
+        letters: list[Any] = await bench.sql.fetch("SELECT event_id, kind, detail FROM hookwire.dead_letters")
+        assert [tuple(letter) for letter in letters] == [(one, "exhausted", detail)]
+        assert [request.header(name) for request in server.requests for name in headers] == [None] * attempts

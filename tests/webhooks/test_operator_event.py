@@ -1,0 +1,117 @@
+"""Operator events: what the people who run the hub hear of deliveries, on its own topic (WH-I08, WH-A09)."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.hostile.server import hostile_server
+from tests.webhooks.bench import Bench, delivery_bench, until
+from webhooks.breaker import BreakerOptions
+from webhooks.operator_event import Streaks, notices_of
+from webhooks.outcome import Outcome
+from webhooks.retry import Decision
+from webhooks.settlement import Result
+
+CALLBACK = "http://127.0.0.1:8000/"
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def result(event: int = 7, decision: Decision | None = None, **more: Any) -> Result:
+    """An attempt of subscription 1."""
+    made = decision or Decision("retry", 5.0)
+    outcome = Outcome("delivered", 204) if made.action == "delivered" else Outcome("server_error", 500)
+    return Result(event, 1, 1, 1, AT, outcome, made, **more)
+
+
+def told(*results: Result) -> list[tuple[Any, ...]]:
+    """Type and figure of each notice."""
+    notices = notices_of(results, Streaks())
+    return [(one["type"], one.get("failures", one.get("deliveries", one.get("reason")))) for one in notices]
+
+
+def test_failures_in_a_row_are_told_at_four_levels_and_so_is_the_recovery() -> None:
+    """WH-I08: 50, 70, 90, 100 of 100."""
+    results = [*[result()] * 120, result(decision=Decision("delivered")), *[result()] * 49]
+    assert told(*results) == [
+        ("subscription.failing", 50), ("subscription.failing", 70), ("subscription.failing", 90),
+        ("subscription.failing", 100), ("subscription.recovered", 120),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ([result(n, Decision("dead", dead_kind="exhausted")) for n in (3, 4)], [("delivery.exhausted", 2)]),
+        ([result(3, Decision("park"))], [("delivery.parked", 1)]),
+        ([result(3, breaker="trip")], [("breaker.opened", None)]),
+        ([result(3, Decision("delivered"), breaker="close")], [("breaker.closed", None)]),
+        (
+            [
+                result(n, Decision("dead", dead_kind="gone", end_state="gone", end_reason="answered 410"))
+                for n in (3, 4)
+            ],
+            [("subscription.ended", "answered 410")],
+        ),
+        ([result(3)], []),
+        ([result(3, Decision("dead", dead_kind="exhausted"), tells=False)], []),
+    ],
+    ids=["exhausted", "parked", "opened", "closed", "gone", "retried", "of its own"],
+)
+def test_what_is_told_of_a_batch(results: list[Result], expected: list[tuple[Any, ...]]) -> None:
+    """WH-R09, WH-R13, WH-I07: one for all of a kind; nothing of operator events themselves."""
+    assert told(*results) == expected
+
+
+async def operator_events(bench: Bench) -> list[dict[str, Any]]:
+    rows = await bench.sql.fetch("SELECT payload FROM hookwire.events WHERE topic = 'hookwire.operator' ORDER BY id")
+    return [json.loads(row["payload"]) for row in rows]
+
+
+async def test_who_subscribes_to_the_hub_s_own_topic_hears_of_it(database_url_both: str) -> None:
+    """WH-A09: delivered like any event, with the subscription's name; what fails there tells nothing more."""
+    async with delivery_bench(database_url_both) as bench, hostile_server() as server, hostile_server() as ear:
+        subscription = await bench.subscribe(server.url("/status/500"))
+        await bench.subscribe(ear.url("/status/500"), topic="hookwire.operator")
+        (event,) = await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=()):
+            await until(lambda: operator_events(bench))
+            await bench.fan_out()
+            await bench.drained()
+        [heard] = await operator_events(bench)
+        public_id = await bench.sql.fetchval("SELECT public_id FROM hookwire.subscriptions WHERE id = $1", subscription)
+        assert heard.pop("at").startswith("20")
+        assert heard == {
+            "type": "delivery.exhausted", "deliveries": 1, "first_event": event, "outcome": "server_error",
+            "status": 500, "subscription_id": public_id, "topic": "t", "callback": server.url("/status/500"),
+        }  # fmt: skip
+        assert [json.loads(request.body)["type"] for request in ear.requests] == ["delivery.exhausted"]
+
+
+async def test_what_nobody_wants_to_hear_is_not_even_stored(database_url: str) -> None:
+    """Also a subscription to everything is none to this."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        await bench.subscribe(server.url("/status/500"), topic="#")
+        await bench.deliver(b"{}")
+        async with bench.working(schedule_seconds=()):
+            await bench.drained()
+        assert await operator_events(bench) == []
+
+
+async def test_a_subscription_that_is_disabled_for_failing_is_told(database_url: str) -> None:
+    """WH-I09."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        subscription = await bench.subscribe(server.url("/status/500"))
+        await bench.subscribe("http://127.0.0.1:65534/", topic="hookwire.#")
+        await bench.database.fetchrow("gate.trip", subscription, 0.0, 0.0, None)
+        await bench.sql.execute("UPDATE hookwire.delivery_gates SET failing_since = now() - interval '1 day'")
+        await bench.deliver(b"{}")
+        options = BreakerOptions(open_seconds=60, disable_seconds=1000)
+        async with bench.working(schedule_seconds=(3600,), breaker=options):
+            await until(lambda: operator_events(bench))
+        heard = {event["type"] for event in await operator_events(bench)}
+        assert (heard, (await bench.subscription(subscription))[0]) == (
+            {"breaker.opened", "subscription.ended"},
+            "disabled",
+        )

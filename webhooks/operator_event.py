@@ -1,0 +1,81 @@
+"""Operator events: what the people who run this want to hear of deliveries (WH-I08, WH-R09, WH-R13, WH-A09).
+
+They are published on the topic ``hookwire.operator``, when somebody subscribes to it, and delivered like any event::
+
+    subscription.failing     50, 70, 90, 100 failures in a row, as this worker counts them; .recovered ends that
+    subscription.ended       it was answered 410, or disabled by its receiver or for failing
+    breaker.opened, .closed
+    delivery.exhausted, .parked   one for all of a batch, with how many and the first event
+
+What goes wrong with the delivery of an operator event makes none: they would go in circles.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from webhooks.settlement import Result
+
+__all__ = ["RESERVED_PREFIX", "Streaks", "notices_of"]
+
+RESERVED_PREFIX: Final = "hookwire."
+_LEVELS = (50, 70, 90, 100)
+
+
+class Streaks:
+    """Failures in a row, by subscription. Only who fails is remembered."""
+
+    def __init__(self) -> None:
+        self._failures: Counter[int] = Counter()
+
+    def count(self, subscription: int, *, succeeded: bool) -> Mapping[str, Any] | None:
+        """A notice, when a level is reached or a subscription that had reached one is well again."""
+        if succeeded:
+            failures = self._failures.pop(subscription, 0)
+            return (
+                _notice("subscription.recovered", subscription, failures=failures) if failures >= _LEVELS[0] else None
+            )
+        self._failures[subscription] += 1
+        failures = self._failures[subscription]
+        return _notice("subscription.failing", subscription, failures=failures) if failures in _LEVELS else None
+
+
+def notices_of(results: Sequence[Result], streaks: Streaks) -> list[Mapping[str, Any]]:
+    """What there is to tell of a batch that is on record."""
+    told = [result for result in results if result.tells]
+    found = [streaks.count(one.subscription_id, succeeded=one.decision.action == "delivered") for one in told]
+    ends = {
+        one.subscription_id: _notice("subscription.ended", one.subscription_id, reason=one.decision.end_reason)
+        for one in told
+        if one.decision.end_state is not None
+    }
+    turns = [
+        _notice("breaker.opened" if one.breaker == "trip" else "breaker.closed", one.subscription_id)
+        for one in told
+        if one.breaker is not None
+    ]
+    return [*filter(None, found), *ends.values(), *turns, *_given_up(told)]
+
+
+def _given_up(results: Iterable[Result]) -> list[Mapping[str, Any]]:
+    counts: Counter[tuple[int, str]] = Counter()
+    first: dict[tuple[int, str], Result] = {}
+    for result in results:
+        decision = result.decision
+        if decision.action == "park" or decision.dead_kind in ("exhausted", "internal", "aborted"):
+            which = (result.subscription_id, "delivery.parked" if decision.action == "park" else "delivery.exhausted")
+            counts[which] += 1
+            first.setdefault(which, result)
+    return [
+        _notice(
+            kind, subscription, deliveries=count, first_event=first[subscription, kind].event_id,
+            outcome=first[subscription, kind].outcome.kind, status=first[subscription, kind].outcome.status,
+        )
+        for (subscription, kind), count in counts.items()
+    ]  # fmt: skip
+
+
+def _notice(kind: str, subscription: int, **more: Any) -> Mapping[str, Any]:
+    return {"type": kind, "subscription": subscription, **more}
