@@ -79,6 +79,7 @@ def application() -> typer.Typer:
     from app.commands.replay import replay
     from app.commands.serve import deliver, relay, serve
     from app.commands.subscribe import subscribe
+    from app.commands.sync import sync
     from app.commands.test_filter import test_filter
 
     commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -91,6 +92,7 @@ def application() -> typer.Typer:
         listen,
         pump,
         test_filter,
+        sync,
         replay,
         attempts,
         migrate,

@@ -257,6 +257,14 @@ _ROWS: Final = (
         "Read it again, look at what has changed, and send the change with the new ETag.",
     ),
     Kind(
+        "no-consent",
+        409,
+        "The callback does not agree",
+        "It was asked by OPTIONS whether this hub may deliver there, and did not answer with a WebHook-Allowed-Origin "
+        "that names this hub or is *; or it could not be asked.",
+        "Let the callback answer OPTIONS with WebHook-Allowed-Origin, or subscribe without the handshake.",
+    ),
+    Kind(
         "keys-refused",
         409,
         "The signing keys cannot be changed so",

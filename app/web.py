@@ -20,6 +20,7 @@ from app.api import (
     events,
     filters,
     foreign_topics,
+    handshake,
     health,
     holds,
     keys,
@@ -45,6 +46,7 @@ __all__ = ["build_api", "build_operations", "build_web"]
 _ROUTERS: Sequence[APIRouter] = (
     subscriptions.router,
     signing_keys.router,
+    handshake.router,
     denials.router,
     deliveries.router,
     undelivered.router,

@@ -160,7 +160,7 @@ class _Builder:
     ) -> list[list[Service]]:
         """The services, in the phases in which they are stopped."""
         await self._configure(roles)
-        outbound = self._outbound()
+        outbound = self._outbound
         phases: list[list[Service]] = []
         if "api" in roles:
             notifier = self._notifier
@@ -238,6 +238,7 @@ class _Builder:
     async def _connect_direct(self) -> Direct:
         return await connect_direct(self._storage.database.options)
 
+    @cached_property
     def _outbound(self) -> Outbound:
         options = ClientOptions(
             user_agent=f"hookwire/0.1 (+{self.public_url})",
@@ -322,6 +323,7 @@ class _Builder:
             signing_keys=SigningKeys(self._database, self._storage.secrets),
             hub=self._hub,
             policy=self._policy,
+            outbound=self._outbound,
             pull=Pull(
                 self._database, Contents(self._database, self._storage.incarnation), f"pull at {socket.gethostname()}"
             ),

@@ -831,6 +831,7 @@ CREATE TABLE hookwire.subscriptions (
     rate_per_second double precision,
     rate_burst integer,
     format text DEFAULT 'as_published'::text NOT NULL,
+    request_origin text,
     CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text]))),
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
     CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),

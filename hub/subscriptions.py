@@ -130,6 +130,15 @@ class Subscriptions:
             raise Stale
         return row
 
+    async def consented(self, public_id: str, origin: str, rate_per_second: float | None) -> Row | None:
+        """Its callback has agreed to deliveries from this origin (WH-C13); None when there is no such subscription."""
+        async with self._database.transaction() as transaction:
+            number = await transaction.fetchval("subscription.consent", _TENANT, public_id, origin, rate_per_second)
+            if number is None:
+                return None
+            await transaction.execute("gate.keep", number)
+            return await transaction.fetchrow("subscription.get", _TENANT, public_id)
+
     async def _keep_headers(self, session: Session, number: int, headers: Mapping[str, str] | None) -> None:
         if headers is None:
             return

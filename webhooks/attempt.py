@@ -40,7 +40,8 @@ class Attempts:
         if subscriber.protocol == "rabbithub":
             headers.append(("x-amqp-redelivered", "true" if claim.position > 1 else "false"))
             target = target.with_query([("hub.topic", claim.event.headers.get("x-amqp-routing-key", ""))])
-        request = Request("POST", target, headers, body, deadline)
+        # A kept connection may turn out to be closed, and then the client repeats the request by itself (WH-O06).
+        request = Request("POST", target, headers, body, deadline, reuse=not subscriber.at_most_once)
         started = time.monotonic()
         try:
             response = await self._outbound.send(request)

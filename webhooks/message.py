@@ -49,6 +49,8 @@ def delivery_message(
         if not is_ours(name) and name not in subscriber.headers:
             headers.append((name, _as_sent(value)))
     headers += subscriber.headers.items()
+    if subscriber.request_origin is not None:
+        headers.append(("webhook-request-origin", subscriber.request_origin))
     if subscriber.protocol in ("websub", "rabbithub") and subscriber.topic_url is not None:
         advertised = event.headers.get(LINK_HEADER)
         headers.append(("link", advertised or link_header(f"{public_url}/hub", subscriber.topic_url)))

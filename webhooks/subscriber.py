@@ -62,6 +62,7 @@ class Subscriber:
     headers: Mapping[str, str] = field(repr=False)
     signature_method: str
     format: str
+    request_origin: str | None
     topic_url: str | None
     schedule: Sequence[int] | None
     age_seconds_max: int | None
@@ -163,6 +164,7 @@ class Subscribers:
             headers=headers,
             signature_method=row["signature_method"],
             format=row["format"],
+            request_origin=row["request_origin"],
             topic_url=row["topic_url"],
             schedule=row["retry_schedule_seconds"],
             age_seconds_max=row["retry_age_seconds_max"],

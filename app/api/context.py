@@ -15,6 +15,7 @@ from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
 from webhooks.guard import GuardPolicy
+from webhooks.outbound import Outbound
 from webhooks.pull import Pull
 
 __all__ = ["Context", "context_of"]
@@ -33,6 +34,7 @@ class Context:
     signing_keys: SigningKeys
     hub: Hub
     policy: GuardPolicy
+    outbound: Outbound
     pull: Pull
     registry: CollectorRegistry
     relay_states: Callable[[], dict[str, tuple[str, str]]]

@@ -129,6 +129,7 @@ _EXAMPLE: dict[str, Any] = {
     "rate_per_second": 50.0,
     "rate_burst": None,
     "format": "as_published",
+    "request_origin": None,
     "header_names": None,
     "lease_until": None,
     "paused_until": None,
@@ -161,6 +162,7 @@ class SubscriptionOut(BaseModel):
     rate_per_second: float | None
     rate_burst: int | None
     format: Format
+    request_origin: str | None = Field(description="CloudEvents handshake: the origin that the callback agreed to.")
     header_names: list[str] | None = Field(description="Headers of its own that are sent with each delivery.")
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
     paused_until: datetime | None = Field(description="The receiver asked for a rest until then (429).")

@@ -17,7 +17,7 @@ import httpx
 from app.commands.failure import CommandFailed
 from app.settings import Settings
 
-__all__ = ["bearer", "connected", "get", "hub_url", "post", "refusal_of"]
+__all__ = ["ask", "bearer", "connected", "get", "hub_url", "post", "refusal_of"]
 
 _LONGEST_SECONDS = 3600.0
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
@@ -66,14 +66,41 @@ async def get(url: str, *, params: dict[str, str] | None = None, deadline_second
     return made
 
 
+async def ask(
+    client: httpx.AsyncClient, method: str, url: str, content: bytes | None = None, *, none_for: int | None = None,
+    deadline_seconds: float = 60.0,
+) -> Any:  # fmt: skip
+    """One request with a JSON body; gives the JSON of a 2xx answer, None for an empty one or for the named status."""
+    headers = {"Content-Type": "application/json"} if content is not None else {}
+    answer = await _answer(client, method, url, content, headers, None, deadline_seconds)
+    if answer.status_code == none_for or (answer.is_success and not answer.content):
+        return None
+    return _success(answer)
+
+
 async def _ask(
     client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: dict[str, str],
     params: dict[str, str] | None, deadline_seconds: float,
 ) -> tuple[Any, httpx.Headers]:  # fmt: skip
+    answer = await _answer(client, method, url, content, headers, params, deadline_seconds)
+    return _success(answer), answer.headers
+
+
+def _success(answer: httpx.Response) -> Any:
+    made = _json(answer)
+    if not answer.is_success or made is None:
+        raise refusal_of(answer)
+    return made
+
+
+async def _answer(
+    client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: dict[str, str],
+    params: dict[str, str] | None, deadline_seconds: float,
+) -> httpx.Response:  # fmt: skip
     headers = {**bearer(), **headers}
     try:
         async with asyncio.timeout(deadline_seconds):
-            answer = await client.request(method, url, content=content, headers=headers, params=params)
+            return await client.request(method, url, content=content, headers=headers, params=params)
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
         raise CommandFailed(f"no answer within {deadline_seconds:g} s; it may or may not have been done", 1) from None
     except (httpx.ConnectError, httpx.UnsupportedProtocol) as error:
@@ -83,10 +110,6 @@ async def _ask(
         raise CommandFailed(f"the connection broke before an answer came ({words}); it may have been done", 1) from None
     except (httpx.InvalidURL, UnicodeError) as error:
         raise CommandFailed(f"{url}: {error}", 2) from None
-    made = _json(answer)
-    if not answer.is_success or made is None:
-        raise refusal_of(answer)
-    return made, answer.headers
 
 
 def refusal_of(answer: httpx.Response) -> CommandFailed:

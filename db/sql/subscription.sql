@@ -17,13 +17,13 @@ INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_
 
 -- name: get
 SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
-       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
+       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, request_origin, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
        (SELECT g.open_until FROM hookwire.delivery_gates g WHERE g.subscription_id = subscriptions.id AND g.trips > 0) AS breaker_open_until
 FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted';
 
 -- name: list
 SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
-       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
+       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, request_origin, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
        (SELECT g.open_until FROM hookwire.delivery_gates g WHERE g.subscription_id = subscriptions.id AND g.trips > 0) AS breaker_open_until
 FROM hookwire.subscriptions
 WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
@@ -40,6 +40,7 @@ SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, f
                o.timeout_seconds, o.at_most_once, coalesce(o.on_exhausted, 'skip'),
                o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published')
         FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
+    request_origin = CASE WHEN callback = coalesce($3::text::jsonb ->> 'callback', callback) THEN request_origin END,
     version = version + 1, updated_at = now()
 WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state <> 'deleted' AND version = coalesce($4, version)
 RETURNING id;
@@ -48,6 +49,14 @@ RETURNING id;
 UPDATE hookwire.subscriptions SET state = 'deleted', state_reason = 'deleted', version = version + 1, updated_at = now()
 WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted' AND version = coalesce($3, version)
 RETURNING id, protocol;
+
+-- name: consent
+-- The callback has agreed to deliveries from this origin, at this rate (NULL: as it was); who waited for that is active.
+UPDATE hookwire.subscriptions
+SET request_origin = $3, rate_per_second = coalesce($4, rate_per_second), state = 'active', state_reason = NULL,
+    version = version + 1, updated_at = now()
+WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state IN ('active', 'disabled')
+RETURNING id;
 
 -- name: keep_headers
 -- Headers of the subscriber's own, sealed; none when $2 is NULL.
@@ -62,7 +71,7 @@ WITH headers AS (
 DELETE FROM hookwire.subscription_secrets WHERE subscription_id = $1;
 
 -- name: for_delivery
-SELECT s.id, s.public_id, s.protocol, s.callback, s.topic_url, s.signature_method, s.format, s.retry_schedule_seconds,
+SELECT s.id, s.public_id, s.protocol, s.callback, s.topic_url, s.signature_method, s.format, s.request_origin, s.retry_schedule_seconds,
        s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.at_most_once, s.on_exhausted = 'park' AS parks, s.version,
        s.headers_key_id, s.headers_sealed, extract(epoch FROM s.lease_until - now())::double precision AS lease_seconds_left,
        coalesce(k.numbers, '{}') AS secret_numbers, coalesce(k.key_ids, '{}') AS secret_key_ids,

@@ -28,9 +28,9 @@ def subscriber(**more: Any) -> Subscriber:
     given = {
         "id": 1, "public_id": "sub_1", "version": 1, "protocol": "webhook", "target": None, "refusal": "",
         "refusal_kind": "blocked", "keys": [], "hub_secret": None, "signature_method": "sha256", "topic_url": None,
-        "format": "as_published", "schedule": None, "age_seconds_max": None, "on_4xx": "retry", "on_410": "end",
-        "at_most_once": False, "parks": False, "timeout_seconds": None, "lease_until": None, "headers": {},
-        "read_at": 0.0,
+        "format": "as_published", "request_origin": None, "schedule": None, "age_seconds_max": None,
+        "on_4xx": "retry", "on_410": "end", "at_most_once": False, "parks": False, "timeout_seconds": None,
+        "lease_until": None, "headers": {}, "read_at": 0.0,
     } | more  # fmt: skip
     return Subscriber(**given)
 
@@ -169,3 +169,8 @@ def test_an_event_in_a_format_that_we_do_not_read_goes_as_it_is() -> None:
     assert [sent(opaque, form) for form in ("binary", "structured")] == [
         ({"content-type": "application/cloudevents+avro"}, b"\x00")
     ] * 2
+
+
+def test_after_consent_every_delivery_says_who_sends() -> None:
+    """WH-C14."""
+    assert headers(event(), subscriber(request_origin="hub.example"))["webhook-request-origin"] == "hub.example"

@@ -141,6 +141,16 @@ async def claimed_and_sent(bench: Bench, received: list[bytes]) -> bool:
     return bool(received) and await in_flight(bench) == 1
 
 
+async def test_at_most_once_never_uses_a_kept_connection(database_url: str) -> None:
+    """WH-O06: one that the peer has closed meanwhile would make the client send again."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        await bench.subscribe(server.url("/ok"), at_most_once=True)
+        await bench.deliver(b"1", b"2", b"3")
+        async with bench.working(slots={"per_subscription": 1}):
+            await bench.drained()
+        assert (len(server.requests), server.connections) == (3, 3)
+
+
 async def test_at_most_once_gives_back_what_it_has_not_begun_to_send(database_url: str) -> None:
     """WH-O06: a soft stop loses nothing."""
     release = asyncio.Event()

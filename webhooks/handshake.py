@@ -1,0 +1,56 @@
+"""The CloudEvents handshake: may we deliver there, and how fast? (http-webhook.md; WH-C12, WH-C13)
+
+::
+
+    OPTIONS callback   WebHook-Request-Origin: hub.example      -->
+                       WebHook-Request-Rate: 3000
+                  <--  WebHook-Allowed-Origin: hub.example (or *)     consent; the status means nothing
+                       WebHook-Allowed-Rate: 120 (or *)               requests per minute
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from webhooks.outbound import Outbound, Request, Response
+from webhooks.url import Target
+
+__all__ = ["Consent", "NoConsent", "ask_consent", "consent_in"]
+
+_RATE_MAX = 6_000_000  # a minute: what a subscription's own limit may be
+
+
+class NoConsent(Exception):
+    """The callback does not agree; the text says what it answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """``rate_per_minute`` None: it names no limit."""
+
+    rate_per_minute: int | None
+
+
+async def ask_consent(
+    outbound: Outbound, target: Target, origin: str, rate_per_minute: int | None, deadline_seconds: float
+) -> Consent:
+    """Ask the exact callback; raises :class:`NoConsent`, ``webhooks.failure.OutboundError``."""
+    headers = [("webhook-request-origin", origin)]
+    if rate_per_minute is not None:
+        headers.append(("webhook-request-rate", str(rate_per_minute)))
+    return consent_in(await outbound.send(Request("OPTIONS", target, headers, b"", deadline_seconds)), origin)
+
+
+def consent_in(response: Response, origin: str) -> Consent:
+    """The consent in an answer; raises :class:`NoConsent`. Two different answers to one question are none."""
+    origins = {value.strip().lower() for value in response.values("webhook-allowed-origin")}
+    if len(origins) != 1 or not origins <= {"*", origin.lower()}:
+        named = "nobody" if not origins else "others"
+        raise NoConsent(f"the callback answered {response.status} and allows {named} in WebHook-Allowed-Origin")
+    rates = {value.strip() for value in response.values("webhook-allowed-rate")} - {"*"}
+    if not rates:
+        return Consent(None)
+    text = rates.pop()
+    if rates or not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
+        raise NoConsent("WebHook-Allowed-Rate is neither a number of requests per minute nor *")
+    return Consent(min(int(text), _RATE_MAX))
