@@ -17,7 +17,7 @@ def consenting(*fields: str) -> Script:
     async def script(conversation: Conversation) -> None:
         while True:
             request = await conversation.read_request()
-            await conversation.send(answer(200, b"", *fields) if request.method == b"OPTIONS" else OK)
+            await conversation.send(answer(200, b"", *fields) if request.line.startswith(b"OPTIONS ") else OK)
 
     return script
 
