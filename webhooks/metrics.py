@@ -18,6 +18,11 @@ class DeliveryMetrics:
             "hookwire_delivery_attempt_seconds", "How long attempts took.", registry=registry,
             buckets=(0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 30),
         )  # fmt: skip
+        self.large = Counter(
+            "hookwire_delivery_large_bodies_total",
+            "Attempts with more than 20 kB of content, which the Standard Webhooks specification advises against.",
+            registry=registry,
+        )
         self.in_flight = Gauge("hookwire_delivery_in_flight", "Attempts in flight.", registry=registry)
         self.dead = Counter(
             "hookwire_delivery_dead_letters_total", "Deliveries given up, by kind.", ["kind"], registry=registry

@@ -48,6 +48,8 @@ __all__ = ["Worker", "WorkerOptions"]
 
 _log = structlog.get_logger(__name__)
 _LOOKED_AT = 8
+_LARGE_BYTES = 20_000
+"""What Standard Webhooks advises for a body; more is delivered, and counted (WH-S10)."""
 _LATER_SECONDS_MAX = 60.0
 """Retries that are further away are left to the poll."""
 _OVERLOADED = ("throttled", "server_error", "timeout", "connect")
@@ -299,6 +301,8 @@ class Worker:
                 self._shed(subscription)
             self._metrics.attempts.labels(outcome.kind).inc()
             self._metrics.seconds.observe(outcome.total_seconds)
+            if len(claim.event.payload) > _LARGE_BYTES:
+                self._metrics.large.inc()
             self._decided(claim, started_at, outcome)
         finally:
             self._slots.give(subscription, host, was_proven=was_proven, succeeded=succeeded, overloaded=overloaded)

@@ -172,6 +172,7 @@ class Bench:
 
     def worker(self, outbound: Outbound, database: Database | None = None, **options: Any) -> Worker:
         chance = options.pop("chance", lambda: 0.5)
+        metrics = options.pop("metrics", None) or DeliveryMetrics(CollectorRegistry())
         options = {
             "name": "w1",
             "public_url": PUBLIC,
@@ -184,7 +185,7 @@ class Bench:
         database = database or self.database
         return Worker(
             database, outbound, Subscribers(database, self.box, POLICY), Contents(database, INCARNATION),
-            DeliveryMetrics(CollectorRegistry()), WorkerOptions(**options), chance,
+            metrics, WorkerOptions(**options), chance,
         )  # fmt: skip
 
     @asynccontextmanager
