@@ -135,6 +135,18 @@ class Settings(BaseSettings):
         description="When a broker refuses a record for good: its key waits; or the record becomes a dead letter and "
         "its key goes on; or the whole sink stops. A topic's own setting stands above it.",
     )
+    pipeline_lake: str = Field(
+        "",
+        description="Folder or URI (file:, s3a:, hdfs:) of the data pipeline's lake; none: lake/ in the data folder.",
+    )
+    pipeline_source: Literal["python", "jvm"] = Field(
+        "python",
+        description="What reads Kafka for the lake: our own source, which needs no jars, or Spark's connector.",
+    )
+    pipeline_master: str | None = Field("local[*]", description="Spark's master; under spark-submit that one's stands.")
+    pipeline_memory: str = Field(
+        "1g", pattern=r"^[1-9][0-9]*[mg]$", description="Memory of Spark's driver; locally that is all of Spark."
+    )
     topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
     sql_notify: bool | None = Field(
         None, description="hookwire.publish wakes the relay by NOTIFY; default on in development, off in production."

@@ -12,17 +12,15 @@
     ledger of purge ----+--audit--> what was accepted, and where it is missing, doubled or late
     bronze, deliveries -'
 
-* **Archive**: exactly once into Parquet; offsets and files commit together. Bronze keeps duplicates, so that a
-  watermark that was too short loses nothing; silver drops them by event id.
+* **Archive**: exactly once into Parquet; offsets and files commit together, in one entry of the table's log
+  (``pipeline.lake``). Bronze is every record as it lay in Kafka, repeats included; silver drops those by event id.
 * **Audit**: the counts that publishing and purging leave behind are compared with what arrived in Kafka, in AMQP and
   at webhooks. It proves that nothing went missing, or names what did.
 * **Replay**: reads the lake, publishes with an Idempotency-Key made from the event id.
 
-Two Kafka sources with the same columns: the JVM connector for clusters, and a Python data source for a laptop and for
-tests, which needs no jar. One factory makes the session. Spark is an optional extra: nobody who only runs the hub
-pays for it.
+A job is a function of DataFrames; sources, tables and the command line are small adapters round it. Two Kafka sources
+with the same columns: the JVM connector for clusters, and a Python data source which needs no jar. One factory makes
+the session. Spark is an optional extra: nobody who only runs the hub pays for it.
 
 It shares ``openapi/event.schema.json`` with the other rooms and no code.
-
-Not built yet. This docstring is the plan.
 """

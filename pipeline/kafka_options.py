@@ -15,7 +15,7 @@ class KafkaOptions:
     ``source``: "python" reads by our own data source and needs no jar, "jvm" by Spark's Kafka connector.
     ``protocol``, ``mechanism``, ``username``, ``password``, ``ca``, ``certificate``, ``key``: in Kafka's own words; the
     last three are PEM files, which have to lie at the same place on every worker. ``read_seconds``: how long one read
-    may wait for the next record before it is an error (PL-K12).
+    may wait for the next record before it is an error (PL-K12); ``answer_seconds``: how long Kafka may take to answer.
     """
 
     bootstrap_servers: str
@@ -28,6 +28,7 @@ class KafkaOptions:
     certificate: str | None = None
     key: str | None = None
     read_seconds: int = 60
+    answer_seconds: int = 20
 
     def librdkafka(self) -> dict[str, Any]:
         """The settings of confluent-kafka's clients; committed records only (PL-K14)."""

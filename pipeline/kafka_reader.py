@@ -16,7 +16,6 @@ from pipeline.schema import KAFKA
 
 __all__ = ["KafkaUnreachable", "bounds_of", "read_ranges", "topics_of"]
 
-_ANSWER_SECONDS = 20
 _SILENT = logging.getLogger("pipeline.kafka")
 _SILENT.addHandler(logging.NullHandler())  # what the client tries on the way is in the error that it ends with
 _SILENT.propagate = False
@@ -29,7 +28,7 @@ class KafkaUnreachable(Exception):
 def topics_of(options: KafkaOptions, is_wanted: Callable[[str], bool]) -> dict[str, int]:
     """The Kafka topics that are wanted, and how many partitions each has. Raises :class:`KafkaUnreachable`."""
     try:
-        found = _admin(options).list_topics(timeout=_ANSWER_SECONDS).topics
+        found = _admin(options).list_topics(timeout=options.answer_seconds).topics
     except KafkaException as error:
         raise _unreachable(options, error) from error
     return {name: len(topic.partitions) for name, topic in sorted(found.items()) if is_wanted(name)}
@@ -76,11 +75,13 @@ def _java_ranges(ranges: Iterable[Range]) -> dict[str, str]:
 
 
 def _listed(options: KafkaOptions, places: Sequence[TopicPartition], what: OffsetSpec) -> dict[tuple[str, int], int]:
-    asked = _admin(options).list_offsets(
-        dict.fromkeys(places, what), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_SECONDS
+    admin = _admin(options)  # its answers never come once it is gone
+    seconds = options.answer_seconds
+    asked = admin.list_offsets(
+        dict.fromkeys(places, what), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds
     )
     try:
-        return {(place.topic, place.partition): answer.result().offset for place, answer in asked.items()}
+        return {(place.topic, place.partition): answer.result(2 * seconds).offset for place, answer in asked.items()}
     except KafkaException as error:
         raise _unreachable(options, error) from error
 

@@ -28,7 +28,7 @@ _LOCALLY = {
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """``master``: None leaves it to ``spark-submit`` or Spark's own files; a job never names one (PL-C01).
+    """``master``: None leaves it to Spark's own files; under ``spark-submit`` that one's stands (PL-C01).
 
     ``memory`` is the driver's, in Spark's words ("1g"); a local session has no other. ``jars`` are for the JVM's Kafka
     source. ``ui``: Spark's own pages, on a port that it chooses. ``more``: further settings of Spark, which win.
@@ -57,7 +57,8 @@ def _settings(options: SessionOptions) -> dict[str, str]:
     # Said before the JVM's logging has been set up, or Spark prints a page of warnings at each start.
     quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     settings["spark.driver.extraJavaOptions"] = quiet
-    if options.master is not None:
+    # spark-submit has named a master, and has started the JVM with it.
+    if options.master is not None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings["spark.master"] = options.master
         settings |= _LOCALLY if options.master.startswith("local") else {}
     if options.jars:

@@ -17,7 +17,7 @@ from app.settings import Settings
 if TYPE_CHECKING:
     from app.checks import Check
 
-__all__ = ["doctor"]
+__all__ = ["doctor", "print_checks"]
 
 _MARKS = {"ok": "[green]ok[/]", "note": "[dim]note[/]", "warn": "[yellow]warning[/]", "refuse": "[red]refused[/]",
           "unreachable": "[red]unreachable[/]"}  # fmt: skip
@@ -53,7 +53,7 @@ async def _doctor(as_json: bool, config: Path | None) -> int:
     if as_json:
         say(json.dumps([asdict(check) for check in found]))
     else:
-        _print(found)
+        print_checks(found)
     if any(check.level == "unreachable" for check in found):
         return 3
     return 1 if any(check.is_finding for check in found) else 0
@@ -94,7 +94,8 @@ async def _database(settings: Settings) -> list[Check]:
         return [Check("database", "database", "unreachable", str(error))]
 
 
-def _print(found: Sequence[Check]) -> None:
+def print_checks(found: Sequence[Check]) -> None:
+    """As a table."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

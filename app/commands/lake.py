@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["Lake", "lake_of", "session", "tell"]
 
 Lake = Annotated[
-    str | None, typer.Option("--lake", help="The lake, a folder or URI (default: lake/ in the data folder).")
+    str | None,
+    typer.Option(
+        "--lake", help="The lake, a folder or URI (default: HOOKWIRE_PIPELINE_LAKE, else lake/ in the data folder)."
+    ),
 ]
 
 
@@ -27,21 +31,24 @@ def lake_of(given: str | None, settings: Settings) -> Storage:
     except ImportError as error:
         raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
     try:
-        return Storage(given or str(settings.data_dir / "lake"))
+        return Storage(given or settings.pipeline_lake or str(settings.data_dir / "lake"))
     except StorageError as error:
         raise CommandFailed(str(error), 3) from None
 
 
-def session(name: str) -> Any:
-    """The Spark session of this process; raises ``CommandFailed`` without Java."""
+def session(name: str, settings: Settings | None = None) -> Any:
+    """The Spark session of this process; raises ``CommandFailed`` without Java, or without jars that are asked for."""
+    from app.data_pipeline import session_of
     from pipeline.java import JavaMissing, java_major
+    from pipeline.kafka_jars import JarsMissing
     from pipeline.session import SessionOptions, spark_session
 
     try:
         java_major()
-    except JavaMissing as missing:
+        options = SessionOptions() if settings is None else session_of(settings)
+    except (JavaMissing, JarsMissing) as missing:
         raise CommandFailed(str(missing), 3) from None
-    return spark_session(SessionOptions(f"hookwire {name}"))
+    return spark_session(replace(options, name=f"hookwire {name}"))
 
 
 def tell(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from app.commands.pipeline_archive import archive, doctor, runs
 from app.commands.pipeline_audit import audit
 from app.commands.pipeline_insight import anomaly, deadletter, schema, usage
 from app.commands.pipeline_replay import replay
@@ -16,5 +17,7 @@ pipeline = typer.Typer(
     help="The lake: archive the event stream, prove that nothing is missing, replay (needs the extra spark and Java).",
     no_args_is_help=True,
 )
-for verb in (audit, replay, report, usage, anomaly, schema, deadletter, compact, retain, erase):
+for verb in (
+    archive, runs, doctor, audit, replay, report, usage, anomaly, schema, deadletter, compact, retain, erase,
+):  # fmt: skip
     pipeline.command()(verb)

@@ -6,6 +6,7 @@ can be tried side by side.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,3 +41,9 @@ def spark() -> Iterator[SparkSession]:
 def lake_uri(tmp_path: Path) -> str:
     """An empty lake in a folder of the test's own."""
     return (tmp_path / "lake").as_uri()
+
+
+@pytest.fixture
+def topic() -> str:
+    """A Kafka topic's name that only this test knows."""
+    return f"lake.{secrets.token_hex(4)}"

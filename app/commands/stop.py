@@ -1,0 +1,41 @@
+"""The stop of a command that is no coroutine: the first signal ends it at a good place, the second at once."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from types import FrameType
+
+__all__ = ["Stop"]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stop:
+    """``with``: listens for SIGTERM and Ctrl-C inside of it (PL-C06)."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._woken, self._wake = os.pipe()
+
+    def __enter__(self) -> Stop:
+        self._before = {number: signal.signal(number, self._hear) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(self._woken)
+        os.close(self._wake)
+
+    def wait(self, seconds: float) -> None:
+        """Until the time is over, or a stop is asked for."""
+        select.select([self._woken], [], [], seconds)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.is_asked = True
+        os.write(self._wake, b".")
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)

@@ -1,0 +1,149 @@
+"""PL-01: Kafka into bronze, each record exactly once (PL-X01, PL-X09).
+
+::
+
+    log of bronze --> offsets that come next --.
+                                               +--> plan --> Spark reads, types, writes --> entry: files and offsets
+    Kafka --> first record, end of commits ----'            (files that nobody reads yet)   (one file, in one instant)
+
+A batch that dies anywhere before its entry leaves files that are part of nothing, and is done again from the same
+offsets; there is no checkpoint beside the table that could be ahead of it or behind. It is why this is a loop of
+bounded batches and not Spark's own stream (docs/adr/0026).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from pipeline.bronze import to_bronze
+from pipeline.kafka_options import KafkaOptions
+from pipeline.kafka_range import Bounds, Plan, Problem, planned
+from pipeline.kafka_reader import bounds_of, read_ranges, topics_of
+from pipeline.lake import Change, Offsets, Snapshot, Table
+
+__all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "plan_archive"]
+
+_TASK_RECORDS_MIN = 50_000
+
+
+class ArchiveFailed(Exception):
+    """A batch could not be read or written; nothing of it is in the lake."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """``topics``: Kafka topics by name; none means all that begin with ``prefix``, but Kafka's and the hub's own.
+
+    ``batch_records_max`` bounds what is lost by a kill, and the memory that a batch needs. ``accept_loss``: where
+    retention was faster than we were, go on behind the gap; it is noted in the log.
+    """
+
+    topics: tuple[str, ...] = ()
+    prefix: str = ""
+    batch_records_max: int = 1_000_000
+    accept_loss: bool = False
+
+    def is_wanted(self, topic: str) -> bool:
+        """Whether it is to be archived."""
+        if self.topics:
+            return topic in self.topics
+        return topic.startswith(self.prefix) and not topic.startswith(("__", "hookwire.", f"{self.prefix}hookwire."))
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What was done so far: something is wrong with ``quarantined`` of the ``rows``; ``waiting`` offsets are to do."""
+
+    batches: int = 0
+    rows: int = 0
+    quarantined: int = 0
+    waiting: int = 0
+    problems: tuple[Problem, ...] = ()
+
+    def __add__(self, later: Archived) -> Archived:
+        """Both together, with what the later one left to do."""
+        return Archived(
+            self.batches + later.batches,
+            self.rows + later.rows,
+            self.quarantined + later.quarantined,
+            later.waiting,
+            tuple(dict.fromkeys((*self.problems, *later.problems))),
+        )
+
+    @property
+    def findings(self) -> int:
+        """Partitions that were not read on, or that lost records; a topic that was deleted is none."""
+        return sum(problem.kind != "gone" for problem in self.problems)
+
+
+def plan_archive(table: Table, kafka: KafkaOptions, options: ArchiveOptions) -> Plan:
+    """What the next batch would read; needs no Spark. Raises KafkaUnreachable and LakeDamaged."""
+    return _plan(table.snapshot().offsets, _bounds(kafka, options), options)
+
+
+def archive(
+    spark: SparkSession,
+    table: Table,
+    kafka: KafkaOptions,
+    options: ArchiveOptions,
+    run: str,
+    told: Callable[[Archived], object] = lambda _: None,
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> Archived:
+    """Archive what is committed in Kafka now, batch by batch; ``told`` hears after each.
+
+    Raises :class:`ArchiveFailed`, KafkaUnreachable, LakeConflict and LakeDamaged; what was told before is in the lake.
+    """
+    bounds, snapshot = _bounds(kafka, options), table.snapshot()
+    plan = _plan(snapshot.offsets, bounds, options)
+    done = Archived(waiting=plan.size + plan.waiting, problems=plan.problems)
+    while plan.ranges and not is_stopping():
+        try:
+            snapshot, quarantined = _batch(spark, table, kafka, plan, snapshot, run)
+        except PySparkException as error:
+            raise ArchiveFailed(_reason(error)) from error
+        rows = sum(file.rows for file in snapshot.files if file.values["batch"].startswith(f"{snapshot.version:06d}-"))
+        done = Archived(done.batches + 1, done.rows + rows, done.quarantined + quarantined, plan.waiting, done.problems)
+        told(done)
+        plan = _plan(snapshot.offsets, bounds, options)
+    return done
+
+
+def _bounds(kafka: KafkaOptions, options: ArchiveOptions) -> Mapping[tuple[str, int], Bounds]:
+    return bounds_of(kafka, topics_of(kafka, options.is_wanted))
+
+
+def _plan(offsets: Offsets, bounds: Mapping[tuple[str, int], Bounds], options: ArchiveOptions) -> Plan:
+    wanted = {topic: of for topic, of in offsets.items() if options.is_wanted(topic)}
+    return planned(wanted, bounds, options.batch_records_max, accept_loss=options.accept_loss)
+
+
+def _batch(
+    spark: SparkSession, table: Table, kafka: KafkaOptions, plan: Plan, basis: Snapshot, run: str
+) -> tuple[Snapshot, int]:
+    """One batch, from its plan to its entry in the log; also how many of its rows are in quarantine."""
+    seen = Observation()
+    records = read_ranges(spark, kafka, plan.ranges).coalesce(max(2, plan.size // _TASK_RECORDS_MIN))
+    rows = to_bronze(records, datetime.now(UTC)).observe(seen, F.count("quarantine").alias("quarantined"))
+    files = table.write(rows.sortWithinPartitions("dt", "topic", "partition", "offset"), basis.version + 1)
+    offsets = {topic: dict(of) for topic, of in basis.offsets.items()}
+    for of in plan.ranges:
+        offsets.setdefault(of.topic, {})[of.partition] = of.until
+    read = {(of.topic, of.partition) for of in plan.ranges}
+    lost = [list(p[1:]) for p in plan.problems if p.kind == "lost" and (p.topic, p.partition) in read]
+    notes = {"ranges": [list(of) for of in plan.ranges], **({"lost": lost} if lost else {})}
+    return table.commit(basis, Change("archive", run, files, offsets=offsets, notes=notes)), seen.get["quarantined"]
+
+
+def _reason(error: PySparkException) -> str:
+    """Of our own source the sentence that it raised; else the first line of Spark's."""
+    text = str(error)
+    own = re.search(r"KafkaReadError: (.+)", text)
+    return own[1] if own else next((line for line in text.splitlines() if line.strip()), type(error).__name__)
