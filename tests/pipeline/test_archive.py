@@ -56,10 +56,10 @@ def test_each_record_is_archived_exactly_once(
     """PL-01, PL-X01: batch by batch, again with nothing new, and with more."""
     wanted, told = ArchiveOptions((topic,), batch_records_max=10), []
     make(kafka, topic, 2)
-    write(kafka, topic, [ours(n, n % 2) for n in range(16)], [ours(n) for n in range(3)], abort=[1])
+    write(kafka, topic, [ours(n, n % 2) for n in range(1, 17)], [ours(n) for n in range(1, 4)], abort=[1])
     first = archive(spark, table, kafka_options(kafka, source), wanted, "1", told.append)
     again = archive(spark, table, kafka_options(kafka, source), wanted, "2")
-    write(kafka, topic, [ours(16), ours(17, 1)])
+    write(kafka, topic, [ours(17), ours(18, 1)])
     more = archive(spark, table, kafka_options(kafka, source), wanted, "3")
     assert (first.rows, again, more.rows, [done.batches for done in told]) == (16, Archived(), 2, [1, 2])
     rows = coordinates(spark, table)
