@@ -62,6 +62,7 @@ class _Envelope:
     idempotency_key: str | None = None
     hops: int = 0
     cloudevent: bool = False
+    partial: bool = False
     carried: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
@@ -88,20 +89,40 @@ class Ingest:
             raise Problem("method-not-allowed", headers={"Allow": "POST"})
         envelope = _envelope(scope)
         body = await _read(receive)
-        drafts = _drafts(envelope, scope, body)
-        self._check_sizes(drafts)
+        refused: dict[int, Problem] = {}
+        if envelope.partial:
+            drafts, refused = self._sorted_out(envelope, body)
+        else:
+            drafts = _drafts(envelope, scope, body)
+            for number, draft in enumerate(drafts, 1):
+                self._check_size(draft, number)
         fingerprint = _named(envelope, drafts, body)
         await self._admit(envelope.topic)
         notice = await self._notices.of(envelope.topic)
         accepted = await self._store(drafts, fingerprint) if drafts else []
-        await self._answer(send, accepted, notice, batch=envelope.is_batch)
+        await self._answer(send, accepted, notice, batch=envelope.is_batch, refused=refused)
 
-    def _check_sizes(self, drafts: Sequence[Draft]) -> None:
+    def _check_size(self, draft: Draft, number: int) -> None:
         """The front door has bounded the body; a batch may still hold an event that is too large."""
-        for number, draft in enumerate(drafts, 1):
-            if len(draft.payload) > self._event_bytes_max:
-                detail = f"Event {number} has {len(draft.payload)} bytes, at most {self._event_bytes_max} are accepted."
-                raise Problem("body-too-large", detail, limit_bytes=self._event_bytes_max)
+        if len(draft.payload) > self._event_bytes_max:
+            detail = f"Event {number} has {len(draft.payload)} bytes, at most {self._event_bytes_max} are accepted."
+            raise Problem("body-too-large", detail, limit_bytes=self._event_bytes_max)
+
+    def _sorted_out(self, envelope: _Envelope, body: bytes) -> tuple[list[Draft], dict[int, Problem]]:
+        """The lines that can be stored, and why the others, by position, can't (WH-A02)."""
+        drafts: list[Draft] = []
+        refused: dict[int, Problem] = {}
+        for position, (number, line) in enumerate(_lines(body)):
+            try:
+                draft = _line_draft(envelope, number, line)
+                self._check_size(draft, position + 1)
+            except Problem as problem:
+                refused[position] = problem
+            else:
+                drafts.append(draft)
+        if refused and not drafts:
+            raise Problem("malformed-batch", f"No event of it can be stored; the first: {refused[0].detail}")
+        return _with_carried(envelope, drafts), refused
 
     async def _admit(self, topic: str) -> None:
         try:
@@ -129,8 +150,12 @@ class Ingest:
         except Unavailable as error:
             raise Problem("database-unavailable") from error
 
-    async def _answer(self, send: Send, accepted: Sequence[Accepted], notice: str | None, *, batch: bool) -> None:
-        items = [self._item(one) for one in accepted]
+    async def _answer(
+        self, send: Send, accepted: Sequence[Accepted], notice: str | None, *, batch: bool, refused: dict[int, Problem]
+    ) -> None:
+        items: list[dict[str, object]] = [self._item(one) for one in accepted]
+        for position, problem in sorted(refused.items()):
+            items.insert(position, _refused_item(problem))
         body = json.dumps(items if batch else items[0], separators=(",", ":")).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         if accepted and all(one.replayed for one in accepted):
@@ -138,11 +163,11 @@ class Ingest:
         if notice is not None:
             headers.append((b"hookwire-notice", notice.encode("ascii")))
         if not batch:
-            headers.append((b"location", b"/events/" + items[0]["id"].encode()))  # type: ignore[union-attr]
+            headers.append((b"location", b"/events/" + str(items[0]["id"]).encode()))
         await send({"type": "http.response.start", "status": 202, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _item(self, one: Accepted) -> dict[str, str | int | None]:
+    def _item(self, one: Accepted) -> dict[str, object]:
         return {
             "id": format_event_id(self._incarnation, one.id),
             "topic": one.topic,
@@ -150,6 +175,18 @@ class Ingest:
             "sequence": one.sequence,
             "accepted_at": one.accepted_at.isoformat().replace("+00:00", "Z"),
         }
+
+
+def _refused_item(problem: Problem) -> dict[str, object]:
+    """What stands in the place of an event that was not stored."""
+    return {
+        "error": {
+            "type": f"/problems/{problem.slug}",
+            "title": problem.kind.title,
+            "status": problem.status,
+            "detail": problem.detail,
+        }
+    }
 
 
 def _envelope(scope: Scope) -> _Envelope:
@@ -167,6 +204,8 @@ def _envelope(scope: Scope) -> _Envelope:
             envelope.cloudevent = True
     if scope["query_string"]:
         _take_query(envelope, scope["query_string"])
+    if envelope.partial and envelope.media_type != _NDJSON:
+        raise Problem("invalid-parameter", f"partial=true is for {_NDJSON}.", parameter="partial")
     return envelope
 
 
@@ -234,6 +273,10 @@ def _take_query(envelope: _Envelope, query: bytes) -> None:
         raise Problem("duplicate-parameter", "The key was given more than once.", parameter="key")
     if keys:
         envelope.key = _key(keys[0])
+    partial = [value for name, value in fields if name == "partial"]
+    if partial and partial not in (["true"], ["false"]):
+        raise Problem("invalid-parameter", "partial is true or false.", parameter="partial")
+    envelope.partial = partial == ["true"]
 
 
 async def _read(receive: Receive) -> bytes:
@@ -278,7 +321,8 @@ def _line_draft(envelope: _Envelope, number: int, line: bytes) -> Draft:
     try:
         loads(line)
     except StrictJsonError as error:
-        raise Problem("malformed-batch", f"line {number}: {error}; no event was stored", line=number) from None
+        whole = "" if envelope.partial else "; no event was stored"
+        raise Problem("malformed-batch", f"line {number}: {error}{whole}", line=number) from None
     return Draft(envelope.topic, line, envelope.key, "application/json")
 
 

@@ -33,7 +33,25 @@ PUBLISH_SCHEMAS: dict[str, Any] = {
             "accepted_at": {"type": "string", "format": "date-time"},
         },
         "examples": [_ACCEPTED],
-    }
+    },
+    "Refused": {
+        "type": "object",
+        "title": "Refused",
+        "description": "In a partial batch: in the place of an event that was not stored.",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["type", "title", "status", "detail"],
+                "properties": {
+                    "type": {"type": "string", "format": "uri-reference"},
+                    "title": {"type": "string"},
+                    "status": {"type": "integer"},
+                    "detail": {"type": "string"},
+                },
+            }
+        },
+    },
 }
 
 _REFUSED = refusals(
@@ -56,6 +74,13 @@ _PARAMETERS: list[dict[str, Any]] = [
         "in": "query",
         "description": "The ordering key, for senders that cannot set headers. Not together with `Hookwire-Key`.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 1024},
+    },
+    {
+        "name": "partial",
+        "in": "query",
+        "description": "`application/x-ndjson` only. true: lines that cannot be stored don't keep the others from it; "
+        "each has an `error` in its place in the answer.",
+        "schema": {"type": "boolean", "default": False},
     },
     {
         "name": "Hookwire-Key",
@@ -164,7 +189,15 @@ PUBLISH_PATHS: dict[str, Any] = {
                             "schema": {
                                 "oneOf": [
                                     {"$ref": "#/components/schemas/Accepted"},
-                                    {"type": "array", "items": {"$ref": "#/components/schemas/Accepted"}},
+                                    {
+                                        "type": "array",
+                                        "items": {
+                                            "oneOf": [
+                                                {"$ref": "#/components/schemas/Accepted"},
+                                                {"$ref": "#/components/schemas/Refused"},
+                                            ]
+                                        },
+                                    },
                                 ]
                             },
                             "examples": {"event": {"value": _ACCEPTED}, "batch": {"value": [_ACCEPTED]}},

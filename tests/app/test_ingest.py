@@ -395,3 +395,41 @@ async def test_a_bad_lifetime_is_refused(running_hub: RunHub, name: str, value: 
     """WH-A04."""
     async with running_hub() as hub:
         assert kind(await hub.publish("a", **{name: value}))[::2] == (400, "invalid-header")
+
+
+async def test_a_partial_batch_stores_what_it_can_and_tells_of_each_line(running_hub: RunHub) -> None:
+    """WH-A02: results in the order of the lines; a repeat with the same Idempotency-Key stores nothing again."""
+    body = b'{"n": 1}\n{"n": \n\n{"n": 3}\n"' + b"x" * 200 + b'"\n'
+    async with running_hub(event_bytes_max=100) as hub:
+        url = "/topics/a/events?partial=true"
+        named = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "k"}
+        answers = [await hub.client.post(url, content=body, headers=named) for _ in "12"]
+        stored = await hub.sql("SELECT convert_from(payload, 'UTF8') FROM hookwire.events ORDER BY id")
+
+        first = answers[0].json()
+        assert [item.get("error", {}).get("status") for item in first] == [None, 400, None, 413]
+        assert (stored, answers[1].json()) == ([('{"n": 1}',), ('{"n": 3}',)], first)
+        assert first[1]["error"]["detail"].startswith("line 2: ")
+
+
+@pytest.mark.parametrize(
+    ("query", "content_type", "body", "expected"),
+    [
+        ("partial=true", "application/json", b"{}", (400, "invalid-parameter")),
+        ("partial=maybe", "application/x-ndjson", b"{}", (400, "invalid-parameter")),
+        ("partial=true&partial=true", "application/x-ndjson", b"{}", (400, "invalid-parameter")),
+        ("partial=true", "application/x-ndjson", b"{\n[", (400, "malformed-batch")),
+        ("partial=false", "application/x-ndjson", b"{}\n[", (400, "malformed-batch")),
+    ],
+    ids=range(5),
+)
+async def test_a_partial_batch_that_stores_nothing_is_refused(
+    running_hub: RunHub, query: str, content_type: str, body: bytes, expected: tuple[int, str]
+) -> None:
+    """WH-A02: and without partial a batch is all or nothing."""
+    async with running_hub() as hub:
+        answer = await hub.client.post(
+            f"/topics/a/events?{query}", content=body, headers={"Content-Type": content_type}
+        )
+
+        assert (kind(answer)[::2], await hub.sql("SELECT id FROM hookwire.events")) == (expected, [])
