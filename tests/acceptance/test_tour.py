@@ -189,6 +189,7 @@ async def _look_around(client: httpx.AsyncClient) -> None:
 
 
 async def test_the_receiver_refuses_what_the_hub_did_not_sign_and_shows_an_event_once(free_port: int) -> None:
+    """WH-O07: what a receiver has to do about duplicates, ready to be copied."""
     secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
     async def post(client: httpx.AsyncClient, signer: Webhook, event_id: str) -> int:

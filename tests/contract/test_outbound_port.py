@@ -301,7 +301,7 @@ async def test_chunks_are_joined_and_trailers_are_not_headers(subject: Subject) 
 @pytest.mark.parametrize("mode", ["endless", "endless-chunked"])
 @on_its_loop
 async def test_an_endless_body_is_cut_and_counts_by_its_status(subject: Subject, mode: str) -> None:
-    """OB-02, F29, WS-58: the connection is closed at the read limit."""
+    """WH-I05, OB-02, F29, WS-58: the connection is closed at the read limit."""
     async with hostile_server() as server, bench(subject) as it:
         response = await it.post(server.url(f"/{mode}"))
         await server.until(lambda s: s.closed == 1)

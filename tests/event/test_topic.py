@@ -55,6 +55,7 @@ def test_a_pattern_has_one_canonical_form(pattern: str, canonical: str) -> None:
     ["", ".", "a..#", "a*", "a.b#", "**", "a b", ".#", "#.", "#.a.#.a.#.a.#", "*.*.*.*.*.*.*.*.#", "x." * 124 + "yy"],
 )
 def test_a_pattern_is_bounded_in_form_length_and_wildcards(pattern: str) -> None:
+    """WH-A06: no expressions of strangers."""
     with pytest.raises(TopicError):
         validate_pattern(pattern)
 
@@ -96,7 +97,7 @@ def test_the_compiled_pattern_agrees_with_the_reference(pattern: str, topic: str
 
 
 def test_the_worst_legal_pattern_ends_on_the_longest_topic() -> None:
-    """Backtracking is bounded by the number of #: this would not end with eight of them."""
+    """WH-A06: backtracking is bounded by the number of #: this would not end with eight of them."""
     expression = compile_pattern("#.a.*.#.a.*.#.b")
     topic = ".".join(["a"] * 124) + "b"
 

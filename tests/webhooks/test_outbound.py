@@ -272,7 +272,7 @@ async def test_a_request_can_read_less_or_more_than_the_client_does() -> None:
 
 
 async def test_five_hundred_bombs_cost_no_memory() -> None:
-    """T8: at most 64 MiB more."""
+    """WH-I05, T8: at most 64 MiB more."""
     process = psutil.Process()
     async with hostile_server() as server, outbound() as client:
         await client.send(_post(server.url("/bomb")))
