@@ -30,6 +30,7 @@ from app.api import (
     subscriptions,
     topics,
     undelivered,
+    upstreams,
 )
 from app.api.context import Context
 from app.api.contract import TITLE, VERSION, operation_id
@@ -53,6 +54,7 @@ _ROUTERS: Sequence[APIRouter] = (
     events.router,
     topics.router,
     foreign_topics.router,
+    upstreams.router,
     keys.router,
     filters.router,
     pull.router,

@@ -49,6 +49,7 @@ from hub.rabbithub_queue import RabbitHubQueues
 from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
+from hub.upstream import Upstreams
 from hub.verification import Verification
 from relay.metrics import RelayMetrics
 from relay.observer import Handler
@@ -174,7 +175,7 @@ class _Builder:
                 self._fetch_wake,
                 self._ring if "relay" in roles else notifier.ring,
             )
-            phases += [[self._front(publisher, sockets)], [publisher, verification, fetching]]
+            phases += [[self._front(publisher, sockets)], [publisher, verification, fetching, Upstreams(hub, outbound)]]
             phases += [] if "relay" in roles else [[notifier]]
         if "deliver" in roles:
             self._worker = self._make_worker(outbound)

@@ -19,7 +19,7 @@ from hub.standing import Standing, standing
 from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
 from webhooks.url import UrlRefused, parse_target
 
-__all__ = ["router"]
+__all__ = ["foreign", "router"]
 
 router = APIRouter(tags=["WebSub"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
 In = Annotated[Context, Depends(context_of)]
@@ -95,7 +95,7 @@ class ForeignTopicPage(BaseModel):
 )
 async def register(body: ForeignTopicIn, context: In) -> ForeignTopicOut:
     """Where only registered topics may be named, it may be from now on."""
-    name = _foreign(body.url, context)
+    name = foreign(body.url, context)
     async with context.database.transaction() as session:
         await session.execute("foreign.ensure", "default", name, body.url)
         await session.execute("foreign.register", "default", name, body.feed_diff, body.always_deliver)
@@ -118,7 +118,8 @@ async def list_foreign_topics(
     return ForeignTopicPage.model_validate({"items": [dict(row) for row in rows[:limit]], "next_cursor": next_cursor})
 
 
-def _foreign(url: str, context: Context) -> str:
+def foreign(url: str, context: Context) -> str:
+    """The name of another publisher's topic; else ``Problem``."""
     try:
         topic_of(context.public_url, url)
     except TopicUrlRefused as error:

@@ -24,6 +24,7 @@ from hub.acceptance import Hub, accept, outcome, ping
 from hub.content import check_signature, distribute
 from hub.form import FORM_BYTES_MAX, Pinging, Refused, Subscribing, Verify, read
 from hub.topic_url import hub_url, url_of
+from hub.upstream import confirm, receive
 
 __all__ = ["hub_routes"]
 
@@ -54,6 +55,7 @@ def hub_routes(hub: Hub) -> list[Route]:
     return [
         Route("/hub", guarded(_answer), methods=_METHODS, name="hub"),
         Route("/hub/content", guarded(_content), methods=["POST"], name="hub_content"),
+        Route("/hub/callback/{token}", guarded(_upstream), methods=["GET", "POST"], name="hub_callback"),
     ]
 
 
@@ -102,6 +104,19 @@ async def _content(hub: Hub, request: Request) -> Response:
         raise Refused(400, "hub.topic", "is to be given once, in the query")
     body = await _body(request, hub.options.fetch_bytes_max)
     return await _distributed(hub, named[0], body, request.headers.get("content-type"))
+
+
+async def _upstream(hub: Hub, request: Request) -> Response:
+    """Our own callback, at which other hubs verify and deliver (WS-91, WS-92)."""
+    token = request.path_params["token"]
+    if "\0" in token or any("\0" in value for value in request.query_params.values()):
+        raise Refused(404, "", "there is no such callback")
+    if request.method != "POST":
+        return PlainTextResponse(await confirm(hub, token, request.query_params))
+    body = await _body(request, hub.options.fetch_bytes_max)
+    signatures = request.headers.getlist("x-hub-signature")
+    await receive(hub, token, body, request.headers.get("content-type"), signatures)
+    return Response(status_code=202)
 
 
 async def _distributed(hub: Hub, topic_url: str, body: bytes, content_type: str | None) -> Response:

@@ -1,0 +1,214 @@
+"""Upstreams: this hub as a subscriber of other hubs (W3C WebSub 4.1, 5, 7; WS-87..WS-99).
+
+    wanted --discover, POST the form--> requested --the hub's GET, its challenge echoed--> active --4/5 of the lease--.
+       ^                                    | hub.mode=denied                                ^                        |
+       '--- a day later --- denied <--------'                                                '--- discover, ask again '
+
+What the other hub delivers is published here as an event of the foreign topic, and answered when it is committed. Our
+callback is unguessable and tells which topic it is for; ``Link`` is not asked (WS-97).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode, urljoin
+
+import structlog
+
+from db.errors import DatabaseError
+from db.pool import Row
+from db.secret_box import SecretBoxError
+from hub.acceptance import Hub
+from hub.content import distribute
+from hub.discovery import Discovered, discover
+from hub.form import Refused
+from hub.topic_url import foreign_name, matching_text
+from relay.wake import Wake
+from webhooks.failure import OutboundError
+from webhooks.outbound import Outbound, ReadLimits, Request, Response
+from webhooks.signature import SignatureRefused, verify_hub_signature
+from webhooks.url import UrlRefused, parse_target
+
+__all__ = ["Upstreams", "confirm", "end", "receive", "want"]
+
+_log = structlog.get_logger(__name__)
+_REDIRECTS_MAX = 5
+_COMMIT_SECONDS = 10.0
+_PATIENCE_SECONDS = 300.0
+_PAUSES_SECONDS = (5.0, 60.0, 600.0, 3600.0, 21_600.0)
+_LIMITS = ReadLimits(32 * 1024, read_bytes_max=640 * 1024, keep_bytes_max=512 * 1024)
+_FORM = (("content-type", "application/x-www-form-urlencoded"),)
+
+
+class _NotSubscribed(Exception):
+    """No subscription came of it; the text says why."""
+
+
+async def want(hub: Hub, url: str) -> None:
+    """Have the topic's hub asked for a subscription; raises ``db.errors.DatabaseError``."""
+    name = foreign_name(url)
+    sealed = hub.secret_box.seal(secrets.token_urlsafe(32).encode(), _context(hub.tenant, name))
+    async with hub.database.transaction() as session:
+        await session.execute("foreign.ensure", hub.tenant, name, url)
+        await session.execute(
+            "upstream.want", hub.tenant, name, url, secrets.token_urlsafe(24), sealed.key_id, sealed.ciphertext
+        )
+
+
+async def end(hub: Hub, url: str) -> bool:
+    """From now on deliveries are answered 410, which ends it at the other hub (WS-98); False where there is none."""
+    return await hub.database.fetchval("upstream.end", hub.tenant, foreign_name(url)) is not None
+
+
+async def confirm(hub: Hub, token: str, query: Mapping[str, str]) -> str:
+    """Another hub's GET: the challenge to echo, or '' for a denial; raises ``Refused`` 404 (WS-91, WS-94, WS-98)."""
+    row = await hub.database.fetchrow("upstream.by_token", token)
+    topic, mode = query.get("hub.topic", ""), query.get("hub.mode")
+    if row is None or matching_text(topic) not in {matching_text(url) for url in (row["self_url"], row["url"]) if url}:
+        raise Refused(404, "hub.topic", "is nothing that was asked for here")
+    if mode == "denied" and await hub.database.fetchval("upstream.denied", token, query.get("hub.reason", "")[:200]):
+        _log.warning("upstream_denied", topic=row["topic"])
+        return ""
+    challenge, lease = query.get("hub.challenge", ""), query.get("hub.lease_seconds", "")
+    lease_seconds = int(lease) if lease.isascii() and lease.isdigit() and 0 < len(lease) <= 9 else 864_000
+    is_ours = mode == "subscribe" and challenge
+    if not is_ours or not await hub.database.fetchval("upstream.confirm", token, max(lease_seconds, 1)):
+        raise Refused(404, "hub.mode", "is nothing that was asked for here")
+    return challenge
+
+
+async def receive(hub: Hub, token: str, body: bytes, content_type: str | None, signatures: Sequence[str]) -> None:
+    """A delivery; committed when this has returned (WS-92).
+
+    A wrong signature is ignored without a word (WS-93). Raises ``Refused``: 404, 410 ended (WS-98), 403 not signed.
+    """
+    row = await hub.database.fetchrow("upstream.by_token", token)
+    if row is None:
+        raise Refused(404, "", "there is no such callback")
+    if row["state"] == "ended":
+        raise Refused(410, "", "this subscription has ended")
+    if len(signatures) != 1 or signatures[0].partition("=")[0].lower() not in ("sha1", "sha256", "sha384", "sha512"):
+        raise Refused(403, "X-Hub-Signature", "is missing, or made by an unknown method")
+    try:
+        secret = hub.secret_box.open(row["key_id"], row["sealed"], _context(row["tenant"], row["topic"]))
+        verify_hub_signature(secret, signatures[0], body)
+    except (SignatureRefused, SecretBoxError) as error:
+        _log.warning("upstream_delivery_ignored", topic=row["topic"], error=str(error))
+        return
+    await distribute(hub, row["url"], body, content_type)
+
+
+class Upstreams:
+    """The service: discovers, subscribes, renews."""
+
+    name = "upstreams"
+
+    def __init__(self, hub: Hub, outbound: Outbound) -> None:
+        self._hub = hub
+        self._outbound = outbound
+        self._wake = Wake(poll_seconds_min=0.1, poll_seconds_max=2.0)
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Soft stop: finish the one that is under way."""
+        self._stopping = True
+        self._wake.ring()
+
+    async def run(self) -> None:
+        """Ask until stopped. Cancelling is safe: an open claim comes due again by itself."""
+        while not self._stopping:
+            for row in await self._claim():
+                self._wake.busy()
+                await self._subscribe(row)
+            await self._wake.wait()
+
+    async def _claim(self) -> Sequence[Row]:
+        seconds = 2 * self._hub.options.fetch_deadline_seconds + _COMMIT_SECONDS
+        try:
+            return await self._hub.database.fetch("upstream.claim", 1, seconds)
+        except DatabaseError as error:
+            _log.warning("upstream_claim_failed", error=str(error))
+            return ()
+
+    async def _subscribe(self, row: Row) -> None:
+        mine = (row["tenant"], row["topic"], row["claims"])
+        pause = _PAUSES_SECONDS[min(row["failures"], len(_PAUSES_SECONDS) - 1)]
+        try:
+            found = await self._discover(row["url"])
+            self_url = found.self_url or row["url"]
+            if await self._hub.database.fetchval("upstream.ask", *mine, found.hubs[0], self_url) is None:
+                return
+            await self._ask(found.hubs[0], self._form(row, self_url))
+            await self._hub.database.execute("upstream.asked", *mine, max(pause, _PATIENCE_SECONDS))
+            _log.info("upstream_asked", topic=row["topic"])
+        except _NotSubscribed as error:
+            _log.warning("upstream_not_asked", topic=row["topic"], error=str(error), again_in_seconds=pause)
+            await self._note_failure(mine, pause, str(error))
+        except DatabaseError as error:
+            _log.warning("upstream_not_recorded", topic=row["topic"], error=str(error))
+
+    async def _note_failure(self, mine: tuple[str, str, int], pause: float, why: str) -> None:
+        try:
+            await self._hub.database.execute("upstream.failed", *mine, pause, why)
+        except DatabaseError as error:
+            _log.warning("upstream_not_recorded", topic=mine[1], error=str(error))
+
+    async def _discover(self, url: str) -> Discovered:
+        """Fresh each time, so that a topic that has moved is followed (WS-89, WS-95)."""
+        final_url, response = await self._send("GET", url, b"", (301, 302, 303, 307, 308))
+        if response.status != 200:
+            raise _NotSubscribed(f"the topic answered {response.status}")
+        content_type = next(iter(response.values("content-type")), None)
+        found = discover(response.values("link"), content_type, response.body, final_url)
+        others = tuple(url for url in found.hubs if matching_text(url) != matching_text(f"{self._public_url}/hub"))
+        if not others:
+            raise _NotSubscribed(f"the topic advertises no hub{' but this one' if found.hubs else ''}")
+        return Discovered(others, found.self_url or final_url)
+
+    async def _ask(self, hub_url: str, form: bytes) -> None:
+        _, response = await self._send("POST", hub_url, form, (307, 308))
+        if not 200 <= response.status <= 299:
+            raise _NotSubscribed(f"the hub answered {response.status}")
+
+    def _form(self, row: Row, topic_url: str) -> bytes:
+        try:
+            secret = self._hub.secret_box.open(row["key_id"], row["sealed"], _context(row["tenant"], row["topic"]))
+        except SecretBoxError as error:
+            raise _NotSubscribed(f"the secret cannot be read any more: {error}") from None
+        return urlencode(
+            {
+                "hub.mode": "subscribe",
+                "hub.topic": topic_url,
+                "hub.callback": f"{self._public_url}/hub/callback/{row['token']}",
+                "hub.secret": secret.decode(),
+            }
+        ).encode()
+
+    async def _send(self, method: str, url: str, body: bytes, redirects: Sequence[int]) -> tuple[str, Response]:
+        """Redirects are followed, each hop guarded, the same body sent again (WS-89, WS-90)."""
+        deadline_seconds = self._hub.options.fetch_deadline_seconds
+        headers = _FORM if body else ()
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                for _ in range(_REDIRECTS_MAX + 1):
+                    target = parse_target(url, self._hub.options.url_policy)
+                    request = Request(method, target, headers, body, deadline_seconds, reuse=False, limits=_LIMITS)
+                    response = await self._outbound.send(request)
+                    if response.status not in redirects:
+                        return url, response
+                    url = urljoin(url, next(iter(response.values("location")), "")).partition("#")[0]
+        except (UrlRefused, OutboundError, ValueError) as error:
+            raise _NotSubscribed(str(error)) from None
+        except TimeoutError:
+            raise _NotSubscribed("no answer within the time allowed") from None
+        raise _NotSubscribed(f"more than {_REDIRECTS_MAX} redirects")
+
+    @property
+    def _public_url(self) -> str:
+        return self._hub.options.public_url
+
+
+def _context(tenant: str, topic: str) -> bytes:
+    return f"upstream:{tenant}:{topic}".encode()

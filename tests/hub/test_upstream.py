@@ -1,0 +1,274 @@
+"""This hub as a subscriber: against a publisher and a hub on loopback that are not ours."""
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from hub.topic_url import foreign_name
+from hub.upstream import Upstreams, end, want
+from tests.app.api.test_hub import client_of
+from tests.hub.publisher import Page, Publisher, serve_topics
+from tests.hub.rig import POLICY, Rig, until
+from webhooks.outbound import Client
+from webhooks.resolver import ThreadResolver
+
+
+@dataclass
+class OtherHub:
+    """Takes forms; answers with ``status`` and ``headers`` per path, 202 by default."""
+
+    port: int = 0
+    script: dict[str, tuple[int, str]] = field(default_factory=dict)
+    forms: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+
+    def url(self, path: str = "/hub") -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            length = int(head.lower().partition("content-length: ")[2].partition("\r\n")[0])
+            body = (await reader.readexactly(length)).decode()
+            path = head.split(" ")[1]
+            self.forms.append((path, {name: values[0] for name, values in parse_qs(body).items()}))
+            status, headers = self.script.get(path, (202, ""))
+            writer.write(f"HTTP/1.1 {status} X\r\n{headers}Content-Length: 0\r\n\r\n".encode())
+            await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        writer.close()
+
+
+@dataclass
+class Stage:
+    client: httpx.AsyncClient
+    rig: Rig
+    publisher: Publisher
+    other: OtherHub
+
+    def publish(self, body: bytes = b"<html></html>", path: str = "/feed", **page: Any) -> None:
+        """Has the publisher advertise the other hub."""
+        link = f'Link: <{self.other.url()}>; rel="hub", <{self.publisher.url(path)}>; rel="self"\r\n'
+        self.publisher.pages[path] = Page(body, "text/html", **{"headers": link, **page})
+
+    async def asked(self, forms: int = 1) -> dict[str, str]:
+        """The latest form that the other hub got, once it has so many."""
+
+        async def enough() -> bool:
+            return len(self.other.forms) >= forms
+
+        await until(enough)
+        return self.other.forms[-1][1]
+
+    async def state(self, *states: str) -> Any:
+        return await until(
+            lambda: self.rig.sql.fetchrow(
+                "SELECT * FROM hookwire.upstreams WHERE state = ANY ($1::text[])", list(states)
+            )
+        )
+
+    async def verify(self, form: dict[str, str], **changes: str) -> httpx.Response:
+        """The other hub's GET."""
+        query = {
+            "hub.mode": "subscribe",
+            "hub.topic": form["hub.topic"],
+            "hub.challenge": "c/1",
+            "hub.lease_seconds": "1000",
+        }
+        query |= {name.replace("_", ".", 1): value for name, value in changes.items()}
+        return await self.client.get(urlsplit(form["hub.callback"]).path, params=query)
+
+    async def deliver(self, form: dict[str, str], body: bytes, signature: str | None = None) -> int:
+        signed = f"sha256={hmac.digest(form['hub.secret'].encode(), body, 'sha256').hex()}"
+        headers = {"Content-Type": "text/x", "X-Hub-Signature": signed if signature is None else signature}
+        headers = {name: value for name, value in headers.items() if value}
+        answer = await self.client.post(urlsplit(form["hub.callback"]).path, content=body, headers=headers)
+        return answer.status_code
+
+    async def active(self) -> dict[str, str]:
+        """Subscribed and verified; gives the form."""
+        self.publish()
+        await want(self.rig.hub, self.publisher.url())
+        form = await self.asked()
+        await self.state("requested")
+        assert (await self.verify(form)).status_code == 200
+        return form
+
+    async def events(self) -> list[tuple[str, str, bytes]]:
+        rows = await self.rig.sql.fetch("SELECT topic, content_type, payload FROM hookwire.events ORDER BY id")
+        return [tuple(row) for row in rows]
+
+
+@asynccontextmanager
+async def stage(database_url: str) -> AsyncIterator[Stage]:
+    other = OtherHub()
+    server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
+    other.port = server.sockets[0].getsockname()[1]
+    async with client_of(database_url, foreign_topics="any") as (client, rig), serve_topics() as publisher:
+        outbound = Client(POLICY, ThreadResolver())
+        service = Upstreams(rig.hub, outbound)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(service.run())
+            try:
+                yield Stage(client, rig, publisher, other)
+            except BaseException:
+                running.cancel()
+                raise
+            service.stop()
+        await outbound.aclose()
+    server.close()
+
+
+async def test_a_topic_s_own_hub_is_asked_and_what_it_delivers_is_an_event(database_url: str) -> None:
+    """WS-87, WS-88, WS-91, WS-92, WS-96: discovery, form, verification, delivery."""
+    async with stage(database_url) as on:
+        form = await on.active()
+        status = await on.deliver(form, b"v1")
+
+        token = form["hub.callback"].rpartition("/")[2]
+        assert (form["hub.mode"], form["hub.topic"], len(token) >= 32) == ("subscribe", on.publisher.url(), True)
+        assert (status, await on.events()) == (202, [(foreign_name(on.publisher.url()), "text/x", b"v1")])
+
+
+async def test_the_self_url_and_a_redirected_hub_and_topic_are_used(database_url: str) -> None:
+    """WS-88, WS-89, WS-90: the same form goes on to where the hub has moved."""
+    async with stage(database_url) as on:
+        on.publish(path="/new")
+        on.publisher.pages["/feed"] = Page(status=301, headers="Location: /new\r\n")
+        on.other.script = {"/hub": (307, "Location: /second\r\n"), "/second": (308, "Location: /third\r\n")}
+        await want(on.rig.hub, on.publisher.url())
+        form = await on.asked(3)
+        verified = await on.verify(form)
+
+        assert [path for path, _ in on.other.forms] == ["/hub", "/second", "/third"]
+        assert {str(sent) for _, sent in on.other.forms} == {str(form)}
+        assert (form["hub.topic"], verified.status_code) == (on.publisher.url("/new"), 200)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, 200),
+        ({"hub_topic": "http://other.example/"}, 404),
+        ({"hub_mode": "unsubscribe"}, 404),
+        ({"hub_challenge": ""}, 404),
+    ],
+    ids=["right", "topic", "mode", "challenge"],
+)
+async def test_only_what_was_asked_for_is_confirmed(database_url: str, changes: dict[str, str], status: int) -> None:
+    """WS-91: a wrong topic or mode is 404 and changes nothing."""
+    async with stage(database_url) as on:
+        on.publish()
+        await want(on.rig.hub, on.publisher.url())
+        answer = await on.verify(await on.asked(), **changes)
+        unknown = await on.client.get("/hub/callback/unknown?hub.mode=subscribe&hub.challenge=c")
+
+        assert (answer.status_code, unknown.status_code) == (status, 404)
+        assert answer.text == "c/1" if status == 200 else "c/1" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("signature", "status", "events"),
+    [("sha256=" + "0" * 64, 202, 0), ("", 403, 0), ("md5=00", 403, 0)],
+    ids=["wrong", "missing", "unknown"],
+)
+async def test_what_is_not_signed_with_our_secret_is_ignored(
+    database_url: str, signature: str, status: int, events: int
+) -> None:
+    """WS-93."""
+    async with stage(database_url) as on:
+        found = await on.deliver(await on.active(), b"v1", signature)
+
+        assert (found, len(await on.events())) == (status, events)
+
+
+@pytest.mark.parametrize("method", ["sha1", "sha256", "sha384", "sha512"])
+async def test_a_signature_is_checked_by_its_own_method(database_url: str, method: str) -> None:
+    """WS-93, SG-6."""
+    async with stage(database_url) as on:
+        form = await on.active()
+        signature = f"{method.upper()}={hmac.digest(form['hub.secret'].encode(), b'v1', method).hex()}"
+
+        assert (await on.deliver(form, b"v1", signature), len(await on.events())) == (202, 1)
+
+
+async def test_a_denial_is_not_for_ever(database_url: str) -> None:
+    """WS-94: its reason is on record, and the hub is asked again a day later."""
+    async with stage(database_url) as on:
+        form = await on.active()
+        await on.verify(form, hub_mode="denied", hub_reason="spam", hub_challenge="")
+        denied = await on.state("denied")
+        await on.rig.sql.execute("UPDATE hookwire.upstreams SET due_at = now()")
+        again = await on.asked(2)
+
+        assert (denied["reason"], again["hub.callback"]) == ("spam", form["hub.callback"])
+
+
+async def test_a_lease_is_renewed_before_it_ends_by_a_fresh_discovery(database_url: str) -> None:
+    """WS-95: by the hub's own lease; at the hub that the topic advertises then, and deliveries go on meanwhile."""
+    async with stage(database_url) as on:
+        form = await on.active()
+        row = await on.state("active")
+        left = (row["due_at"] - row["lease_until"]).total_seconds()
+        link = f"Link: <{on.other.url('/moved')}>; rel=hub\r\n"
+        on.publish(headers=link)
+        await on.rig.sql.execute("UPDATE hookwire.upstreams SET due_at = now()")
+        again = await on.asked(2)
+
+        assert (-250 <= left <= -150, on.other.forms[1][0], again["hub.callback"]) == (
+            True,
+            "/moved",
+            form["hub.callback"],
+        )
+        assert (await on.deliver(form, b"v1"), (await on.state("active"))["state"]) == (202, "active")
+
+
+async def test_a_foreign_link_does_not_lead_a_delivery_astray(database_url: str) -> None:
+    """WS-97: the callback tells which topic it is for."""
+    async with stage(database_url) as on:
+        form = await on.active()
+        signed = f"sha256={hmac.digest(form['hub.secret'].encode(), b'v1', 'sha256').hex()}"
+        headers = {"X-Hub-Signature": signed, "Link": "<http://other.example/>; rel=self"}
+        await on.client.post(urlsplit(form["hub.callback"]).path, content=b"v1", headers=headers)
+
+        assert [topic for topic, _, _ in await on.events()] == [foreign_name(on.publisher.url())]
+
+
+async def test_an_ended_subscription_answers_410_and_confirms_nothing(database_url: str) -> None:
+    """WS-98."""
+    async with stage(database_url) as on:
+        form = await on.active()
+        ended = await end(on.rig.hub, on.publisher.url())
+        status = await on.deliver(form, b"v1")
+
+        assert (ended, status, (await on.verify(form)).status_code, await on.events()) == (True, 410, 404, [])
+
+
+@pytest.mark.parametrize(
+    ("page", "error"),
+    [
+        (Page(b"", "text/html"), "the topic advertises no hub"),
+        (Page(b"", headers="Link: <http://HUB.example/hub>; rel=hub\r\n"), "the topic advertises no hub but this one"),
+        (Page(b"", headers="Link: <http://192.168.0.1/>; rel=hub\r\n"), "the target is not allowed"),
+        (Page(status=500), "the topic answered 500"),
+        (Page(status=302, headers="Location: /feed\r\n"), "more than 5 redirects"),
+    ],
+    ids=["none", "ourselves", "private", "500", "loop"],
+)
+async def test_what_cannot_be_subscribed_to_says_why_and_is_tried_again(
+    database_url: str, page: Page, error: str
+) -> None:
+    """WS-87, WS-100, WS-105: this hub never subscribes to itself."""
+    async with stage(database_url) as on:
+        on.publisher.pages["/feed"] = page
+        await want(on.rig.hub, on.publisher.url())
+        row = await until(lambda: on.rig.sql.fetchrow("SELECT * FROM hookwire.upstreams WHERE reason IS NOT NULL"))
+
+        assert (row["reason"], row["due_at"] is not None, on.other.forms) == (error, True, [])
