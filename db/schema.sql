@@ -870,6 +870,26 @@ CREATE TABLE hookwire.topics (
     CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text])))
 );
 
+CREATE TABLE hookwire.upstreams (
+    tenant text DEFAULT 'default'::text NOT NULL,
+    topic text NOT NULL,
+    url text NOT NULL,
+    token text NOT NULL,
+    key_id text NOT NULL,
+    sealed bytea NOT NULL,
+    hub_url text,
+    self_url text,
+    state text DEFAULT 'wanted'::text NOT NULL,
+    reason text,
+    lease_until timestamp with time zone,
+    due_at timestamp with time zone DEFAULT now(),
+    claimed_until timestamp with time zone,
+    claims bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT upstreams_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'requested'::text, 'active'::text, 'denied'::text, 'ended'::text])))
+);
+
 CREATE TABLE hookwire.verification_buckets (
     tenant text NOT NULL,
     host text NOT NULL,
@@ -996,6 +1016,12 @@ ALTER TABLE ONLY hookwire.subscriptions
 ALTER TABLE ONLY hookwire.topics
     ADD CONSTRAINT topics_pkey PRIMARY KEY (tenant, name);
 
+ALTER TABLE ONLY hookwire.upstreams
+    ADD CONSTRAINT upstreams_pkey PRIMARY KEY (tenant, topic);
+
+ALTER TABLE ONLY hookwire.upstreams
+    ADD CONSTRAINT upstreams_token_key UNIQUE (token);
+
 ALTER TABLE ONLY hookwire.verification_buckets
     ADD CONSTRAINT verification_buckets_pkey PRIMARY KEY (tenant, host);
 
@@ -1044,6 +1070,8 @@ CREATE UNIQUE INDEX subscriptions_rabbithub ON hookwire.subscriptions USING btre
 CREATE INDEX subscriptions_rabbithub_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'rabbithub'::text) AND (state = 'active'::text));
 
 CREATE UNIQUE INDEX subscriptions_websub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
+
+CREATE INDEX upstreams_due ON hookwire.upstreams USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 CREATE TRIGGER publish INSTEAD OF INSERT ON hookwire.stash FOR EACH ROW EXECUTE FUNCTION hookwire.stash_row();
 
