@@ -95,6 +95,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "ledger_entries",
         "migrations",
         "outbox",
+        "rabbithub_subscriptions",
         "relay_batches",
         "relay_members",
         "relay_terms",
