@@ -114,7 +114,13 @@ async def rotate_key(request: Request, subscription_id: str, body: KeyIn, respon
     return KeyMade.model_validate({**_out(info), "secret": secret})
 
 
-@router.delete("/{number}", name="end_key", status_code=204, summary="End a key", responses=refusals("keys-refused"))
+@router.delete(
+    "/{number}",
+    name="end_key",
+    status_code=204,
+    summary="End a key",
+    responses=refusals("keys-refused", "invalid-parameter"),
+)
 async def end_key(request: Request, subscription_id: str, number: int, context: In) -> None:
     """It signs no more, within seconds. The last one cannot be ended: nothing leaves unsigned."""
     row = await find(request, subscription_id, context)
