@@ -21,7 +21,7 @@ WHERE f.tenant = $1 AND f.topic = ANY ($2::text[]);
 -- name: claim
 WITH chosen AS MATERIALIZED (
     SELECT f.tenant, f.topic FROM hookwire.foreign_topics f
-    WHERE f.due_at <= clock_timestamp() AND (f.claimed_until IS NULL OR f.claimed_until <= clock_timestamp())
+    WHERE f.due_at <= now() AND (f.claimed_until IS NULL OR f.claimed_until <= now())
     ORDER BY f.due_at LIMIT $1
     FOR UPDATE SKIP LOCKED
 )

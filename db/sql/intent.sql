@@ -109,7 +109,7 @@ FROM hookwire.subscriptions s
 LEFT JOIN LATERAL (SELECT x.number, x.key_id, x.sealed FROM hookwire.subscription_secrets x
                    WHERE x.subscription_id = s.id ORDER BY x.number DESC LIMIT 1) AS k ON true
 WHERE s.permanent AND s.protocol = 'websub' AND s.state IN ('active', 'disabled')
-  AND s.lease_until < clock_timestamp() + make_interval(secs => $2::double precision / 5)
+  AND s.lease_until < now() + make_interval(secs => $2::double precision / 5)
   AND NOT EXISTS (SELECT FROM hookwire.intents i
                   WHERE i.tenant = s.tenant AND i.identity = s.identity
                     AND (i.decided_at IS NULL OR i.decided_at > clock_timestamp() - interval '1 hour' AND i.state = 'failed'))
@@ -164,11 +164,11 @@ WHERE tenant = $1 AND identity = $2 AND protocol = 'websub' AND state IN ('activ
 RETURNING id;
 
 -- name: expire
--- Up to $1 subscriptions whose lease has ended (WS-48).
+-- Up to $1 subscriptions whose lease has ended (WS-48). By now(): an index cannot answer a clock that runs on.
 UPDATE hookwire.subscriptions s
 SET state = 'expired', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
 FROM (SELECT x.id FROM hookwire.subscriptions x
-      WHERE x.protocol = 'websub' AND x.state IN ('active', 'disabled') AND x.lease_until <= clock_timestamp()
+      WHERE x.protocol = 'websub' AND x.state IN ('active', 'disabled') AND x.lease_until <= now()
       ORDER BY x.lease_until LIMIT $1
       FOR UPDATE SKIP LOCKED) AS ended
 WHERE s.id = ended.id
@@ -201,7 +201,7 @@ USING (SELECT q.event_id, q.subscription_id
        FROM hookwire.subscriptions s
        JOIN hookwire.deliveries q ON q.subscription_id = s.id
        WHERE s.protocol = 'websub' AND s.state IN ('expired', 'denied', 'deleted')
-         AND s.updated_at > clock_timestamp() - interval '1 hour'
+         AND s.updated_at > now() - interval '1 hour'
        LIMIT $1
        FOR UPDATE OF q SKIP LOCKED) AS owed
 WHERE d.event_id = owed.event_id AND d.subscription_id = owed.subscription_id;

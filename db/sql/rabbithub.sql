@@ -86,7 +86,7 @@ RETURNING id;
 -- An ended lease makes a subscription inactive (RH-28).
 UPDATE hookwire.subscriptions s
 SET state = 'disabled', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
-WHERE s.protocol = 'rabbithub' AND s.state = 'active' AND s.lease_until <= clock_timestamp();
+WHERE s.protocol = 'rabbithub' AND s.state = 'active' AND s.lease_until <= now();
 
 -- name: dispatch
 -- Competing consumers (RH-27): each that has nothing gets the oldest message of its queue. The delivery moves to it, and

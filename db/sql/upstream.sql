@@ -19,7 +19,7 @@ FROM hookwire.upstreams WHERE tenant = $1 AND topic > $2 ORDER BY topic LIMIT $3
 -- name: claim
 WITH chosen AS MATERIALIZED (
     SELECT u.tenant, u.topic FROM hookwire.upstreams u
-    WHERE u.due_at <= clock_timestamp() AND (u.claimed_until IS NULL OR u.claimed_until <= clock_timestamp())
+    WHERE u.due_at <= now() AND (u.claimed_until IS NULL OR u.claimed_until <= now())
     ORDER BY u.due_at LIMIT $1
     FOR UPDATE SKIP LOCKED
 )

@@ -135,6 +135,41 @@ async def test_no_hot_statement_reads_a_whole_table(sql: asyncpg.Connection) -> 
     assert {state: wrong for state, wrong in found.items() if wrong} == {}
 
 
+# --- what the hub looks for again and again -----------------------------------------------------------------------
+
+# 20,000 leases, none of them over, and as many topics of others, none of them pinged.
+_LEASES = f"""
+INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, lease_until, identity, permanent)
+    SELECT 'sub_' || n, CASE WHEN n % 4 = 0 THEN 'rabbithub' ELSE 'websub' END, 't', 'https://a.example/', 'active',
+           now() + interval '9 days', sha256(n::text::bytea), n % 8 = 1
+    FROM generate_series(1, {SUBSCRIPTIONS}) n;
+INSERT INTO hookwire.foreign_topics (topic, url)
+    SELECT 't' || n, 'http://t/' FROM generate_series(1, {SUBSCRIPTIONS}) n;
+INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)
+    SELECT n, 1 + n % {SUBSCRIPTIONS}, now(), now(), 'default' FROM generate_series(1, {ROWS}) n;
+"""
+_SWEPT: list[tuple[str, tuple[object, ...]]] = [
+    ("intent.expire", (5_000,)),
+    ("intent.permanent", (500, 86_400)),
+    ("intent.drop_deliveries", (5_000,)),
+    ("foreign.claim", (16, 40.0)),
+    ("upstream.claim", (1, 70.0)),
+    ("rabbithub.expire", ()),
+    ("rabbithub.dispatch", ()),
+    ("rabbithub.take_back", ()),
+]
+
+
+@pytest.mark.parametrize("mode", _MODES)
+async def test_no_sweep_reads_what_is_not_due(sql: asyncpg.Connection, mode: str) -> None:
+    """WS-48, PS-09, RH-27, RH-28: a sweep costs what is due, not what there is."""
+    await sql.execute(_LEASES)
+    await sql.execute("VACUUM ANALYZE")
+
+    found = {name: await reads(sql, name, arguments, mode) for name, arguments in _SWEPT}
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
 # --- statistics that are far behind -----------------------------------------------------------------------------
 
 # Analysed when three rows were left, as after a drain; a crash resets the counters that would bring autovacuum back.
