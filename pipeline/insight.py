@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.anomaly import anomalies
 from pipeline.deadletter import DEAD_LETTERS, clusters
 from pipeline.drift import schemas
+from pipeline.frame import frame_of
 from pipeline.lake import bronze
 from pipeline.storage import Storage
 from pipeline.volume import by_hour, usage
@@ -46,7 +47,7 @@ class Insight:
 
 def dead_letter_clusters(spark: SparkSession, letters: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
     """See ``deadletter.clusters``; the columns are those of ``deadletter.DEAD_LETTERS``."""
-    return _rows(clusters(spark.createDataFrame(list(letters), DEAD_LETTERS)))
+    return _rows(clusters(frame_of(spark, letters, DEAD_LETTERS)))
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:

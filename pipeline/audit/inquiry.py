@@ -19,6 +19,7 @@ from pipeline.audit.cell import cells, compared
 from pipeline.audit.evidence import BUCKETS
 from pipeline.audit.lane import faults, lanes, suspects
 from pipeline.audit.verdict import EXAMPLES_MAX, differences, grouped, out_of_order, strangers
+from pipeline.frame import frame_of
 
 __all__ = ["Cell", "Finding", "compare_cells", "in_question", "inquire"]
 
@@ -98,7 +99,7 @@ def in_question(compared: Sequence[Cell], *, contents: bool = False) -> list[Cel
 def _within(records: DataFrame, cells: Sequence[Cell]) -> DataFrame:
     """The records of these cells."""
     places = [(cell.topic, cell.hour, cell.bucket) for cell in cells]
-    wanted = records.sparkSession.createDataFrame(places, "topic string, hour timestamp, bucket long")
+    wanted = frame_of(records.sparkSession, places, "topic string, hour timestamp, bucket long")
     bucketed = records.withColumn("bucket", F.col("id").bitwiseAND(F.lit(BUCKETS - 1)))
     return bucketed.join(F.broadcast(wanted), ["topic", "hour", "bucket"], "left_semi")
 

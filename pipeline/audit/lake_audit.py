@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import evidence, ghosts
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, inquire
+from pipeline.audit.verdict import ACCEPTED
 from pipeline.erasure import erased_table
+from pipeline.frame import frame_of
 from pipeline.lake import bronze
 from pipeline.retention import forgotten
 from pipeline.storage import Storage
 
 __all__ = ["Accepted", "LakeAudit"]
-
-_ARROW = {"id": pa.int64()} | dict.fromkeys(("event_id", "topic", "key", "state", "digest"), pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class LakeAudit:
         """All cells of both sides; ``ledger`` has the columns of ``cell.LEDGER``."""
         names = [field.split()[0] for field in LEDGER.split(", ")]
         kept = [row for row in ledger if not self._is_forgotten(row["topic"], row["hour"])]
-        rows = self._spark.createDataFrame([tuple(row[name] for name in names) for row in kept], LEDGER)
+        rows = frame_of(self._spark, [[row[name] for name in names] for row in kept], LEDGER)
         cells = compare_cells(self._records, rows)
         self._cells = [cell for cell in cells if not self._is_forgotten(cell.topic, cell.hour)]
         return self._cells
@@ -64,10 +63,9 @@ class LakeAudit:
         self, accepted: Sequence[Accepted], asked: Sequence[Cell], *, repeats_are_legal: bool, examples_max: int
     ) -> list[Finding]:
         """Id by id what is wrong, after :meth:`compare`; ``accepted`` are all events of the cells in ``asked``."""
-        columns = {name: [getattr(event, name) for event in accepted] for name in Accepted.__slots__}
-        zoned = pa.array(columns.pop("hour"), pa.timestamp("us", "UTC"))
-        table = pa.table({name: pa.array(values, _ARROW[name]) for name, values in columns.items()} | {"hour": zoned})
+        names = [field.split()[0] for field in ACCEPTED.split(", ")]
+        events = frame_of(self._spark, [[getattr(event, name) for name in names] for event in accepted], ACCEPTED)
         return inquire(
-            self._records, self._spark.createDataFrame(table), self._cells, asked,
+            self._records, events, self._cells, asked,
             repeats_are_legal=repeats_are_legal, examples_max=examples_max,
         )  # fmt: skip

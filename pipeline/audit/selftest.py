@@ -17,6 +17,7 @@ from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import BUCKETS, evidence
 from pipeline.audit.inquiry import compare_cells, in_question, inquire
 from pipeline.audit.verdict import ACCEPTED
+from pipeline.frame import frame_of
 from pipeline.schema import BRONZE
 
 __all__ = ["HOUR", "INCARNATION", "Record", "bronze_of", "ledger_of", "planted", "self_test"]
@@ -112,7 +113,7 @@ def bronze_of(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
         }
         for record in records
     ]  # fmt: skip
-    return spark.createDataFrame([tuple(row.get(name) for name in BRONZE.names) for row in rows], BRONZE)
+    return frame_of(spark, [[row.get(name) for name in BRONZE.names] for row in rows], BRONZE)
 
 
 def ledger_of(spark: SparkSession, accepted: Sequence[Record]) -> DataFrame:
@@ -122,12 +123,12 @@ def ledger_of(spark: SparkSession, accepted: Sequence[Record]) -> DataFrame:
         ids = [record.number for record in accepted if record.number % BUCKETS == bucket]
         if ids:
             rows.append(("orders", HOUR, bucket, len(ids), Decimal(_ledger_sum(ids)), min(ids), max(ids)))
-    return spark.createDataFrame(rows, LEDGER)
+    return frame_of(spark, rows, LEDGER)
 
 
 def _accepted_of(spark: SparkSession, accepted: Sequence[Record]) -> DataFrame:
     rows = [(r.number, r.event_id, "orders", r.key, HOUR, "sent", sha256(r.value).hexdigest()) for r in accepted]
-    return spark.createDataFrame(rows, ACCEPTED)
+    return frame_of(spark, rows, ACCEPTED)
 
 
 def _ledger_sum(numbers: Sequence[int]) -> int:

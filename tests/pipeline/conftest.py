@@ -31,7 +31,14 @@ def spark() -> Iterator[SparkSession]:
         jars = kafka_jars(cache_folder())
     except (JavaMissing, JarsMissing) as missing:
         pytest.fail(str(missing), pytrace=False)
-    more = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+    more = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        # Frames of a few rows: planning and compiling is all that takes time.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
     session = spark_session(SessionOptions("tests", master="local[2]", jars=jars, more=more))
     yield session
     session.stop()

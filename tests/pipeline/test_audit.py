@@ -12,6 +12,7 @@ from pipeline.audit.inquiry import compare_cells, in_question, inquire
 from pipeline.audit.lane import faults, lanes, suspects
 from pipeline.audit.selftest import HOUR, INCARNATION, Record, bronze_of, ledger_of, self_test
 from pipeline.audit.verdict import ACCEPTED
+from pipeline.frame import frame_of
 
 
 def lane(key: str | None, *numbers: int, terms: Sequence[int] | None = None) -> list[Record]:
@@ -32,7 +33,7 @@ def accepted_of(spark: SparkSession, *events: tuple[int, str]) -> DataFrame:
     """Events with their states, as `lane` writes them."""
     digest = sha256(b"x").hexdigest()
     rows = [(n, f"evt_{INCARNATION}_{n}", "orders", "a", HOUR, state, digest) for n, state in events]
-    return spark.createDataFrame(rows, ACCEPTED)
+    return frame_of(spark, rows, ACCEPTED)
 
 
 def test_each_fault_that_is_planted_is_named(spark: SparkSession) -> None:

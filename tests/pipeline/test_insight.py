@@ -17,6 +17,7 @@ from pipeline.anomaly import anomalies
 from pipeline.audit.selftest import Record, bronze_of
 from pipeline.deadletter import DEAD_LETTERS, clusters
 from pipeline.drift import schemas
+from pipeline.frame import frame_of
 from pipeline.lake import Change, bronze
 from pipeline.storage import Storage
 from pipeline.volume import by_hour, usage
@@ -39,7 +40,7 @@ def test_hours_that_are_not_as_they_were_are_named(spark: SparkSession) -> None:
     volumes = {hour: 100 + hour % 7 for hour in range(24)} | {5: 900, 11: 10}
     rows = [("orders", HOUR + timedelta(hours=hour), count) for hour, count in volumes.items() if hour != 17]
     rows.append(("rare", HOUR, 1))
-    frame = spark.createDataFrame(rows, "topic string, hour timestamp, records long")
+    frame = frame_of(spark, rows, "topic string, hour timestamp, records long")
     found = anomalies(frame, HOUR, HOUR + timedelta(days=1), 6.0).collect()
     assert sorted((row.topic, row.hour.astimezone(UTC).hour, row.kind) for row in found) == [
         ("orders", 5, "spike"),
@@ -70,7 +71,7 @@ def test_dead_letters_are_clustered_with_what_to_do(spark: SparkSession) -> None
         ("sub_a", "orders", "exhausted", 401, "client_error", "who?", died[2]),
         ("sub_b", "orders", "exhausted", None, "timeout", None, died[3]),
     ]
-    found = clusters(spark.createDataFrame(letters, DEAD_LETTERS)).collect()
+    found = clusters(frame_of(spark, letters, DEAD_LETTERS)).collect()
     assert [(row["receiver"], row["status"], row["count"], row["topics"], row["detail"]) for row in found] == [
         ("sub_a", 503, 2, ["carts", "orders"], "latest"),
         ("sub_a", 401, 1, ["orders"], "who?"),
