@@ -16,6 +16,7 @@ __all__ = ["frame_of"]
 def frame_of(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType | str) -> DataFrame:
     """``schema`` as a type or in Spark's words; moments need their zone."""
     struct = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(struct, StructType), schema
     arrow = to_arrow_schema(struct)
     columns = zip(*rows, strict=True) if rows else ((),) * len(arrow)
     arrays = [pa.array(list(values), field.type) for values, field in zip(columns, arrow, strict=True)]

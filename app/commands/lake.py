@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +16,7 @@ from app.settings import Settings
 if TYPE_CHECKING:
     from pipeline.storage import Storage
 
-__all__ = ["Lake", "lake_of", "session", "tell"]
+__all__ = ["Lake", "lake_of", "session", "tell", "told_failures"]
 
 Lake = Annotated[
     str | None,
@@ -49,6 +51,23 @@ def session(name: str, settings: Settings | None = None) -> Any:
     except (JavaMissing, JarsMissing) as missing:
         raise CommandFailed(str(missing), 3) from None
     return spark_session(replace(options, name=f"hookwire {name}"))
+
+
+@contextmanager
+def told_failures() -> Iterator[None]:
+    """What is expected to go wrong in a job, as one sentence and an exit code."""
+    try:
+        from pipeline.archive import ArchiveFailed
+        from pipeline.kafka_reader import KafkaUnreachable
+        from pipeline.lake import LakeConflict, LakeDamaged
+    except ImportError as error:
+        raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
+    try:
+        yield
+    except KafkaUnreachable as error:
+        raise CommandFailed(str(error), 3) from error
+    except (ArchiveFailed, LakeConflict, LakeDamaged) as error:
+        raise CommandFailed(str(error), 1) from error
 
 
 def tell(text: str) -> None:

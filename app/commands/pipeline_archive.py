@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.commands.entry import Config, Json, say, settings_from
-from app.commands.failure import CommandFailed
-from app.commands.lake import Lake, lake_of, session
+from app.commands.lake import Lake, lake_of, session, told_failures
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,21 +47,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be 
 Last = Annotated[int, typer.Option("--last", min=1, help="How many of the newest.")]
 
 
-@contextmanager
-def _told_failures() -> Iterator[None]:
-    """What is expected to go wrong in a job, as one sentence and an exit code."""
-    from pipeline.archive import ArchiveFailed
-    from pipeline.kafka_reader import KafkaUnreachable
-    from pipeline.lake import LakeConflict, LakeDamaged
-
-    try:
-        yield
-    except KafkaUnreachable as error:
-        raise CommandFailed(str(error), 3) from error
-    except (ArchiveFailed, LakeConflict, LakeDamaged) as error:
-        raise CommandFailed(str(error), 1) from error
-
-
 def archive(
     topic: Topics = None, lake: Lake = None, source: Source = None, batch: BatchRecords = 1_000_000,
     accept_loss: AcceptLoss = False, follow: Follow = None, dry_run: DryRun = False, master: Master = None,
@@ -89,7 +72,7 @@ def archive(
     from pipeline.lake import bronze
 
     options = ArchiveOptions(tuple(topic or ()), settings.kafka_topic_prefix, batch, accept_loss)
-    with _told_failures():
+    with told_failures():
         if dry_run:
             plan = plan_archive(bronze(place), kafka_of(settings), options)
             _say_plan(plan, as_json)

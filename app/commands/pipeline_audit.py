@@ -13,7 +13,7 @@ import typer
 
 from app.commands.entry import Config, Json, run, say, settings_from
 from app.commands.failure import CommandFailed
-from app.commands.lake import Lake, lake_of, session, tell
+from app.commands.lake import Lake, lake_of, session, tell, told_failures
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def audit(
         datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
         contents, examples,
     )  # fmt: skip
-    run(_audit(settings, lake, question, as_json))
+    with told_failures():
+        run(_audit(settings, lake, question, as_json))
 
 
 def _self_test(as_json: bool) -> int:
@@ -136,7 +137,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
     tell(f"ledger: {ledger.findings} findings; reading the lake from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}")
     owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
     storage = lake_of(lake, settings)
-    spark = await asyncio.to_thread(session, "audit")
+    spark = await asyncio.to_thread(session, "audit", settings)
     audit = LakeAudit(spark, storage, incarnation, since, until)
     cells = await asyncio.to_thread(audit.compare, owed)
     asked = in_question(cells, contents=question.contents)

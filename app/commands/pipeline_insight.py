@@ -122,7 +122,7 @@ def insight_of(job: str, lake: str | None, settings: Settings, since: date, unti
     storage = lake_of(lake, settings)
     from pipeline.insight import Insight
 
-    return Insight(session(job), storage, since, until)
+    return Insight(session(job, settings), storage, since, until)
 
 
 def _show(rows: Sequence[dict[str, Any]], as_json: bool, findings: int = 0) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from app.commands.entry import Config, Json, say, settings_from
 from app.commands.failure import CommandFailed
-from app.commands.lake import Lake, lake_of, session, tell
+from app.commands.lake import Lake, lake_of, session, tell, told_failures
 
 if TYPE_CHECKING:
     from pipeline.compaction import Folder
@@ -43,17 +42,21 @@ def compact(
     from pipeline.compaction import compact, crowded
     from pipeline.exchange import delete_replaced
     from pipeline.lake import bronze
+    from pipeline.runs import recorded_run
 
-    storage = lake_of(lake, settings_from(config))
+    settings = settings_from(config)
+    storage = lake_of(lake, settings)
     table, now = bronze(storage), datetime.now(UTC)
     folders = crowded(table.snapshot(), now.date(), file_mb * _MEBIBYTE)
     files, rows = sum(len(folder.files) for folder in folders), sum(folder.rows for folder in folders)
     done = {"folders": len(folders), "files": files, "rows": rows, "fewer_files": 0, "swept_files": 0}
     if not dry_run:
-        if folders:
-            spark = session("compact")
-            done["fewer_files"] = compact(spark, table, folders, _run(), file_mb * _MEBIBYTE, _tell_folder)
-        done["swept_files"] = delete_replaced(storage, table, now - _REPLACED_KEPT)
+        with told_failures(), recorded_run(storage, "compact", {"file_mb": file_mb}) as run:
+            run.counts = done
+            if folders:
+                spark = session("compact", settings)
+                done["fewer_files"] = compact(spark, table, folders, run.id, file_mb * _MEBIBYTE, _tell_folder)
+            done["swept_files"] = delete_replaced(storage, table, now - _REPLACED_KEPT)
     verb = "would be" if dry_run else "were"
     _result(done, as_json, f"{files} files of {len(folders)} days and topics {verb} compacted, {rows:,} records; "
             f"{done['fewer_files']} files fewer, {done['swept_files']} old ones swept")  # fmt: skip
@@ -77,10 +80,16 @@ def retain(
     """
     from pipeline.lake import bronze
     from pipeline.retention import expired, retain
+    from pipeline.runs import recorded_run
 
     storage = lake_of(lake, settings_from(config))
     table, before = bronze(storage), (datetime.now(UTC) - timedelta(days=days)).date()
-    gone = expired(table.snapshot(), before, topic) if dry_run else retain(storage, table, before, _run(), topic)
+    gone = expired(table.snapshot(), before, topic)
+    if not dry_run:
+        inputs = {"before": before.isoformat(), "topic": topic}
+        with told_failures(), recorded_run(storage, "retain", inputs) as run:
+            gone = retain(storage, table, before, run.id, topic)
+            run.counts = {"files": len(gone)}
     done = {"before": before.isoformat(), "files": len(gone), "records": sum(file.rows for file in gone)}
     verb = "would be" if dry_run else "were"
     _result(done, as_json, f"{done['records']:,} records of before {before} {verb} dropped, in {len(gone)} files")
@@ -103,18 +112,22 @@ def erase(
     """
     from pipeline.erasure import Subject, erase, find
     from pipeline.lake import bronze
+    from pipeline.runs import recorded_run
 
-    storage = lake_of(lake, settings_from(config))
+    settings = settings_from(config)
+    storage = lake_of(lake, settings)
     subject = Subject(tuple(_keys(key, keys_file)), topic)
-    spark, table = session("erase"), bronze(storage)
+    spark, table = session("erase", settings), bronze(storage)
     if dry_run:
         found = find(spark, table, subject)
         records = sum(found.values())
         done = {"records": records, "files": len(found), "remaining": records}
         _result(done, as_json, f"{records:,} records in {len(found)} files would be erased")
         return
-    erased = erase(spark, storage, table, subject, _run())
-    done = {name: getattr(erased, name) for name in erased.__slots__}
+    # Whose keys they were is written down nowhere.
+    with told_failures(), recorded_run(storage, "erase", {"keys": len(subject.keys), "topic": topic}) as run:
+        erased = erase(spark, storage, table, subject, run.id)
+        run.counts = done = {name: getattr(erased, name) for name in erased.__slots__}
     words = f"{erased.records:,} records erased from {erased.files} files, {erased.replaced} older files deleted"
     _result(done, as_json, f"{words}; a search of the lake finds {erased.remaining} left")
     if erased.remaining:
@@ -131,10 +144,6 @@ def _keys(given: list[str] | None, file: Path | None) -> list[str]:
     if not (keys := [key for key in keys if key]):
         raise CommandFailed("whose? name at least one key: --key or --keys-file", 2)
     return keys
-
-
-def _run() -> str:
-    return secrets.token_hex(6)
 
 
 def _result(done: dict[str, Any], as_json: bool, words: str) -> None:

@@ -1,12 +1,15 @@
 """Compaction, retention and erasure of a lake on disk; selections for a replay (PL-07, PL-09)."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from app.cli import application
 from pipeline.audit.evidence import ghosts
 from pipeline.audit.selftest import INCARNATION, Record, bronze_of
 from pipeline.compaction import compact, crowded
@@ -14,6 +17,7 @@ from pipeline.erasure import Erased, Subject, erase, erased_table, find
 from pipeline.exchange import exchange
 from pipeline.lake import Change, LakeConflict, LakeDamaged, Table, bronze
 from pipeline.retention import forgotten, retain
+from pipeline.runs import runs
 from pipeline.selection import Selection, archived, select
 from pipeline.storage import Storage
 
@@ -103,3 +107,21 @@ def test_a_replay_takes_each_event_once_and_in_order(spark: SparkSession) -> Non
         (f"evt_{INCARNATION}_2", "a", b"payload 2"),
         (f"evt_{INCARNATION}_3", "a", b"payload 3"),
     ]
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lake: Storage) -> None:
+    """PL-09: --dry-run changes nothing; each is a row of the table of runs."""
+    table = written(spark, lake, records(1, 2), records(3, key="b"))
+
+    def hookwire(*words: str) -> dict[str, object]:
+        done = CliRunner().invoke(application(), ["pipeline", *words, "--lake", lake.uri, "--json"])
+        assert done.exit_code == 0, done.output
+        said: dict[str, object] = json.loads(done.stdout)
+        return said
+
+    assert hookwire("compact", "--dry-run")["files"] == hookwire("compact")["files"] == 2
+    assert (hookwire("erase", "--key", "a", "--dry-run")["records"], table.snapshot().rows) == (2, 3)
+    assert hookwire("erase", "--key", "a") == {"records": 2, "files": 1, "replaced": 3, "remaining": 0}
+    assert [hookwire("retain", "--days", "1", *dry)["records"] for dry in (["--dry-run"], [], [])] == [1, 1, 0]
+    assert {run.job for run in runs(lake)} == {"compact", "erase", "retain"}
