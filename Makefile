@@ -15,6 +15,16 @@ run: ## Run the service on the embedded database, data in .hookwire/ (Ctrl-C end
 demo: ## A tour that drives and ends itself: one event in a webhook, in Kafka and in AMQP
 	@scripts/demo
 
+.PHONY: pipeline-demo
+pipeline-demo: dev-environment ## A lake, an audit that finds it whole, and one that names what was done to it
+	@scripts/install-servers
+	@$(PYTHON_IN_VENV) -m scripts.pipeline_demo
+
+.PHONY: pipeline-newest
+pipeline-newest: dev-environment ## The pipeline's tests on the newest Spark that is supported (fetches 500 MB once)
+	@scripts/install-servers
+	@scripts/pipeline-newest
+
 .PHONY: prove
 prove: ## Kill and pause our own processes for at most a minute, then count what clients saw
 	@scripts/bootstrap run

@@ -89,7 +89,7 @@ def plan_archive(table: Table, kafka: KafkaOptions, options: ArchiveOptions) -> 
 
 
 def archive(
-    spark: SparkSession,
+    session: Callable[[], SparkSession],
     table: Table,
     kafka: KafkaOptions,
     options: ArchiveOptions,
@@ -99,6 +99,8 @@ def archive(
 ) -> Archived:
     """Archive what is committed in Kafka now, batch by batch; ``told`` hears after each.
 
+    Spark is asked for only when there is something to read: a session costs seconds.
+
     Raises :class:`ArchiveFailed`, KafkaUnreachable, LakeConflict and LakeDamaged; what was told before is in the lake.
     """
     bounds, snapshot = _bounds(kafka, options), table.snapshot()
@@ -106,7 +108,7 @@ def archive(
     done = Archived(waiting=plan.size + plan.waiting, problems=plan.problems)
     while plan.ranges and not is_stopping():
         try:
-            snapshot, quarantined = _batch(spark, table, kafka, plan, snapshot, run)
+            snapshot, quarantined = _batch(session(), table, kafka, plan, snapshot, run)
         except PySparkException as error:
             raise ArchiveFailed(_reason(error)) from error
         rows = sum(file.rows for file in snapshot.files if file.values["batch"].startswith(f"{snapshot.version:06d}-"))

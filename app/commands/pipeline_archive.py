@@ -97,8 +97,13 @@ def _archive(settings: Settings, place: Storage, options: ArchiveOptions, follow
     inputs = {"kafka": kafka.bootstrap_servers, "source": kafka.source, "topics": options.topics or "all"}
     done = Archived()
     with recorded_run(place, "archive", inputs) as run:
-        spark = session("archive", settings)
         with Stop() as stop:
+
+            def spark() -> Any:
+                made = session("archive", settings)
+                stop.listen()  # Spark takes Ctrl-C for itself
+                return made
+
             while not stop.is_asked:
 
                 def told(so_far: Archived, before: Archived = done) -> None:

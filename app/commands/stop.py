@@ -20,7 +20,8 @@ class Stop:
         self._woken, self._wake = os.pipe()
 
     def __enter__(self) -> Stop:
-        self._before = {number: signal.signal(number, self._hear) for number in _SIGNALS}
+        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        self.listen()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -28,6 +29,11 @@ class Stop:
             signal.signal(number, handler)
         os.close(self._woken)
         os.close(self._wake)
+
+    def listen(self) -> None:
+        """Once more, where a library has put itself in our place; not after the first signal."""
+        for number in () if self.is_asked else _SIGNALS:
+            signal.signal(number, self._hear)
 
     def wait(self, seconds: float) -> None:
         """Until the time is over, or a stop is asked for."""

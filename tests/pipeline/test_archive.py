@@ -57,10 +57,10 @@ def test_each_record_is_archived_exactly_once(
     wanted, told = ArchiveOptions((topic,), batch_records_max=10), []
     make(kafka, topic, 2)
     write(kafka, topic, [ours(n, n % 2) for n in range(1, 17)], [ours(n) for n in range(1, 4)], abort=[1])
-    first = archive(spark, table, kafka_options(kafka, source), wanted, "1", told.append)
-    again = archive(spark, table, kafka_options(kafka, source), wanted, "2")
+    first = archive(lambda: spark, table, kafka_options(kafka, source), wanted, "1", told.append)
+    again = archive(lambda: spark, table, kafka_options(kafka, source), wanted, "2")
     write(kafka, topic, [ours(17), ours(18, 1)])
-    more = archive(spark, table, kafka_options(kafka, source), wanted, "3")
+    more = archive(lambda: spark, table, kafka_options(kafka, source), wanted, "3")
     assert (first.rows, again, more.rows, [done.batches for done in told]) == (16, Archived(), 2, [1, 2])
     rows = coordinates(spark, table)
     assert (len(rows), len(set(rows)), table.read(spark).where("quarantine IS NULL").count()) == (18, 18, 18)
@@ -72,12 +72,12 @@ def test_what_retention_deleted_is_named_and_goes_on_only_when_told_to(
     """PL-K11, PL-X09: offset below retention."""
     make(kafka, topic)
     write(kafka, topic, [ours(n) for n in range(5)])
-    archive(spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "1")
+    archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "1")
     write(kafka, topic, [ours(n) for n in range(5, 10)])
     delete_before(kafka, topic, 8)
     lost = Problem("lost", topic, 0, 6, 8)
-    refused = archive(spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "2")
-    accepted = archive(spark, table, kafka_options(kafka), ArchiveOptions((topic,), accept_loss=True), "3")
+    refused = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "2")
+    accepted = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,), accept_loss=True), "3")
     assert (refused, accepted) == (Archived(problems=(lost,)), Archived(1, 3, problems=(lost,)))
     *_, entry = table.entries()
     assert entry["notes"] == {"ranges": [[topic, 0, 8, 12]], "lost": [[topic, 0, 6, 8]]}
@@ -102,7 +102,7 @@ def test_a_batch_that_fails_leaves_the_table_as_it_was(
     ends = {(topic, 0): Bounds(0, 50)}
     monkeypatch.setattr("pipeline.archive.bounds_of", lambda *_: ends)
     with pytest.raises(ArchiveFailed, match=f"Kafka topic {topic}, partition 0, offset 2: nothing arrived"):
-        archive(spark, table, kafka_options(kafka, read_seconds=1), ArchiveOptions((topic,)), "1")
+        archive(lambda: spark, table, kafka_options(kafka, read_seconds=1), ArchiveOptions((topic,)), "1")
     assert table.snapshot().version == 0
 
 

@@ -120,7 +120,7 @@ def test_a_kill_in_the_middle_of_a_batch_loses_and_doubles_nothing(
         child.wait()
     assert psutil.wait_procs(family, timeout=WAIT_SECONDS)[1] == [], "Spark ends with its driver"
     left = bronze(lake).unlisted(bronze(lake).snapshot())
-    archive(spark, bronze(lake), kafka_options(kafka), ArchiveOptions((topic,)), "again")
+    archive(lambda: spark, bronze(lake), kafka_options(kafka), ArchiveOptions((topic,)), "again")
     rows = bronze(lake).read(spark).select("partition", "offset", "event_number").collect()
     numbers = sorted(row.event_number for row in rows)
     assert (left != [], numbers) == (True, list(range(1, 10_001)))
