@@ -91,7 +91,7 @@ def run(spark: SparkSession, lake: Storage, events: int, rounds: int) -> None:
         "topic", "hour", "bucket", F.col("records").alias("owed"), F.col("sum").alias("owed_sum"),
         F.col("low").alias("owed_low"), F.col("high").alias("owed_high"),
     )  # fmt: skip
-    ledger = spark.createDataFrame(ledger.collect(), ledger.schema)
+    ledger = ledger.localCheckpoint()
 
     def audit() -> None:
         found = compare_cells(evidence(table.read(spark), INCARNATION), ledger)

@@ -128,6 +128,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
     from app.checks.ledger import compare_ledger
     from pipeline.audit.inquiry import in_question
     from pipeline.audit.lake_audit import LakeAudit
+    from pipeline.runs import recorded_run
 
     installation = await connection.fetchrow("event.installation")
     assert installation is not None, "a migrated database has its row"
@@ -137,19 +138,23 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
     tell(f"ledger: {ledger.findings} findings; reading the lake from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}")
     owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
     storage = lake_of(lake, settings)
-    spark = await asyncio.to_thread(session, "audit", settings)
-    audit = LakeAudit(spark, storage, incarnation, since, until)
-    cells = await asyncio.to_thread(audit.compare, owed)
-    asked = in_question(cells, contents=question.contents)
-    tell(f"{len(cells)} cells compared, {len(asked)} to look at event by event")
-    accepted, unjudged = await _accepted(connection, settings.kafka_topic_prefix, incarnation, asked)
-    judged = [cell for cell in asked if cell not in unjudged]
-    findings = await asyncio.to_thread(
-        audit.inquire, accepted, judged, repeats_are_legal=settings.kafka_mode == "idempotent",
-        examples_max=question.examples_max,
-    )  # fmt: skip
-    records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
-    return AuditReport(since, until, ledger, len(cells), records, unequal, unjudged, findings)
+    with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
+        spark = await asyncio.to_thread(session, "audit", settings)
+        audit = LakeAudit(spark, storage, incarnation, since, until)
+        cells = await asyncio.to_thread(audit.compare, owed)
+        asked = in_question(cells, contents=question.contents)
+        tell(f"{len(cells)} cells compared, {len(asked)} to look at event by event")
+        accepted, unjudged = await _accepted(connection, settings.kafka_topic_prefix, incarnation, asked)
+        judged = [cell for cell in asked if cell not in unjudged]
+        findings = await asyncio.to_thread(
+            audit.inquire, accepted, judged, repeats_are_legal=settings.kafka_mode == "idempotent",
+            examples_max=question.examples_max,
+        )  # fmt: skip
+        records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
+        report = AuditReport(since, until, ledger, len(cells), records, unequal, unjudged, findings)
+        noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
+        noted.state = "findings" if report.count else noted.state
+    return report
 
 
 async def _hours(connection: Session, question: Question) -> tuple[datetime, datetime]:

@@ -13,7 +13,6 @@
 * ``lane``: the records of one key in the order of their offsets, and what is wrong with that order.
 * ``cell``: count, checksum, least and greatest id of one topic, hour and quarter of the ids, as the ledger has them.
 * ``verdict``: cells compared, ids compared, findings.
-* ``delivery``: the same for webhooks: what a subscriber was owed against what became of it.
 * ``selftest``: plants one of each finding.
 
 All of them are transforms from frames to frames; who reads the database and prints is ``app``. One finding is one row:

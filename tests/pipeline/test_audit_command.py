@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from app.cli import application
 from pipeline.audit.selftest import Record, bronze_of
 from pipeline.lake import Change, bronze
+from pipeline.runs import runs
 from pipeline.storage import Storage
 from tests.app.test_ledger import carry, close_hours
 from tests.relay.stage import staged
@@ -55,6 +56,7 @@ def test_a_whole_lake_is_clean(spark: SparkSession, lake_uri: str, events: list[
     code, report = audit(lake_uri, "--contents")
     found = {name: report[name] for name in ("records", "unequal", "unjudged", "findings", "count")}
     assert (code, found) == (0, {"records": 8, "unequal": 0, "unjudged": [], "findings": [], "count": 0})
+    assert [(run.job, run.state, run.counts["records"]) for run in runs(Storage(lake_uri))] == [("audit", "done", 8)]
 
 
 def test_what_is_missing_doubled_and_out_of_order_is_named(
