@@ -38,16 +38,16 @@ def lake_of(given: str | None, settings: Settings) -> Storage:
         raise CommandFailed(str(error), 3) from None
 
 
-def session(name: str, settings: Settings | None = None) -> Any:
+def session(name: str, settings: Settings) -> Any:
     """The Spark session of this process; raises ``CommandFailed`` without Java, or without jars that are asked for."""
     from app.data_pipeline import session_of
     from pipeline.java import JavaMissing, java_major
     from pipeline.kafka_jars import JarsMissing
-    from pipeline.session import SessionOptions, spark_session
+    from pipeline.session import spark_session
 
     try:
         java_major()
-        options = SessionOptions() if settings is None else session_of(settings)
+        options = session_of(settings)
     except (JavaMissing, JarsMissing) as missing:
         raise CommandFailed(str(missing), 3) from None
     return spark_session(replace(options, name=f"hookwire {name}"))

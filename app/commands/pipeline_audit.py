@@ -83,7 +83,7 @@ def audit(
 
     settings = settings_from(config)
     if self_test:
-        raise typer.Exit(_self_test(as_json))
+        raise typer.Exit(_self_test(settings, as_json))
     first, last = moment("--since", since), moment("--until", until)
     question = Question(
         datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
@@ -93,10 +93,10 @@ def audit(
         run(_audit(settings, lake, question, as_json))
 
 
-def _self_test(as_json: bool) -> int:
+def _self_test(settings: Settings, as_json: bool) -> int:
     from pipeline.audit.selftest import self_test
 
-    verdicts = self_test(session("audit --self-test"))
+    verdicts = self_test(session("audit --self-test", settings))
     if as_json:
         say(json.dumps(verdicts))
     else:

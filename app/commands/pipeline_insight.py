@@ -96,7 +96,7 @@ async def _deadletter(settings: Settings, url: str | None, as_json: bool) -> int
         if page["next_cursor"] is None:
             break
         params["cursor"] = page["next_cursor"]
-    rows = dead_letter_clusters(session("deadletter"), letters) if letters else []
+    rows = dead_letter_clusters(session("deadletter", settings), letters) if letters else []
     _print(rows, as_json)
     return 1 if rows else 0
 

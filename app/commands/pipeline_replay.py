@@ -70,7 +70,7 @@ def replay(
     if resume is not None:
         asked = _resumed(storage, resume)
     if dry_run:
-        _count(storage, asked, as_json)
+        _count(settings, storage, asked, as_json)
     else:
         run(_replay(settings, storage, asked, resume, rate, url, as_json))
 
@@ -103,14 +103,14 @@ def _selection(asked: dict[str, Any]) -> Selection:
     )  # fmt: skip
 
 
-def _count(storage: Storage, asked: dict[str, Any], as_json: bool) -> None:
+def _count(settings: Settings, storage: Storage, asked: dict[str, Any], as_json: bool) -> None:
     from pipeline.lake import bronze
     from pipeline.selection import count, select
 
     if asked["lost"]:
         counts: dict[str, Any] = {"events": len(asked["lost"]), "oldest": None, "newest": None}
     else:
-        spark = session("replay")
+        spark = session("replay", settings)
         counts = count(select(bronze(storage).read(spark), _selection(asked)))
     span = f", from {counts['oldest']} to {counts['newest']}" if counts["oldest"] else ""
     say(json.dumps(counts) if as_json else f"would send {counts['events']:,} events{span}")
@@ -128,7 +128,7 @@ async def _replay(
     async with connected() as client:
         resender = Resender(client, hub, settings.kafka_topic_prefix, asked["to"], rate)
         try:
-            await send_all(resender, storage, name, asked, hub)
+            await send_all(settings, resender, storage, name, asked, hub)
         except (CommandFailed, asyncio.CancelledError):
             tell(f"interrupted after {resender.sent.all:,}; go on with --resume {name}")
             raise
@@ -136,7 +136,9 @@ async def _replay(
     return 1 if resender.sent.refused_count else 0
 
 
-async def send_all(resender: Resender, storage: Storage, name: str, asked: dict[str, Any], hub: str) -> None:
+async def send_all(
+    settings: Settings, resender: Resender, storage: Storage, name: str, asked: dict[str, Any], hub: str
+) -> None:
     """Send what is asked for batch by batch, each noted under ``replays/`` in the lake when it was answered."""
     from app.commands.resend import BATCH, batches
 
@@ -147,7 +149,7 @@ async def send_all(resender: Resender, storage: Storage, name: str, asked: dict[
             asked["lost"] = rest
             _note(storage, name, asked)
         return
-    events = await asyncio.to_thread(_of_lake, storage, asked)
+    events = await asyncio.to_thread(_of_lake, settings, storage, asked)
     parts = batches(events)
     while batch := await asyncio.to_thread(next, parts, None):
         await resender.send(batch)
@@ -156,11 +158,11 @@ async def send_all(resender: Resender, storage: Storage, name: str, asked: dict[
         tell(f"{resender.sent.all:,} sent")
 
 
-def _of_lake(storage: Storage, asked: dict[str, Any]) -> Iterator[ArchivedEvent]:
+def _of_lake(settings: Settings, storage: Storage, asked: dict[str, Any]) -> Iterator[ArchivedEvent]:
     from pipeline.lake import bronze
     from pipeline.selection import archived, select
 
-    return archived(select(bronze(storage).read(session("replay")), _selection(asked)))
+    return archived(select(bronze(storage).read(session("replay", settings)), _selection(asked)))
 
 
 async def _of_hub(hub: str, event_id: str) -> ArchivedEvent:

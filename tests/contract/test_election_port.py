@@ -53,8 +53,9 @@ async def test_a_seat_comes_with_a_term_that_was_raised_and_may_be_trusted(arena
 
 async def test_a_second_member_waits_and_succeeds_with_a_higher_term_when_the_first_leaves(arena: Arena) -> None:
     """RO-06 c. The first withdraws before it leaves, or a fair election might give the seat back to it."""
-    first, second = await arena.member(), await arena.member()
-    ours = await elected(first)
+    first = await arena.member()
+    ours = await elected(first)  # before the second stands, or the seat might fall to that
+    second = await arena.member()
     async with first.reign(ours), asyncio.timeout(DEADLINE_SECONDS):
         campaign = asyncio.create_task(second.campaign())
         await asyncio.sleep(0)

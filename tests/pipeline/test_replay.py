@@ -95,7 +95,7 @@ async def test_an_interrupted_replay_of_the_lake_goes_on_where_it_was(
     asked: dict[str, Any] = {"topic": "orders", "keys": [], "event_ids": [], "since": None, "until": None, "lost": []}
     async with running_hub() as hub, connected() as client:
         resender = Resender(client, hub.url, "", None, None)
-        await send_all(resender, lake, "first", {**asked, "above": 2}, hub.url)
+        await send_all(hub.settings, resender, lake, "first", {**asked, "above": 2}, hub.url)
         rows = await stored(hub)
     assert (resender.sent, [payload for *_, payload in rows]) == (Sent(published=2), [b"3", b"4"])
     assert json.loads(lake.read("replays/first.json"))["asked"]["above"] == 4
