@@ -52,9 +52,9 @@ uvloop.run(main())
 
 
 @pytest.fixture
-def data_dir() -> Iterator[Path]:
+def data_dir(servers_folder: Path) -> Iterator[Path]:
     """A DATA_DIR that any account can reach (pytest's own temporary folders are closed); no server outlives it."""
-    home = Path(tempfile.mkdtemp(prefix="hookwire-test-"))
+    home = Path(tempfile.mkdtemp(dir=servers_folder))
     home.chmod(0o755)
     yield home / "data"
     for folder in [path.parent for path in home.rglob("postmaster.pid")]:
