@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from app.process import pause
 from db.direct import Direct
 from db.errors import DatabaseError
 
@@ -40,11 +41,7 @@ class Listener:
                 await self._listen()
             except DatabaseError as error:
                 _log.warning("listener_lost", error=str(error))
-            try:
-                async with asyncio.timeout(1.0):
-                    await self._stopping.wait()
-            except TimeoutError:
-                continue
+            await pause(self._stopping, 1.0)
 
     async def _listen(self) -> None:
         connection = await self._connect()

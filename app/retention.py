@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from app.process import pause
 from db.errors import DatabaseError, Refused
 from db.pool import Database
 from db.statements import for_partition
@@ -68,11 +69,7 @@ class Retention:
                 await self.once()
             except DatabaseError as error:
                 _log.warning("retention_failed", error=str(error))
-            try:
-                async with asyncio.timeout(self._options.interval_seconds):
-                    await self._stopping.wait()
-            except TimeoutError:
-                continue
+            await pause(self._stopping, self._options.interval_seconds)
 
     async def once(self) -> Removed:
         """One round."""

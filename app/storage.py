@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from app.process import pause
 from app.settings import Settings
 from db.embedded import EmbeddedOptions, EmbeddedServer
 from db.embedded_error import EmbeddedError
@@ -54,11 +55,7 @@ class EmbeddedWatch:
                 await self._database.fetchrow("event.installation")
             except DatabaseError:
                 await self._start_again()
-            try:
-                async with asyncio.timeout(self._interval_seconds):
-                    await self._stopping.wait()
-            except TimeoutError:
-                continue
+            await pause(self._stopping, self._interval_seconds)
 
     async def _start_again(self) -> None:
         try:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from app.ledger import Ledger
+from app.process import pause
 from db.errors import DatabaseError
 from db.pool import Database
 
@@ -41,11 +42,7 @@ class Upkeep:
                 await self.once()
             except DatabaseError as error:
                 _log.warning("upkeep_failed", error=str(error))
-            try:
-                async with asyncio.timeout(self._interval_seconds):
-                    await self._stopping.wait()
-            except TimeoutError:
-                continue
+            await pause(self._stopping, self._interval_seconds)
 
     async def once(self) -> int:
         """One round; returns how many partitions were made."""
