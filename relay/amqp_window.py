@@ -16,10 +16,10 @@ is not sent again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from relay.cancellation import TaskGroup
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
 
@@ -44,7 +44,7 @@ async def pass_through_window(records: Sequence[Record], publish: Publish, *, re
     passage = Passage()
     lanes = _lanes(records)
     queue = iter(lanes)
-    async with asyncio.TaskGroup() as window:
+    async with TaskGroup() as window:
         for _ in range(min(len(lanes), records_max)):
             window.create_task(_walk(queue, publish, passage))
     passage.acknowledged.sort(key=lambda record: record.id)

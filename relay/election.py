@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
+from relay.cancellation import TaskGroup
 from relay.sink import Term
 
 __all__ = ["Deposed", "Election", "Seat", "elected", "seated"]
@@ -99,7 +100,7 @@ async def seated(seat: Seat, watch_clock: Callable[[], Coroutine[Any, Any, None]
         raise Deposed(seat.reason)
 
     try:
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             watching = [tasks.create_task(watch(), name=f"seat {seat.term.sink}/{seat.term.group}")]
             if watch_clock is not None:
                 watching.append(tasks.create_task(watch_clock(), name=f"clock of {seat.term.sink}"))

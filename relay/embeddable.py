@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
+from relay.cancellation import TaskGroup
 from relay.observer import Observer
 from relay.record import Record
 
@@ -130,10 +131,10 @@ class Relay:
 
     async def _run(self) -> None:
         """Each observer outlives its harvester, so that the last reading is complete."""
-        async with asyncio.TaskGroup() as attendance:
+        async with TaskGroup() as attendance:
             for attendant in self._attendants:
                 attendance.create_task(attendant.run(), name=attendant.name)
-            async with asyncio.TaskGroup() as tasks:
+            async with TaskGroup() as tasks:
                 for harvester, observer in self._parts:
                     tasks.create_task(observer.run(), name=observer.name)
                     tasks.create_task(_until_done(harvester, observer), name=harvester.name)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import structlog
 
 from db.errors import DatabaseError
-from relay.cancellation import end_if_cancelled
+from relay.cancellation import TaskGroup, end_if_cancelled
 from relay.election import Deposed, Election, Seat
 from relay.hold import Hold, Holds
 from relay.metrics import RelayMetrics
@@ -182,7 +182,7 @@ class Harvester:
         self._placing = 0
         self._placed.set()
         try:
-            async with asyncio.TaskGroup() as carriers:
+            async with TaskGroup() as carriers:
                 while not self._is_over():
                     await self._outbox.advance_low_water()
                     await self._probe_holds(term, slots)

@@ -24,7 +24,7 @@ import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database
-from relay.cancellation import end_if_cancelled
+from relay.cancellation import TaskGroup, end_if_cancelled
 from relay.election import Seat, seated
 from relay.kafka_options import KafkaOptions
 from relay.neli_core import (
@@ -74,7 +74,7 @@ class NeliElection:
         self._core = Neli(self._me, 1, 0, options.times)
         self._roles = 0
         self._membership: Membership | None = None
-        self._tasks: asyncio.TaskGroup | None = None
+        self._tasks: TaskGroup | None = None
         self._taking: dict[int, asyncio.Task[None]] = {}
         self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
         self._barrier_open = asyncio.Event()
@@ -121,7 +121,7 @@ class NeliElection:
 
     async def run(self) -> None:
         """Attend until stopped, with one membership after the other."""
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             self._tasks = tasks
             service = [tasks.create_task(work(), name=self.name) for work in (self._clock, self._send, self._look)]
             backoff = _RETRY_SECONDS

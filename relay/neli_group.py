@@ -16,6 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
 
+from relay.cancellation import TaskGroup
 from relay.kafka_error import described, translated
 from relay.kafka_options import KafkaOptions
 from relay.neli_beat import beat_of, value_of
@@ -79,7 +80,7 @@ class Membership:
         with translated("attending the election"):
             await self._consumer.start()
             try:
-                async with asyncio.TaskGroup() as tasks:
+                async with TaskGroup() as tasks:
                     tasks.create_task(self._confirm(), name="neli confirmations")
                     while True:
                         read = await self._consumer.getmany(timeout_ms=int(_POLL_SECONDS * 1000))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from relay.cancellation import TaskGroup
 from relay.election import Election, Seat, elected
 from relay.harvester import Harvester
 from relay.record import Record
@@ -62,7 +63,7 @@ class SinkRelay:
 
     async def run(self) -> None:
         """Stand, reign, stand again, until stopped."""
-        async with asyncio.TaskGroup() as reigns:
+        async with TaskGroup() as reigns:
             while (seat := await elected(self._election, self._stopping)) is not None:
                 reigns.create_task(self._reign(seat), name=f"{self.name} {seat.term.group}")
             await self._election.withdraw()
