@@ -362,7 +362,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
         Path(folder).chmod(0o711)  # PostgreSQL runs under another account
         postgres = take_server("postgres18", Path(folder), os.environ)
-        kafka = take_server("kafka", Path(folder), os.environ)
+        kafka = take_server("kafka", Path(folder), os.environ, lasting=True)
         postmaster = None if "HOOKWIRE_TEST_POSTGRES18_URL" in os.environ else postgres.pid
         try:
             uvloop.run(run(options, postgres.address, kafka.address, postmaster))

@@ -26,6 +26,7 @@ Two kinds of owner:
   ports) is in each folder's `server.json`; a pid whose start time differs is a stranger and is never signalled.
 
 Where what is: `process` is one server's life, `tree` its processes, `probe` the question whether it answers, `port` a
-free one, `warden` the clean-up; `postgres`, `kafka` with `kafka_jars`, `rabbitmq` with `epmd` are the servers;
+free one, `warden` the clean-up; `postgres`, `kafka` with `kafka_jars` and `kafka_classes`, `rabbitmq` with
+`epmd` are the servers;
 `fleet` gives them their names, `given` stands for a server whose address the environment supplied.
 """

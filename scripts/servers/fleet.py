@@ -25,7 +25,7 @@ _SERVERS: Mapping[str, type[ServerProcess]] = {
 }
 
 
-def make_server(name: str, base: Path, *, outlives_us: bool) -> ServerProcess:
+def make_server(name: str, base: Path, *, outlives_us: bool, lasting: bool = False) -> ServerProcess:
     """Returns the server of that name below `base`: the one that runs there already, or one that can be started.
 
     Raises MissingServerError when its software cannot be found, KeyError for a name that is not in VARIABLES.
@@ -37,13 +37,15 @@ def make_server(name: str, base: Path, *, outlives_us: bool) -> ServerProcess:
         case "postgres15":
             return PostgresServer(name, folder, system_bin_dir(), outlives_us=outlives_us)
         case "kafka":
-            return KafkaServer(name, folder, outlives_us=outlives_us)
+            return KafkaServer(name, folder, outlives_us=outlives_us, lasting=lasting or outlives_us)
         case "rabbitmq":
             return RabbitServer(name, folder, outlives_us=outlives_us)
     raise KeyError(name)
 
 
-def take_server(name: str, base: Path, environment: Mapping[str, str]) -> ServerProcess | GivenServer:
+def take_server(
+    name: str, base: Path, environment: Mapping[str, str], *, lasting: bool = False
+) -> ServerProcess | GivenServer:
     """Returns a server that answers: the one whose address the environment holds, else one booted below `base`.
 
     A booted one ends with this process. Raises MissingServerError or ServerFailedError when neither answers.
@@ -54,7 +56,7 @@ def take_server(name: str, base: Path, environment: Mapping[str, str]) -> Server
         given = GivenServer(software.software, variable, address)
         given.require(software.probe)
         return given
-    server = make_server(name, base, outlives_us=False)
+    server = make_server(name, base, outlives_us=False, lasting=lasting)
     try:
         server.start()
     except ServerFailedError:

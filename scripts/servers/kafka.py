@@ -3,10 +3,12 @@
 import base64
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import ClassVar
 
 from scripts.servers.java import java_program
+from scripts.servers.kafka_classes import class_archive
 from scripts.servers.kafka_jars import kafka_jars, kafka_version
 from scripts.servers.port import free_port
 from scripts.servers.probe import Probe
@@ -38,13 +40,19 @@ class KafkaServer(ServerProcess):
         auto_create_topics: bool = True,
         partitions: int = 4,
         heap_mb: int = 512,
+        lasting: bool = False,
     ) -> None:
-        """`advertised_port`: where the fault proxy will listen (default: a free one); `partitions`: of a new topic."""
+        """`advertised_port`: where the fault proxy will listen (default: a free one); `partitions`: of a new topic.
+
+        `lasting`: it runs long enough, or its speed matters enough, for the JVM to optimise what runs often. A broker
+        of a test ends before that pays.
+        """
         super().__init__(name, folder, outlives_us=outlives_us)
         self.ports["advertised"] = advertised_port or self.ports.get("advertised") or free_port()
         self.auto_create_topics = auto_create_topics
         self.partitions = partitions
         self.heap_mb = heap_mb
+        self.lasting = lasting
 
     @property
     def bootstrap(self) -> str:
@@ -141,5 +149,36 @@ class KafkaServer(ServerProcess):
     def _java(self) -> list[str]:
         logging = {"showDateTime": "true", "dateTimeFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS", "defaultLogLevel": "info"}
         options = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in logging.items()]
-        class_path = str(kafka_jars() / "*")
-        return [java_program(), f"-Xmx{self.heap_mb}m", "-XX:+UseSerialGC", *options, "-cp", class_path]
+        options += [f"-Xmx{self.heap_mb}m", "-XX:+UseSerialGC", *self._start_options()]
+        return [java_program(), *options, "-cp", str(kafka_jars() / "*")]
+
+    def _start_options(self) -> list[str]:
+        """What makes a start cheap."""
+        compiler = [] if self.lasting else ["-XX:TieredStopAtLevel=1"]
+        archive = class_archive(_run_broker)
+        return [*compiler, f"-XX:SharedArchiveFile={archive}"] if archive else compiler
+
+
+class _ArchivingKafka(KafkaServer):
+    """Writes its classes into an archive when it ends."""
+
+    def __init__(self, folder: Path, archiving: str) -> None:
+        super().__init__("kafka-classes", folder)
+        self._archiving = archiving
+
+    def _start_options(self) -> list[str]:
+        return []
+
+    def _command(self) -> list[str]:
+        java, *arguments = super()._command()
+        return [java, self._archiving, *arguments]
+
+
+def _run_broker(archiving: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="hookwire-kafka-") as folder:
+        broker = _ArchivingKafka(Path(folder), archiving)
+        try:
+            broker.start()
+            broker.stop()
+        finally:
+            broker.discard()
