@@ -66,6 +66,7 @@ def application() -> typer.Typer:
     import typer
 
     from app.commands.attempts import attempts
+    from app.commands.common import common
     from app.commands.consume import consume
     from app.commands.deadletters import deadletters
     from app.commands.doctor import doctor
@@ -83,6 +84,7 @@ def application() -> typer.Typer:
     from app.commands.test_filter import test_filter
 
     commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+    commands.callback()(common)
     offered = (
         serve,
         relay,

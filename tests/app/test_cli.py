@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import json
 import os
 import signal
@@ -127,6 +128,12 @@ def test_every_command_explains_itself_with_an_example(command: str) -> None:
         True,
         True,
     )
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    finished = CliRunner().invoke(application(), ["--version"])
+
+    assert (finished.exit_code, finished.stdout) == (0, f"hookwire {importlib.metadata.version('hookwire')}\n")
 
 
 async def test_the_first_key_is_made_by_the_command_and_opens_the_hub(running_hub: RunHub) -> None:
