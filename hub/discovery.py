@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from urllib.parse import urljoin
@@ -126,6 +127,12 @@ class _Head(HTMLParser):
 
 
 def _html_links(content: bytes) -> list[tuple[str, str]]:
+    """The links up to the end of the head, or to where the parser gives up.
+
+    It says so by AssertionError at a marked section that it does not know (``<![if IE]`` and worse), by ValueError at a
+    character reference of thousands of digits.
+    """
     head = _Head()
-    head.feed(content.decode("utf-8", "replace"))
+    with suppress(AssertionError, ValueError):
+        head.feed(content.decode("utf-8", "replace"))
     return head.links

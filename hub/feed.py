@@ -123,7 +123,11 @@ class _Reader:
         self._parser.CharacterDataHandler = self._characters
         try:
             self._parser.Parse(self.content, True)
-        except expat.ExpatError as error:
+        except FeedRefused:
+            raise
+        except (expat.ExpatError, LookupError, ValueError) as error:
+            # Besides its own error the parser lets out what Python says of an encoding: unknown, or of several bytes a
+            # character, as Shift JIS.
             raise FeedRefused(f"the content is not well-formed XML: {error}") from None
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:

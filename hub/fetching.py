@@ -161,8 +161,10 @@ class Fetching:
         """Each hop is parsed, judged and dialled as a URL of its own (WS-81)."""
         target = parse_target(url, self._options.url_policy)
         agent = f"hookwire/0.1 (+{self._options.public_url}; {row['subscribers']} subscribers)"
-        conditions = (("if-none-match", row["etag"]), ("if-modified-since", row["last_modified"]))
-        headers = [("user-agent", agent), *((name, value) for name, value in conditions if value)]
+        headers = [("user-agent", agent)]
+        if not row["always_deliver"]:  # for there a 304 would bring nothing to distribute
+            conditions = (("if-none-match", row["etag"]), ("if-modified-since", row["last_modified"]))
+            headers += [(name, value) for name, value in conditions if value]
         deadline_seconds = self._options.fetch_deadline_seconds
         return await self._outbound.send(Request("GET", target, headers, b"", deadline_seconds, limits=self._limits))
 

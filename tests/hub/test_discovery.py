@@ -55,6 +55,10 @@ def test_links_in_content_count_only_in_its_head(content_type: str, content: byt
         ("application/xml", b'<!DOCTYPE x><feed xmlns="http://www.w3.org/2005/Atom"><link rel="hub" href="https://h/"/></feed>'),
         ("application/json", b'{"rel": "hub"}'),
         (None, b"<link rel=hub href=https://h/>"),
+        ("text/html", b"<head><![foo[ <link rel=hub href=https://h/>"),
+        ("text/html", b"<![%]><link rel=hub href=https://h/>"),
+        pytest.param("text/html", b"<link rel=hub href='&#" + b"9" * 5000 + b";'>", id="long-reference"),
+        ("text/xml", b'<?xml version="1.0" encoding="Shift_JIS"?><rss/>'),
     ],
 )  # fmt: skip
 def test_other_links_and_broken_content_are_nothing(content_type: str | None, content: bytes) -> None:

@@ -56,6 +56,9 @@ def test_what_is_known_is_cut_out_and_nothing_else_is_touched(encoding: str) -> 
         b"",
         b"\x00\x01",
         b" " * (11 * 1024 * 1024),
+        b'<?xml version="1.0" encoding="Shift_JIS"?><rss/>',
+        b'<?xml version="1.0" encoding="klingon"?><rss/>',
+        b'<?xml version="1.0" encoding="punycode"?><rss/>',
     ],
     ids=[
         "entity",
@@ -69,6 +72,9 @@ def test_what_is_known_is_cut_out_and_nothing_else_is_touched(encoding: str) -> 
         "empty",
         "binary",
         "large",
+        "multi-byte",
+        "unknown-encoding",
+        "encoding-of-names",
     ],
 )
 def test_hostile_and_foreign_xml_is_refused(content: bytes) -> None:

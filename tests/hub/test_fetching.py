@@ -169,9 +169,9 @@ async def test_an_unchanged_topic_is_asked_conditionally_and_not_distributed_aga
 async def test_the_same_content_is_distributed_again_only_where_that_is_wanted(
     database_url: str, always: bool, events: int
 ) -> None:
-    """WS-82: a topic without validators; its content's digest tells."""
+    """WS-82: the content's digest tells; where all is wanted the topic is not asked conditionally either."""
     async with stage(database_url) as on, on.fetching():
-        on.publisher.pages["/feed"] = Page(b"v1")
+        on.publisher.pages["/feed"] = Page(b"v1", headers='ETag: "1"\r\n')
         await on.subscribe()
         await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET always_deliver = $1", always)
         for number in (1, 2):
@@ -180,6 +180,7 @@ async def test_the_same_content_is_distributed_again_only_where_that_is_wanted(
             await on.settled()
 
         assert len(await on.events()) == events
+        assert ("if-none-match" in on.publisher.requests[1][1]) is not always
 
 
 @pytest.mark.parametrize(
