@@ -29,6 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.problem import Problem
 from db.errors import DatabaseError
+from event.topic import is_reserved
 from hub.keys import Grant, Keys
 from hub.keys import Scope as KeyScope
 
@@ -168,8 +169,10 @@ class Gate:
         # Other hubs have no key; our callback's own secret is its path.
         if path in _OPEN or path.startswith(("/problems", "/docs/", "/hub/callback/")):
             return True
-        # A topic's latest content is what WebSub's subscribers discover the hub by; they may have it delivered anyway.
-        topic_url = method in _READS and path.startswith("/topics/") and "/" not in path[len("/topics/") :]
+        # A topic's latest content is what WebSub's subscribers discover the hub by; they may have it delivered anyway,
+        # but not what the hub tells its operators, nor the messages of its queues.
+        topic = path.removeprefix("/topics/")
+        topic_url = method in _READS and topic != path and "/" not in topic and not is_reserved(topic)
         return self._hub_is_open and (path == "/hub" or topic_url)
 
 

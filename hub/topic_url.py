@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from event.topic import TopicError, validate_topic
+from event.topic import TopicError, is_reserved, validate_topic
 
 __all__ = [
     "TOPIC_URL_BYTES_MAX",
@@ -62,7 +62,8 @@ def topic_of(public_url: str, url: str) -> str:
 
     Raises:
         TopicUrlRefused: not an absolute http or https URL of at most 2,048 bytes without user info, fragment, white
-            space and control characters (WS-21, WS-27), or an address of this hub that is no topic (B-28).
+            space and control characters (WS-21, WS-27), or an address of this hub that is no topic (B-28), or one of
+            its own: nobody outside publishes to those or hears of them without a key.
         ForeignTopic: a topic of somebody else.
     """
     _check_form(url)
@@ -73,9 +74,12 @@ def topic_of(public_url: str, url: str) -> str:
             raise TopicUrlRefused(f"is an address of this hub, but not a topic: topics are {public_url}/topics/...")
         raise ForeignTopic(f"is not hosted by this hub: topics here are {public_url}/topics/...")
     try:
-        return validate_topic(name)
+        validate_topic(name)
     except TopicError as error:
         raise TopicUrlRefused(f"names no possible topic: {error}") from error
+    if is_reserved(name):  # what operators hear, and the messages of RabbitHub's queues
+        raise TopicUrlRefused("names a topic of the hub's own")
+    return name
 
 
 def foreign_name(url: str) -> str:

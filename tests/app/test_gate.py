@@ -145,6 +145,20 @@ async def test_what_is_open_stays_open(running_hub: RunHub) -> None:
         assert (answers, (await hub.client.post("/hub", data=form)).status_code) == ([200, 200, 200, 404], 202)
 
 
+async def test_the_hubs_own_topics_are_not_open(running_hub: RunHub) -> None:
+    """SE-04: what operators hear names callbacks; strangers neither read it nor have it delivered."""
+    async with running_hub(access="keys") as hub:
+        own = "/topics/hookwire.operator"
+        form = {"hub.mode": "subscribe", "hub.topic": f"{hub.url}{own}", "hub.callback": CALLBACK}
+        found = [
+            (await hub.client.get(own)).status_code,
+            (await hub.client.head("/topics/%68ookwire.operator")).status_code,
+            (await hub.client.post("/hub", data=form)).status_code,
+        ]
+
+        assert found == [401, 401, 400]
+
+
 BAD_HEADERS = [
     b"",
     b"Bearer",

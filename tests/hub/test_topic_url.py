@@ -52,6 +52,8 @@ def test_a_topic_url_is_compared_after_one_decoding_of_unreserved_characters(url
         "https://hub.example/base/topics/a?x=1",
         "https://hub.example/base/topics/" + "a" * 250,
         "https://hub.example/base/topics/%C3%A9",
+        "https://hub.example/base/topics/hookwire.operator",
+        "https://hub.example/base/topics/%68ookwire",
     ],
 )
 def test_what_can_be_no_topic_is_refused(url: str) -> None:
