@@ -39,7 +39,7 @@ class RabbitHubQueues:
         self._wake.ring()
 
     async def run(self) -> None:
-        """Hand out until stopped. Cancelling is safe: each step is one statement."""
+        """Hand out until stopped. Cancelling is safe: each step is one transaction."""
         while not self._stopping:
             try:
                 await self._step()
@@ -48,9 +48,12 @@ class RabbitHubQueues:
             await self._wake.wait()
 
     async def _step(self) -> None:
-        await self._database.execute("rabbithub.expire")
-        await self._database.execute("rabbithub.take_back")
-        rows = await self._database.fetch("rabbithub.dispatch")
+        async with self._database.transaction() as session:
+            if not await session.fetchval("rabbithub.dispatch_lock"):
+                return
+            await session.execute("rabbithub.expire")
+            await session.execute("rabbithub.take_back")
+            rows = await session.fetch("rabbithub.dispatch")
         if rows:
             self._due([row["subscription_id"] for row in rows])
             self._wake.busy()

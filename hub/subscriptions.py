@@ -15,9 +15,10 @@ from hub.filter import compile_filter
 from webhooks.signature import new_key, parse_key
 from webhooks.subscriber import headers_context, secret_context
 
-__all__ = ["Change", "NewSubscription", "Options", "Stale", "Subscriptions"]
+__all__ = ["Change", "InUse", "NewSubscription", "Options", "Stale", "Subscriptions"]
 
 _TENANT = "default"
+_CANCEL_MAX = 5_000  # what is left is found by the upkeep
 _NO_COLUMNS = ("secret", "unset", "filter", "headers")
 
 
@@ -65,6 +66,10 @@ class Change(Options):
 
 class Stale(Exception):
     """It has another version than the one that was to be changed."""
+
+
+class InUse(Exception):
+    """A RabbitHub queue keeps its messages in it."""
 
 
 class Subscriptions:
@@ -122,6 +127,8 @@ class Subscriptions:
             number = await transaction.fetchval("subscription.change", _TENANT, public_id, columns, version)
             if number is not None:
                 await self._keep_headers(transaction, number, change.headers)
+                if change.state == "active":
+                    await transaction.execute("gate.close", [number])
                 await transaction.execute("gate.keep", number)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
         if row is None or row["protocol"] != "webhook":
@@ -147,19 +154,22 @@ class Subscriptions:
         await session.execute("subscription.keep_headers", number, names, *sealed)
 
     async def delete(self, public_id: str, version: int | None = None) -> bool:
-        """End it; False when there is none. Raises :class:`Stale` when ``version`` is not that of now.
+        """End it; False when there is none. Raises :class:`Stale` when ``version`` is not that of now, :class:`InUse`.
 
         What it was still owed becomes dead letters with that reason (WH-06); WebSub's queue is dropped (DL-10).
         """
         async with self._database.transaction() as transaction:
             row = await transaction.fetchrow("subscription.delete", _TENANT, public_id, version)
             if row is None:
-                if await transaction.fetchrow("subscription.get", _TENANT, public_id) is not None:
-                    raise Stale
-                return False
+                present = await transaction.fetchrow("subscription.get", _TENANT, public_id)
+                if present is None:
+                    return False
+                raise Stale if version not in (None, present["version"]) else InUse
             await transaction.execute("subscription.forget_secrets", row["id"])
             if row["protocol"] == "websub":
                 await transaction.execute("delivery.drop", row["id"])
+            elif row["protocol"] == "rabbithub":  # what a queue's consumer held goes back to the queue
+                await transaction.fetchval("delivery.cancel_ended", [row["id"]], _CANCEL_MAX)
             else:
                 await transaction.execute("delivery.cancel", row["id"], "gone", "subscription deleted")
         return True

@@ -52,6 +52,7 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _USES = ("subscribe", "unsubscribe")
 _HEADER_NAME = re.compile(r"[a-z0-9-]{1,100}")
 _PAGE_MAX = 1_000
+_QUERY_FIELDS_MAX = 64
 _DAY_SECONDS = 86_400
 
 
@@ -89,7 +90,10 @@ def rabbithub_routes(hub: Hub) -> list[Route]:
 def _call(request: Request) -> _Call:
     raw = request.scope.get("raw_path") or request.url.path.encode()
     segments = [unquote(part) for part in raw.decode("latin-1").removeprefix("/rabbithub/").split("/")]
-    query = dict(parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=64))
+    try:
+        query = dict(parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=_QUERY_FIELDS_MAX))
+    except ValueError:
+        raise Refused(400, "", f"the address has more than {_QUERY_FIELDS_MAX} parameters") from None
     if any("\0" in text for text in (*segments, *query.values())):
         raise Refused(400, "", "the address holds a NUL character")
     vhost = "/"

@@ -18,7 +18,7 @@ from app.problem import Problem
 from db.pool import Row
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
-from hub.subscriptions import Change, NewSubscription, Stale
+from hub.subscriptions import Change, InUse, NewSubscription, Stale
 from webhooks.custom_header import checked_headers
 from webhooks.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
 from webhooks.header import HeaderRefused
@@ -332,7 +332,7 @@ async def change(
     request: Request, subscription_id: str, body: SubscriptionChange, response: Response, context: In,
     if_match: IfMatch = None,
 ) -> SubscriptionOut:  # fmt: skip
-    """What is left out stays. Setting `state` to `active` also ends a pause."""
+    """What is left out stays. Setting `state` to `active` also ends a pause and closes the breaker."""
     row = await find(request, subscription_id, context)
     named = _in(body, context)
     if "topic" in named:
@@ -362,6 +362,9 @@ async def delete(request: Request, subscription_id: str, context: In, if_match: 
         deleted = await context.subscriptions.delete(row["public_id"], _version(if_match))
     except Stale:
         raise Problem("precondition-failed") from None
+    except InUse:
+        detail = "A RabbitHub queue keeps its messages in it; delete the queue."
+        raise Problem("invalid-parameter", detail, parameter="subscription_id") from None
     if not deleted:
         raise Problem("not-found", _MISSING)
 

@@ -387,11 +387,14 @@ SELECT w.subscription_id AS id FROM walk w
 WHERE (SELECT s.state IN ('gone', 'expired', 'denied', 'deleted') FROM hookwire.subscriptions s WHERE s.id = w.subscription_id);
 
 -- name: cancel_ended
--- Up to $2 deliveries of subscriptions that have ended, as cancel does; WebSub's are dropped (DL-2, DL-10).
+-- Up to $2 deliveries of subscriptions that have ended, as cancel does; WebSub's are dropped (DL-2, DL-10). What a consumer
+-- of a RabbitHub queue held goes back there instead (RH-29).
 WITH owed AS MATERIALIZED (
     SELECT q.event_id, q.subscription_id, s.protocol, s.state_reason
     FROM hookwire.subscriptions s JOIN hookwire.deliveries q ON q.subscription_id = s.id
     WHERE s.id = ANY ($1::bigint[]) AND s.state IN ('gone', 'expired', 'denied', 'deleted')
+      AND NOT EXISTS (SELECT FROM hookwire.rabbithub_subscriptions r
+                      JOIN hookwire.rabbithub_resources x ON x.id = r.resource_id AND x.kind = 'q' WHERE r.subscription_id = s.id)
     LIMIT $2
     FOR UPDATE OF q SKIP LOCKED
 ), gone AS (

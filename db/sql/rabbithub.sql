@@ -88,9 +88,13 @@ UPDATE hookwire.subscriptions s
 SET state = 'disabled', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
 WHERE s.protocol = 'rabbithub' AND s.state = 'active' AND s.lease_until <= now();
 
+-- name: dispatch_lock
+-- One process hands out at a time, and sees what those before it have handed out: a consumer holds one message (RH-27).
+SELECT pg_try_advisory_xact_lock(1215262571, -4);
+
 -- name: dispatch
 -- Competing consumers (RH-27): each that has nothing gets the oldest message of its queue. The delivery moves to it, and
--- with it to the workers.
+-- with it to the workers. Its attempts go on counting where those of this consumer ended; its schedule and its age begin.
 WITH idle AS MATERIALIZED (
     SELECT r.resource_id, s.id, row_number() OVER (PARTITION BY r.resource_id ORDER BY random()) AS turn
     FROM hookwire.rabbithub_resources q
@@ -99,29 +103,38 @@ WITH idle AS MATERIALIZED (
     WHERE q.kind = 'q' AND s.state = 'active' AND s.lease_until > now() AND (s.paused_until IS NULL OR s.paused_until <= now())
       AND NOT EXISTS (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = s.id)
 ), message AS MATERIALIZED (
-    SELECT i.resource_id, m.place, row_number() OVER (PARTITION BY i.resource_id ORDER BY m.event_id) AS turn
+    SELECT i.resource_id, m.place, m.event_id, row_number() OVER (PARTITION BY i.resource_id ORDER BY m.event_id) AS turn
     FROM (SELECT resource_id, count(*) AS consumers FROM idle GROUP BY resource_id) AS i
     JOIN hookwire.rabbithub_resources q ON q.id = i.resource_id
     CROSS JOIN LATERAL (
         SELECT d.ctid AS place, d.event_id FROM hookwire.deliveries d
-        WHERE d.subscription_id = q.source ORDER BY d.due_at, d.event_id LIMIT i.consumers
+        WHERE d.subscription_id = q.source AND d.due_at <= now() ORDER BY d.due_at, d.event_id LIMIT i.consumers
         FOR UPDATE OF d SKIP LOCKED
     ) AS m
 )
 UPDATE hookwire.deliveries d
-SET subscription_id = i.id, due_at = now(), fence = NULL, attempts = 0
+SET subscription_id = i.id, due_at = now(), created_at = now(), fence = NULL, attempts = p.number, free_attempts = p.number
 FROM message m JOIN idle i ON i.resource_id = m.resource_id AND i.turn = m.turn
+CROSS JOIN LATERAL (
+    SELECT coalesce(max(a.number), 0) AS number FROM hookwire.attempts a
+    WHERE a.event_id = m.event_id AND a.subscription_id = i.id) AS p
 WHERE d.ctid = m.place
 RETURNING d.subscription_id;
 
 -- name: take_back
--- What an ended consumer still held goes back to the head of its queue (RH-29, RH-41).
-UPDATE hookwire.deliveries d
-SET subscription_id = q.source, due_at = d.created_at, fence = NULL, parked_at = NULL, planned_at = NULL
-FROM hookwire.rabbithub_resources q
-JOIN hookwire.rabbithub_subscriptions r ON r.resource_id = q.id
-JOIN hookwire.subscriptions s ON s.id = r.subscription_id
-WHERE q.kind = 'q' AND s.state <> 'active' AND d.subscription_id = s.id;
+-- What an ended consumer still held goes back to the head of its queue (RH-29, RH-41); nothing, where a replay has put it
+-- there meanwhile.
+WITH taken AS (
+    DELETE FROM hookwire.deliveries d
+    USING hookwire.rabbithub_resources q
+    JOIN hookwire.rabbithub_subscriptions r ON r.resource_id = q.id
+    JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+    WHERE q.kind = 'q' AND s.state <> 'active' AND d.subscription_id = s.id
+    RETURNING d.event_id, q.source, d.tenant, d.replay_id
+)
+INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, replay_id)
+SELECT t.event_id, t.source, 'epoch', now(), t.tenant, t.replay_id FROM taken t
+ON CONFLICT DO NOTHING;
 
 -- name: subscriptions
 SELECT q.vhost, q.kind, q.name, r.hub_topic, s.callback, s.lease_until, r.lease_seconds, r.details::text AS details,

@@ -133,6 +133,23 @@ async def test_what_an_ended_consumer_held_goes_to_another(running_hub: RunHub) 
         assert (status, gone.status_code, posts[-1][0], posts[-1][2]) == ("active", 204, "/good?hub.topic=", b"m")
 
 
+async def test_the_subscriptions_of_a_queue_cannot_take_its_messages_along(running_hub: RunHub) -> None:
+    """RH-26, RH-29: by the hub's own API too; the one that keeps them goes with the queue only."""
+    async with running_hub(roles=ALL_ROLES) as hub, serve_callbacks() as callbacks:
+        callbacks.script["/bad?hub.topic="] = answers(500)
+        await hub.client.put(f"{Q}/q")
+        await hub.client.post("/rabbithub/subscribe/q/q", data=form(callbacks, "t", "/bad"))
+        await hub.client.post(f"{Q}/q", content=b"m")
+        await callbacks.wait_for_posts(1)
+        listed = (await hub.client.get("/subscriptions")).json()["items"]
+        by_protocol = {one["protocol"]: f"/subscriptions/{one['id']}" for one in listed}
+        deleted = await statuses(*(hub.client.delete(by_protocol[name]) for name in ("pull", "rabbithub")))
+        await hub.client.post("/rabbithub/subscribe/q/q", data=form(callbacks, "t", "/good"))
+        posts = await callbacks.wait_for_posts(2)
+
+        assert (deleted, posts[-1][0], posts[-1][2]) == ([400, 204], "/good?hub.topic=", b"m")
+
+
 async def test_a_subscription_is_listed_made_inactive_and_active_again_and_deleted(running_hub: RunHub) -> None:
     """RH-19, RH-22, RH-23, RH-24, RH-28, RH-29, RH-32, RH-34, RH-36, RH-46, RH-47, RH-48, RD-14, RD-22."""
     async with running_hub() as hub, serve_callbacks() as callbacks:
@@ -236,10 +253,10 @@ async def test_other_wrong_requests_have_their_codes(running_hub: RunHub) -> Non
             client.get(f"{X}/e?hub.mode=odd"), client.put(subscribe), client.patch(f"{X}/e"),
             client.get("/rabbithub/nothing"), client.get("/rabbithub/endpoint/z/e"),
             client.get("/rabbithub/subscriptions?hub.expires=x"), client.post(f"{X}/e?hub.topic=%00", content=b"m"),
-            client.post(f"{X}/e?hub.topic={'k' * 300}", content=b"m"),
+            client.post(f"{X}/e?hub.topic={'k' * 300}", content=b"m"), client.get(f"{X}/e?{'a&' * 100}"),
         )  # fmt: skip
 
-        assert found == [404, 404, 400, 400, 400, 413, 415, 400, 400, 405, 405, 404, 404, 400, 400, 400]
+        assert found == [404, 404, 400, 400, 400, 413, 415, 400, 400, 405, 405, 404, 404, 400, 400, 400, 400]
 
 
 async def test_a_resource_can_be_subscribed_to_another_hub_by_its_token(running_hub: RunHub) -> None:
