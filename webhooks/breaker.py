@@ -20,7 +20,10 @@ from typing import Literal
 
 from webhooks.outcome import Outcome
 
-__all__ = ["Breaker", "BreakerOptions", "is_failure"]
+__all__ = ["Breaker", "BreakerOptions", "Turn", "is_failure"]
+
+Turn = Literal["trip", "retrip", "close"]
+"""It opens; it stays open, because its probe has failed; it closes."""
 
 _FAILURES = ("redirect", "throttled", "server_error", "timeout", "connect", "tls", "dns", "bad_response")
 """A 4xx says that one message is not wanted; these say that the receiver is not well."""
@@ -54,10 +57,8 @@ class Breaker:
         self._attempts: dict[int, deque[tuple[float, bool]]] = {}
         self._open_until: dict[int, float] = {}
 
-    def judge(
-        self, subscription: int, outcome: Outcome, *, is_probe: bool, now: float
-    ) -> Literal["trip", "close"] | None:
-        """Count an attempt: whether the breaker has to open, or to close because its probe has succeeded."""
+    def judge(self, subscription: int, outcome: Outcome, *, is_probe: bool, now: float) -> Turn | None:
+        """Count an attempt: whether the breaker has to open, or what follows from its probe."""
         failed = is_failure(outcome)
         if is_probe and not failed:
             self._open_until.pop(subscription, None)
@@ -65,7 +66,7 @@ class Breaker:
         if is_probe or self._is_too_much(subscription, now, failed=failed):
             self._open_until[subscription] = now + self._options.open_seconds
             self._attempts.pop(subscription, None)
-            return "trip"
+            return "retrip" if is_probe else "trip"
         return None
 
     def _is_too_much(self, subscription: int, now: float, *, failed: bool) -> bool:

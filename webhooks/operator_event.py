@@ -52,7 +52,7 @@ def notices_of(results: Sequence[Result], streaks: Streaks) -> list[Mapping[str,
         if one.decision.end_state is not None
     }
     turns = [
-        _notice("breaker.opened" if one.breaker == "trip" else "breaker.closed", one.subscription_id)
+        _notice("breaker.closed" if one.breaker == "close" else "breaker.opened", one.subscription_id)
         for one in told
         if one.breaker is not None
     ]

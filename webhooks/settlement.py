@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import structlog
 
 from db.errors import DatabaseError, Refused
 from db.pool import Database, Session
-from webhooks.breaker import BreakerOptions
+from webhooks.breaker import BreakerOptions, Turn
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
 
@@ -45,7 +45,7 @@ class Result:
     started_at: datetime
     outcome: Outcome
     decision: Decision
-    breaker: Literal["trip", "close"] | None = None
+    breaker: Turn | None = None
     tells: bool = True
 
 
@@ -163,15 +163,16 @@ class Settlement:
         if decision.end_state == "gone":  # what one round leaves is found by the upkeep
             await self._database.fetchval("delivery.cancel_ended", [result.subscription_id], _CANCEL_MAX)
 
-    async def _turn_breaker(self, subscription: int, turn: Literal["trip", "close"]) -> None:
+    async def _turn_breaker(self, subscription: int, turn: Turn) -> None:
         options = self._breaker
         if turn == "close":
             if await self._database.fetchval("gate.close", [subscription]) is not None:
                 _log.info("breaker_closed", subscription=subscription)
             return
         row = await self._database.fetchrow(
-            "gate.trip", subscription, options.open_seconds, options.open_seconds_max, options.disable_seconds
-        )
+            "gate.trip", subscription, options.open_seconds, options.open_seconds_max, options.disable_seconds,
+            turn == "retrip",
+        )  # fmt: skip
         if row is not None:
             _log.warning("breaker_opened", subscription=subscription, seconds=row["open_seconds"], trips=row["trips"])
             if row["is_disabled"]:

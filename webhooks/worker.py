@@ -415,7 +415,7 @@ def _unsent(row: Row, outcome: Outcome, dead_kind: str) -> Result:
 def _rests(result: Result) -> bool:
     """Whether the whole subscription must not be sent to any more, for a while or for good."""
     decision = result.decision
-    return decision.pause_seconds is not None or decision.end_state is not None or result.breaker == "trip"
+    return decision.pause_seconds is not None or decision.end_state is not None or result.breaker in ("trip", "retrip")
 
 
 def _columns(rows: Sequence[Row]) -> tuple[list[int], list[int], list[int]]:

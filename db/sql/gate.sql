@@ -8,8 +8,9 @@ WHERE s.id = $1 AND s.rate_per_second IS NOT NULL
 ON CONFLICT (subscription_id) DO NOTHING;
 
 -- name: trip
--- The breaker opens, each time for twice as long, up to $3 seconds. Who has failed for $4 seconds (NULL: never) is
--- disabled, with a reason; WebSub's never (WH-R15, WH-I09).
+-- The breaker opens; again, each time for twice as long, up to $3 seconds, when its probe has failed ($5). Of workers that
+-- all find that it has to open, the first one counts. Who has failed for $4 seconds (NULL: never) is disabled, with a
+-- reason; WebSub's never (WH-R15, WH-I09).
 WITH gate AS (
     INSERT INTO hookwire.delivery_gates AS g (subscription_id, tenant, trips, open_until, failing_since, tokens)
     SELECT s.id, s.tenant, 1, now() + make_interval(secs => $2::double precision), now(), 0
@@ -17,6 +18,7 @@ WITH gate AS (
     ON CONFLICT (subscription_id) DO UPDATE
     SET trips = g.trips + 1, failing_since = coalesce(g.failing_since, now()),
         open_until = now() + make_interval(secs => least($2::double precision * power(2, least(g.trips, 20)), $3::double precision))
+    WHERE $5 OR g.trips = 0
     RETURNING g.trips, g.open_until, g.failing_since
 ), disabled AS (
     UPDATE hookwire.subscriptions s

@@ -30,14 +30,15 @@ WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR to
 ORDER BY id LIMIT $5;
 
 -- name: change
--- The columns that $3 names get its values, the others stay.
+-- The columns that $3 names get its values, the others stay; what is NULL there is as in a new one.
 UPDATE hookwire.subscriptions s
 SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, filter, filter_path,
      retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds, at_most_once, on_exhausted,
      rate_per_second, rate_burst, format) = (
         SELECT o.topic, o.topic_regex, o.callback, o.state, o.state_reason, o.paused_until, o.ordered, o.filter, o.filter_path,
                o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'),
-               o.timeout_seconds, o.at_most_once, coalesce(o.on_exhausted, 'skip'),
+               o.timeout_seconds, o.at_most_once,
+               coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
                o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published')
         FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
     request_origin = CASE WHEN callback = coalesce($3::text::jsonb ->> 'callback', callback) THEN request_origin END,
@@ -46,9 +47,11 @@ WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state <> 'dele
 RETURNING id;
 
 -- name: delete
-UPDATE hookwire.subscriptions SET state = 'deleted', state_reason = 'deleted', version = version + 1, updated_at = now()
-WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted' AND version = coalesce($3, version)
-RETURNING id, protocol;
+-- Not what a RabbitHub queue keeps its messages in: without it they would be for nobody.
+UPDATE hookwire.subscriptions s SET state = 'deleted', state_reason = 'deleted', version = s.version + 1, updated_at = now()
+WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted' AND s.version = coalesce($3, s.version)
+  AND NOT EXISTS (SELECT FROM hookwire.rabbithub_resources q WHERE q.source = s.id)
+RETURNING s.id, s.protocol;
 
 -- name: consent
 -- The callback has agreed to deliveries from this origin, at this rate (NULL: as it was); who waited for that is active.

@@ -41,6 +41,15 @@ async def test_a_filter_is_kept_changed_ended_and_tried(running_hub: RunHub) -> 
         assert (tried.json()["matches"], sample.json()["matches"]) == (True, False)
 
 
+async def test_a_sample_from_before_the_calendar_is_refused(running_hub: RunHub) -> None:
+    """B-49."""
+    async with running_hub() as hub:
+        event = {"time": "0001-01-01T00:00:00+14:00"}
+        answer = await hub.client.post("/filters/test", json={"filter": {"key": "k"}, "event": event})
+
+        assert kind(answer)[::2] == (400, "invalid-parameter")
+
+
 async def test_deliveries_are_signed_with_the_secret_that_was_given(running_hub: RunHub, receiver: Receiver) -> None:
     """SE-01; verified by the library that receivers use."""
     async with running_hub(ALL_ROLES) as hub:
@@ -250,6 +259,30 @@ async def test_an_option_that_is_set_to_null_is_as_usual_again(running_hub: RunH
 
         assert {name: made[name] for name in options} == options
         assert [changed[name] for name in (*options, "timeout_seconds")] == [None, None, "retry", "end", 5]
+
+
+@pytest.mark.parametrize(("mode", "usual"), [("ordered", "park"), ("at_least_once", "skip")])
+async def test_what_follows_an_exhausted_head_is_as_usual_again(running_hub: RunHub, mode: str, usual: str) -> None:
+    """WH-O03: of an ordered one the key waits, however that came to be the default."""
+    async with running_hub() as hub:
+        made = await hub.subscribe("a", CALLBACK, mode=mode, on_exhausted="skip")
+        changed = await hub.client.patch(f"/subscriptions/{made['id']}", json={"on_exhausted": None})
+
+        assert changed.json()["on_exhausted"] == usual
+
+
+async def test_who_is_active_again_has_a_closed_breaker(running_hub: RunHub) -> None:
+    """WH-I07, WH-I09: else the first failure would disable it again, for what it failed at before."""
+    async with running_hub() as hub:
+        made = await hub.subscribe("a", CALLBACK, state="disabled")
+        await hub.sql(
+            "INSERT INTO hookwire.delivery_gates (subscription_id, trips, open_until, failing_since)"
+            " SELECT id, 5, now() + interval '600 s', now() - interval '9 days' FROM hookwire.subscriptions"
+        )
+        changed = await hub.client.patch(f"/subscriptions/{made['id']}", json={"state": "active"})
+
+        assert (changed.json()["state"], changed.json()["breaker_open_until"]) == ("active", None)
+        assert await hub.sql("SELECT 1 FROM hookwire.delivery_gates") == []
 
 
 async def test_a_disabled_subscription_gets_nothing_until_it_is_active_again(

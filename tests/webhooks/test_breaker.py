@@ -37,7 +37,7 @@ def test_what_was_on_its_way_when_it_opened_says_nothing_new() -> None:
 def test_a_probe_decides() -> None:
     """Half-open: one failure opens it again, one success closes it."""
     breaker = Breaker(BreakerOptions())
-    assert judged(breaker, FAILED, FINE, is_probe=True) == ["trip", "close"]
+    assert judged(breaker, FAILED, FINE, is_probe=True) == ["retrip", "close"]
 
 
 def test_it_can_be_switched_off() -> None:

@@ -104,7 +104,7 @@ async def test_a_subscription_that_is_disabled_for_failing_is_told(database_url:
     async with delivery_bench(database_url) as bench, hostile_server() as server:
         subscription = await bench.subscribe(server.url("/status/500"))
         await bench.subscribe("http://127.0.0.1:65534/", topic="hookwire.#")
-        await bench.database.fetchrow("gate.trip", subscription, 0.0, 0.0, None)
+        await bench.database.fetchrow("gate.trip", subscription, 0.0, 0.0, None, False)
         await bench.sql.execute("UPDATE hookwire.delivery_gates SET failing_since = now() - interval '1 day'")
         await bench.deliver(b"{}")
         options = BreakerOptions(open_seconds=60, disable_seconds=1000)
