@@ -25,5 +25,5 @@ def within_lifetime(policy: Policy, event: Event) -> Policy:
     """The subscription's policy, as far as the event's own lifetime goes."""
     ttl = ttl_seconds(event)
     if ttl is not None and ttl < policy.age_seconds_max:
-        policy = replace(policy, age_seconds_max=ttl)
+        policy = replace(policy, age_seconds_max=ttl, is_late_final=True)
     return replace(policy, schedule_seconds=()) if event.headers.get("hookwire-retry") == "never" else policy

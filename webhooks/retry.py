@@ -33,7 +33,8 @@ class Policy:
     ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery dies,
     and so it does when its next attempt would come ``age_seconds_max`` after it was made. ``on_4xx`` "give_up": such an
     answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription (WH-R09).
-    ``parks``: what is exhausted waits for somebody's decision (WH-O03). ``is_415_final``: as it is for CloudEvents.
+    ``parks``: what is exhausted waits for somebody's decision (WH-O03), unless it is too old by its publisher's own
+    wish (``is_late_final``). ``is_415_final``: as it is for CloudEvents.
     """
 
     schedule_seconds: Sequence[int]
@@ -42,6 +43,7 @@ class Policy:
     on_410: str = "end"
     parks: bool = False
     is_415_final: bool = False
+    is_late_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def decide(
     too_late = None if wait is None else _too_late(outcome, policy, age_seconds, wait)
     if wait is None or too_late is not None:
         kind = "internal" if outcome.kind == "internal" else "exhausted"  # theirs or ours (WH-13)
-        if policy.parks and kind == "exhausted":
+        if policy.parks and kind == "exhausted" and not (too_late and policy.is_late_final):
             return Decision("park", 0.0, None, pause, state, reason, too_late)
         return Decision("dead", 0.0, kind, pause, state, reason, too_late)
     return Decision("retry", wait, None, pause, state, reason)

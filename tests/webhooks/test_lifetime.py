@@ -9,7 +9,8 @@ from tests.hostile.server import hostile_server
 from tests.webhooks.bench import delivery_bench
 from tests.webhooks.test_message import event
 from webhooks.lifetime import ttl_seconds, within_lifetime
-from webhooks.retry import Policy
+from webhooks.outcome import Outcome
+from webhooks.retry import Policy, decide
 
 HOUR = 3600
 
@@ -28,7 +29,15 @@ HOUR = 3600
     ids=str,
 )
 def test_the_shorter_of_two_limits_counts(headers: dict[str, str], schedule: tuple[int, ...], age: float) -> None:
-    assert within_lifetime(Policy((5, 60), 1000), event(headers=headers)) == Policy(schedule, age)
+    policy = within_lifetime(Policy((5, 60), 1000), event(headers=headers))
+    assert policy == Policy(schedule, age, is_late_final=age == 30)
+
+
+def test_no_key_waits_for_an_event_that_is_not_worth_delivering_any_more() -> None:
+    """WH-A04, WH-O03: it is a dead letter, as the other events of that age; one that is exhausted before is parked."""
+    policy = within_lifetime(Policy((60,), parks=True), event(headers={"hookwire-ttl": "30"}))
+    failed = Outcome("server_error", 500)
+    assert [decide(failed, position, policy, 0.5).action for position in (1, 2)] == ["dead", "park"]
 
 
 def test_a_lifetime_that_makes_no_sense_is_none() -> None:
