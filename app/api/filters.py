@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.context import Context, context_of
 from app.api.events import event_number
+from app.api.moment import Moment
 from app.api.refusals import refusals
 from app.api.strict_route import StrictRoute
 from app.gate import require_topic
@@ -38,7 +39,7 @@ class SampleEvent(BaseModel):
 
     topic: str = Field("sample", max_length=249)
     key: str | None = Field(None, max_length=1024)
-    time: datetime | None = Field(None, description="none: now.")
+    time: Moment | None = Field(None, description="none: now.")
     content_type: str | None = Field("application/json", max_length=255)
     headers: dict[str, str] = Field(default_factory=dict)
     data: Any = None
@@ -113,7 +114,7 @@ async def _event(request: Request, body: FilterTest, context: Context) -> list[A
     if body.event is not None:
         event = body.event
         payload = json.dumps(event.data).encode()
-        at = (event.time or datetime.now(UTC)).astimezone(UTC)
+        at = event.time or datetime.now(UTC)
         return [event.topic, event.key, at, event.content_type, json.dumps(event.headers), payload]
     assert body.event_id is not None, "one of the two is there"
     number = event_number(body.event_id, context.incarnation)

@@ -30,7 +30,7 @@ def read_cursor(cursor: str | None, types: Sequence[type]) -> list[str | int] | 
         not isinstance(values, list)
         or [type(value) for value in values] != list(types)
         or any(isinstance(value, int) and not 0 <= value < 2**63 for value in values)
-        or any(isinstance(value, str) and "\x00" in value for value in values)
+        or any(isinstance(value, str) and not (value.isascii() and "\x00" not in value) for value in values)
     ):
         raise Problem("invalid-cursor")
     return values

@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.actor import Reason, actor_of
 from app.api.context import Context, context_of
 from app.api.events import event_number
+from app.api.moment import ZonedMoment
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.api.refusals import refusals
 from app.api.strict_route import StrictRoute
@@ -68,8 +69,8 @@ class ReplayIn(BaseModel):
     )
     topic: str | None = Field(None, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="This topic alone.")
     event_ids: Annotated[list[EventId], Field(min_length=1, max_length=1000)] | None = None
-    since: AwareDatetime | None = Field(None, description="Events accepted, or dead letters made, from then on.")
-    until: AwareDatetime | None = Field(None, description="And before then.")
+    since: ZonedMoment | None = Field(None, description="Events accepted, or dead letters made, from then on.")
+    until: ZonedMoment | None = Field(None, description="And before then.")
     kinds: list[Literal["exhausted", "aborted", "gone", "internal"]] | None = Field(
         None, min_length=1, description="Of dead letters."
     )

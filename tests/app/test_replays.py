@@ -90,6 +90,8 @@ async def test_a_replay_is_paused_resumed_and_cancelled(running_hub: RunHub) -> 
         ({"source": "events"}, "invalid-parameter"),
         ({"source": "events", "subscription_id": "sub_x"}, "not-found"),
         ({"source": "dead_letters", "since": "2026-01-15T09:00:00"}, "invalid-parameter"),
+        ({"source": "dead_letters", "since": "0001-01-01T00:00:00+14:00"}, "invalid-parameter"),
+        ({"source": "dead_letters", "until": "9999-12-31T23:59:59-14:00"}, "invalid-parameter"),
         ({"source": "dead_letters", "statuses": [42]}, "invalid-parameter"),
         ({"source": "dead_letters", "event_ids": ["evt_aaaaaaaa_1"]}, "not-found"),
     ],

@@ -94,6 +94,14 @@ async def test_the_list_names_the_last_event_and_is_paged(running_hub: RunHub) -
         assert (first["items"][0]["last_event_id"], second["next_cursor"]) == (last["id"], None)
 
 
+async def test_a_cursor_that_holds_no_text_is_refused(running_hub: RunHub) -> None:
+    """B-49: a lone surrogate, which PostgreSQL could not be asked about."""
+    async with running_hub() as hub:
+        answers = [await hub.client.get(f"{path}?cursor=WyJcdWQ4MDAiXQ") for path in ("/topics", "/upstreams")]
+
+        assert {kind(answer)[::2] for answer in answers} == {(400, "invalid-cursor")}
+
+
 async def test_settings_are_put_and_read(running_hub: RunHub) -> None:
     wanted = {
         "sinks": ["amqp", "webhooks"], "order": "none", "kafka_topic": "orders-v2", "amqp_exchange": "shop",
