@@ -67,6 +67,7 @@ def application() -> typer.Typer:
 
     from app.commands.attempts import attempts
     from app.commands.common import common
+    from app.commands.config import config
     from app.commands.consume import consume
     from app.commands.deadletters import deadletters
     from app.commands.doctor import doctor
@@ -78,6 +79,7 @@ def application() -> typer.Typer:
     from app.commands.publish import publish
     from app.commands.pump import pump
     from app.commands.replay import replay
+    from app.commands.seed import seed
     from app.commands.serve import deliver, relay, serve
     from app.commands.subscribe import subscribe
     from app.commands.sync import sync
@@ -90,6 +92,7 @@ def application() -> typer.Typer:
         relay,
         deliver,
         publish,
+        seed,
         subscribe,
         listen,
         pump,
@@ -104,6 +107,7 @@ def application() -> typer.Typer:
     for command in offered:
         commands.command()(command)
     commands.add_typer(keys, name="keys")
+    commands.add_typer(config, name="config")
     commands.add_typer(deadletters, name="deadletters")
     commands.add_typer(pipeline, name="pipeline")
     # What follows --exec belongs to the program, whatever it looks like.

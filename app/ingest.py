@@ -63,6 +63,7 @@ class _Envelope:
     hops: int = 0
     cloudevent: bool = False
     partial: bool = False
+    matched: bool = False
     carried: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
@@ -100,7 +101,13 @@ class Ingest:
         await self._admit(envelope.topic)
         notice = await self._notices.of(envelope.topic)
         accepted = await self._store(drafts, fingerprint) if drafts else []
-        await self._answer(send, accepted, notice, batch=envelope.is_batch, refused=refused)
+        items = [self._item(one) for one in accepted]
+        if envelope.matched:
+            items[0]["matched"] = await self._notices.matched(accepted[0].id)
+        for position, problem in sorted(refused.items()):
+            items.insert(position, _refused_item(problem))
+        replayed = bool(accepted) and all(one.replayed for one in accepted)
+        await self._answer(send, items, notice, batch=envelope.is_batch, replayed=replayed)
 
     def _check_size(self, draft: Draft, number: int) -> None:
         """The front door has bounded the body; a batch may still hold an event that is too large."""
@@ -151,14 +158,11 @@ class Ingest:
             raise Problem("database-unavailable") from error
 
     async def _answer(
-        self, send: Send, accepted: Sequence[Accepted], notice: str | None, *, batch: bool, refused: dict[int, Problem]
+        self, send: Send, items: list[dict[str, object]], notice: str | None, *, batch: bool, replayed: bool
     ) -> None:
-        items: list[dict[str, object]] = [self._item(one) for one in accepted]
-        for position, problem in sorted(refused.items()):
-            items.insert(position, _refused_item(problem))
         body = json.dumps(items if batch else items[0], separators=(",", ":")).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        if accepted and all(one.replayed for one in accepted):
+        if replayed:
             headers.append((b"idempotency-replayed", b"true"))
         if notice is not None:
             headers.append((b"hookwire-notice", notice.encode("ascii")))
@@ -206,6 +210,8 @@ def _envelope(scope: Scope) -> _Envelope:
         _take_query(envelope, scope["query_string"])
     if envelope.partial and envelope.media_type != _NDJSON:
         raise Problem("invalid-parameter", f"partial=true is for {_NDJSON}.", parameter="partial")
+    if envelope.matched and envelope.is_batch:
+        raise Problem("invalid-parameter", "matched=true is for one event.", parameter="matched")
     return envelope
 
 
@@ -273,10 +279,15 @@ def _take_query(envelope: _Envelope, query: bytes) -> None:
         raise Problem("duplicate-parameter", "The key was given more than once.", parameter="key")
     if keys:
         envelope.key = _key(keys[0])
-    partial = [value for name, value in fields if name == "partial"]
-    if partial and partial not in (["true"], ["false"]):
-        raise Problem("invalid-parameter", "partial is true or false.", parameter="partial")
-    envelope.partial = partial == ["true"]
+    envelope.partial = _flag(fields, "partial")
+    envelope.matched = _flag(fields, "matched")
+
+
+def _flag(fields: Sequence[tuple[str, str]], name: str) -> bool:
+    given = [value for field, value in fields if field == name]
+    if given and given not in (["true"], ["false"]):
+        raise Problem("invalid-parameter", f"{name} is true or false.", parameter=name)
+    return given == ["true"]
 
 
 async def _read(receive: Receive) -> bytes:

@@ -19,6 +19,7 @@ __all__ = ["Notices", "notice_of"]
 _PAUSE_SECONDS = 0.01
 _PATIENCE_SECONDS = 0.25
 _TOPICS_MAX = 10_000
+_MATCHED_MAX = 100
 
 
 def notice_of(row: Row) -> str | None:
@@ -77,3 +78,11 @@ class Notices:
             self._answers.clear()
         self._answers[topic] = _Answer(notice_of(row), now)
         return self._answers[topic].text
+
+    async def matched(self, event: int) -> list[str] | None:
+        """Ids of the subscriptions that a stored event goes to, the oldest hundred (WH-A03); None: no answer now."""
+        try:
+            rows = await self._database.fetch("listener.matched", event, _MATCHED_MAX)
+        except DatabaseError:  # the event is stored, whatever becomes of the question
+            return None
+        return [row["public_id"] for row in rows]

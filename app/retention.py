@@ -5,10 +5,11 @@
     dead letters too old --> forgotten
     whole partitions that are old and that nobody needs --> detached beside running transactions, then dropped
     other old events --> deleted in batches, where a partition fills slowly, or somebody needs an event of it
+    topics with a time of their own --> their events, sooner or later than the others
 
 What is needed is never removed: whatever is still owed to a broker or a subscription, kept dead letters, each topic's
-latest event, and what the ledger has not folded yet. Any number of processes may run it: each batch is one statement,
-and what another one has removed is not found again.
+latest event, what the ledger has not folded yet, and what its topic keeps for longer. Any number of processes may run
+it: each batch is one statement, and what another one has removed is not found again.
 """
 
 from __future__ import annotations
@@ -79,10 +80,20 @@ class Retention:
             bounds = await self._database.fetchrow("retention.bounds", self._options.event_days, _PARTITION_IDS)
             assert bounds is not None, "the ledger has its cursor"
             partitions, upto = await self._drop_partitions(bounds["through_id"])
-            events = await self._walk("retention.purge_events", max(bounds["delete_id"], upto))
+            events = await self._walk("retention.purge_events", max(bounds["delete_id"], upto), None)
+        events += await self._purge_topics()
         removed = Removed(events, dead_letters, partitions)
         if removed != Removed():
             _log.info("retention", events=events, dead_letters=dead_letters, partitions=partitions)
+        return removed
+
+    async def _purge_topics(self) -> int:
+        """Topics with a time of their own; what is to stay longer than others was left by the walk over all."""
+        removed = 0
+        for topic in await self._database.fetch("retention.topics"):
+            bounds = await self._database.fetchrow("retention.bounds", topic["retention_days"], _PARTITION_IDS)
+            assert bounds is not None, "the ledger has its cursor"
+            removed += await self._walk("retention.purge_events", bounds["through_id"], topic["name"])
         return removed
 
     async def _purge_dead_letters(self) -> int:
@@ -94,7 +105,7 @@ class Retention:
             removed += await self._walk(statement, bounds["through_id"], days)
         return removed
 
-    async def _walk(self, statement: str, upto: int, *more: int) -> int:
+    async def _walk(self, statement: str, upto: int, *more: int | str | None) -> int:
         """Batch after batch, each behind the last one that was looked at; gives how many went."""
         last, removed = 0, 0
         while not self._stopping.is_set() and last < upto:

@@ -31,6 +31,13 @@ PUBLISH_SCHEMAS: dict[str, Any] = {
                 "description": "Rises per key, with gaps; null where the topic keeps no order.",
             },
             "accepted_at": {"type": "string", "format": "date-time"},
+            "matched": {
+                "type": ["array", "null"],
+                "items": {"type": "string"},
+                "maxItems": 100,
+                "description": "With `matched=true`: the subscriptions it goes to, the oldest 100; null: the event is "
+                "stored, and the question could not be answered just now.",
+            },
         },
         "examples": [_ACCEPTED],
     },
@@ -80,6 +87,12 @@ _PARAMETERS: list[dict[str, Any]] = [
         "in": "query",
         "description": "`application/x-ndjson` only. true: lines that cannot be stored don't keep the others from it; "
         "each has an `error` in its place in the answer.",
+        "schema": {"type": "boolean", "default": False},
+    },
+    {
+        "name": "matched",
+        "in": "query",
+        "description": "true: the answer names the subscriptions that the event goes to. Not for a batch.",
         "schema": {"type": "boolean", "default": False},
     },
     {

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.context import Context, context_of
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.api.precondition import IfMatch, etag, version_meant
 from app.api.refusals import refusals
 from app.api.strict_route import StrictRoute
 from app.problem import Problem
@@ -48,6 +49,9 @@ class TopicSettings(BaseModel):
     moved_to: str | None = Field(
         None, max_length=2048, description="WebSub: the topic's URL redirects there; none: it is served here."
     )
+    retention_days: int | None = Field(
+        None, ge=0, le=36_500, description="How long its events are kept; 0: for ever; none: as the hub's setting says."
+    )
 
 
 _SETTINGS_EXAMPLE: dict[str, Any] = {
@@ -60,6 +64,7 @@ _SETTINGS_EXAMPLE: dict[str, Any] = {
     "on_refused": None,
     "validator_url": None,
     "moved_to": None,
+    "retention_days": None,
     "created_at": "2026-01-15T09:30:00Z",
     "updated_at": "2026-01-15T09:30:00Z",
 }
@@ -197,11 +202,12 @@ def _settings_out(row: Row) -> TopicSettingsOut:
 
 
 @router.get("/{topic}/settings", summary="A topic's settings", responses=refusals("unknown-topic", "invalid-topic"))
-async def get_settings(topic: str, context: In) -> TopicSettingsOut:
-    """Routing and order."""
+async def get_settings(topic: str, response: Response, context: In) -> TopicSettingsOut:
+    """Routing, order, retention. Their `ETag` names this version."""
     row = await context.database.fetchrow("topic.get", "default", _name(topic))
     if row is None:
         raise Problem("unknown-topic", f"There is no topic {topic}.")
+    response.headers["ETag"] = etag(row["version"])
     return _settings_out(row)
 
 
@@ -209,25 +215,25 @@ async def get_settings(topic: str, context: In) -> TopicSettingsOut:
     "/{topic}/settings",
     summary="Set a topic's settings",
     responses=refusals(
-        "invalid-topic", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large"
+        "invalid-topic", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large",
+        "precondition-failed",
     ),
-)
-async def put_settings(topic: str, body: TopicSettings, context: In) -> TopicSettingsOut:
+)  # fmt: skip
+async def put_settings(
+    topic: str, body: TopicSettings, response: Response, context: In, if_match: IfMatch = None
+) -> TopicSettingsOut:
     """Creates the topic if there is none. Counts for events accepted from now on."""
     _check_url(body.validator_url, "validator_url", context)
     _check_url(body.moved_to, "moved_to", context)
-    values: list[Any] = [sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key"]
+    name, version = _name(topic), version_meant(if_match)
+    if if_match is not None and not await context.database.fetch("topic.known", "default", [name]):
+        raise Problem("precondition-failed", f"There is no topic {name}.")
     row = await context.database.fetchrow(
-        "topic.put",
-        "default",
-        _name(topic),
-        *values,
-        body.kafka_topic,
-        body.amqp_exchange,
-        body.amqp_routing_key,
-        body.on_refused,
-        body.validator_url,
-        body.moved_to,
-    )
-    assert row is not None, "INSERT ... RETURNING gives its row"
+        "topic.put", "default", name, sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key",
+        body.kafka_topic, body.amqp_exchange, body.amqp_routing_key, body.on_refused, body.validator_url, body.moved_to,
+        body.retention_days, version,
+    )  # fmt: skip
+    if row is None:
+        raise Problem("precondition-failed")
+    response.headers["ETag"] = etag(row["version"])
     return _settings_out(row)

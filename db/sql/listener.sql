@@ -11,3 +11,20 @@ SELECT coalesce(t.sinks, c.names) AS sinks, c.names AS configured,
                  AND (s.lease_until IS NULL OR s.lease_until > now())) AS subscribed
 FROM (SELECT coalesce(array_agg(k.name ORDER BY k.name), '{}') AS names FROM hookwire.sinks k WHERE k.configured) AS c
 LEFT JOIN hookwire.topics t ON t.tenant = $1 AND t.name = $2;
+
+-- name: matched
+-- Up to $2 active subscriptions, oldest first, that take this stored event.
+SELECT s.public_id
+FROM hookwire.events e CROSS JOIN LATERAL (
+    SELECT x.id, x.public_id, x.filter_path FROM hookwire.subscriptions x
+    WHERE x.tenant = e.tenant AND x.topic = e.topic AND x.state = 'active' AND x.topic_regex IS NULL
+      AND (x.lease_until IS NULL OR x.lease_until > now())
+    UNION ALL
+    SELECT x.id, x.public_id, x.filter_path FROM hookwire.subscriptions x
+    WHERE x.tenant = e.tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL AND e.topic ~ x.topic_regex
+      AND (x.lease_until IS NULL OR x.lease_until > now())
+) AS s
+WHERE e.id = $1 AND 'webhooks' = ANY (e.sinks)
+  AND (s.filter_path IS NULL OR hookwire.passes(
+        hookwire.filter_document(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload), s.filter_path))
+ORDER BY s.id LIMIT $2;

@@ -1,7 +1,12 @@
 -- Retention: events whose time is over go, with their attempts, unless somebody still needs them (RR-05, WH-P08).
 --
 -- Needed are: what a broker or a subscription is still owed, kept dead letters, the latest event of each topic, what the
--- ledger has not folded yet. An id that was the last one by the end of a day dates all before it.
+-- ledger has not folded yet, and what a topic's own time keeps for longer. An id that was the last one by the end of a
+-- day dates all before it.
+
+-- name: topics
+-- Topics whose events are kept for a time of their own, that ends.
+SELECT name, retention_days FROM hookwire.topics WHERE tenant = 'default' AND retention_days > 0 ORDER BY name;
 
 -- name: bounds
 -- Events up to through_id are old enough. Of those up to delete_id rows are deleted; where a whole partition is soon old
@@ -15,9 +20,19 @@ FROM (SELECT least(coalesce((SELECT max(w.last_id) FROM hookwire.id_watermarks w
       FROM hookwire.ledger_cursor c) AS b;
 
 -- name: purge_events
--- Up to $3 events after $1, up to $2: those that nobody needs go. Gives the last one that was looked at.
+-- Up to $3 events after $1, up to $2, of topic $4 or (NULL) of all: those that nobody needs go. Gives the last one that
+-- was looked at. Two branches, of which one is empty, because each has an index of its own.
 WITH old AS MATERIALIZED (
-    SELECT e.id, e.tenant, e.topic FROM hookwire.events e WHERE e.id > $1 AND e.id <= $2 ORDER BY e.id LIMIT $3
+    (SELECT e.id, e.tenant, e.topic FROM hookwire.events e
+     WHERE $4::text IS NULL AND e.id > $1 AND e.id <= $2 ORDER BY e.id LIMIT $3)
+    UNION ALL
+    (SELECT e.id, e.tenant, e.topic FROM hookwire.events e
+     WHERE e.tenant = 'default' AND e.topic = $4::text AND e.id > $1 AND e.id <= $2 ORDER BY e.id LIMIT $3)
+), kept AS MATERIALIZED (
+    -- No watermark is old enough: coalesce, so that nothing of the topic is, instead of everything.
+    SELECT t.tenant, t.name, CASE t.retention_days WHEN 0 THEN 0 ELSE coalesce(
+               (SELECT max(w.last_id) FROM hookwire.id_watermarks w WHERE w.day < current_date - t.retention_days), 0) END AS through_id
+    FROM hookwire.topics t WHERE t.retention_days IS NOT NULL
 ), span AS MATERIALIZED (
     SELECT min(id) AS low, max(id) AS high FROM old
 ), owed AS MATERIALIZED (
@@ -36,6 +51,7 @@ WITH old AS MATERIALIZED (
       AND NOT EXISTS (SELECT FROM hookwire.relay_dead_letters l WHERE l.event_id = o.id)
       AND NOT EXISTS (SELECT FROM hookwire.fanout_cursors c WHERE c.event_id = o.id)
       AND EXISTS (SELECT FROM hookwire.events n WHERE n.tenant = o.tenant AND n.topic = o.topic AND n.id > o.id)
+      AND NOT EXISTS (SELECT FROM kept k WHERE k.tenant = o.tenant AND k.name = o.topic AND o.id > k.through_id)
     RETURNING e.id
 ), unlogged AS (
     DELETE FROM hookwire.attempts a USING gone g WHERE a.event_id = g.id
@@ -85,6 +101,13 @@ SELECT p.parent, p.name, p.pending, p.high,
                    WHERE NOT EXISTS (SELECT FROM hookwire.events e WHERE e.tenant = t.tenant AND e.topic = t.name AND e.id >= p.high)
                      AND EXISTS (SELECT FROM hookwire.events e WHERE e.tenant = t.tenant AND e.topic = t.name
                                  AND e.id >= p.low AND e.id < p.high))
+        OR EXISTS (SELECT FROM hookwire.topics t
+                   WHERE t.retention_days IS NOT NULL
+                     AND EXISTS (SELECT FROM hookwire.events e WHERE e.tenant = t.tenant AND e.topic = t.name
+                                 AND e.id >= p.low AND e.id < p.high
+                                 AND e.id > CASE t.retention_days WHEN 0 THEN 0 ELSE coalesce(
+                                     (SELECT max(w.last_id) FROM hookwire.id_watermarks w
+                                      WHERE w.day < current_date - t.retention_days), 0) END))
        ) AS is_free
 FROM (SELECT i.inhparent::regclass::text AS parent, c.oid::regclass::text AS name, i.inhdetachpending AS pending,
              substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM \(''(\d+)''\)')::bigint AS low,

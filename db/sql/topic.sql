@@ -10,7 +10,8 @@ SELECT name FROM hookwire.topics WHERE tenant = $1 AND name = ANY ($2::text[]);
 SELECT moved_to FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: get
-SELECT name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, moved_to, created_at, updated_at
+SELECT name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, moved_to, retention_days,
+       version, created_at, updated_at
 FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: list
@@ -23,11 +24,15 @@ LEFT JOIN hookwire.events e ON e.id = last.id
 ORDER BY t.name;
 
 -- name: put
+-- Nothing when $12 names a version, and it is not that of now.
 INSERT INTO hookwire.topics AS t (tenant, name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused,
-                                 validator_url, moved_to)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                                 validator_url, moved_to, retention_days)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (tenant, name) DO UPDATE SET sinks = excluded.sinks, ordered = excluded.ordered,
     kafka_topic = excluded.kafka_topic, amqp_exchange = excluded.amqp_exchange,
     amqp_routing_key = excluded.amqp_routing_key, on_refused = excluded.on_refused,
-    validator_url = excluded.validator_url, moved_to = excluded.moved_to, updated_at = now()
-RETURNING name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, moved_to, created_at, updated_at;
+    validator_url = excluded.validator_url, moved_to = excluded.moved_to, retention_days = excluded.retention_days,
+    version = t.version + 1, updated_at = now()
+WHERE t.version = coalesce($12, t.version)
+RETURNING name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, moved_to, retention_days,
+          version, created_at, updated_at;

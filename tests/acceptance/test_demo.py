@@ -39,7 +39,7 @@ def left_running(temporary: Path) -> list[str]:
 def test_the_tour_shows_one_event_in_a_webhook_in_kafka_and_in_amqp(
     servers_folder: Path, kafka: KafkaServer | GivenServer, rabbitmq: RabbitServer | GivenServer
 ) -> None:
-    """Decision 17; "Done when": ends by itself with exit 0, and every child with it."""
+    """WH-T05, decision 17; "Done when": ends by itself with exit 0, and every child with it."""
     told = {"HOOKWIRE_TEST_KAFKA": kafka.address, "HOOKWIRE_TEST_AMQP_URL": rabbitmq.address}
     done = tour(servers_folder, told)
 

@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import application
+from app.commands.seed import samples
 from tests.app.conftest import WAIT_SECONDS, RunHub
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
@@ -26,6 +27,9 @@ COMMANDS = (
     "relay",
     "deliver",
     "publish",
+    "seed",
+    "config validate",
+    "config show",
     "subscribe",
     "listen",
     "test-filter",
@@ -431,6 +435,7 @@ async def empty_database_url(database_url: str) -> AsyncIterator[str]:
 
 
 async def test_migrate_plans_verifies_and_applies(empty_database_url: str) -> None:
+    """WH-A10."""
     url = {"DATABASE_URL": empty_database_url}
     plan = await hookwire("migrate", "--plan", **url)
     wrong = await hookwire("migrate", "--verify", **url)
@@ -450,6 +455,30 @@ async def test_migrate_refuses_a_history_that_is_not_ours(database_url: str) -> 
     finished = await hookwire("migrate", DATABASE_URL=database_url)
 
     assert (finished.code, "0001_house was changed" in finished.stderr) == (1, True)
+
+
+async def test_config_is_validated_and_shown_without_connecting_to_anything(free_port: int, tmp_path: Path) -> None:
+    """WH-A10: secrets are masked."""
+    url = f"postgresql://hookwire:s3cret@127.0.0.1:{free_port}/none"
+    variables = {"DATABASE_URL": url, "DATA_DIR": str(tmp_path), "RETENTION_DAYS": "7"}
+    sound = await hookwire("config", "validate", "--json", **variables)
+    shown = await hookwire("config", "show", "--json", **variables)
+    unsound = await hookwire("config", "validate", **variables, LISTEN="0.0.0.0:8080")
+    bad = await hookwire("config", "validate", EGRESS_ALLOW_CIDRS="10.0.0.1/8")
+
+    assert (sound.code, {check["level"] for check in json.loads(sound.stdout)} <= {"ok", "note"}) == (0, True)
+    assert json.loads(shown.stdout) == {"database_url": "**********", "data_dir": str(tmp_path), "retention_days": 7}
+    assert (unsound.code, bad.code, "EGRESS_ALLOW_CIDRS" in bad.stderr) == (1, 2, True)
+
+
+async def test_seed_publishes_samples_that_are_the_same_each_time(running_hub: RunHub) -> None:
+    """WH-A10."""
+    async with running_hub() as hub:
+        seeded = await hookwire("seed", "--count", "5", "--prefix", "demo", "--url", hub.url)
+        stored = await hub.sql("SELECT topic, key FROM hookwire.events ORDER BY id")
+
+    assert (seeded.code, len(seeded.stdout.splitlines())) == (0, 5)
+    assert stored == [(topic, key) for topic, key, _ in samples(5, "demo")]
 
 
 async def test_doctor_finds_nothing_wrong_with_a_sound_installation(database_url: str, tmp_path: Path) -> None:

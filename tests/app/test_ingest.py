@@ -10,6 +10,8 @@ import pytest
 
 from tests.app.conftest import Receiver, RunHub, RunningHub
 
+CALLBACK = "http://127.0.0.1:9000/hook"
+
 EVENT = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "order.created"}
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
@@ -433,3 +435,31 @@ async def test_a_partial_batch_that_stores_nothing_is_refused(
         )
 
         assert (kind(answer)[::2], await hub.sql("SELECT id FROM hookwire.events")) == (expected, [])
+
+
+async def test_the_answer_names_who_gets_the_event_when_it_is_asked(running_hub: RunHub) -> None:
+    """WH-A03: by topic, pattern and filter; what nobody wants is stored all the same (WH-10)."""
+    async with running_hub() as hub:
+        large = {"data": {"amount": {"$gte": 100}}}
+        wanted = [
+            await hub.subscribe("orders.created", CALLBACK),
+            await hub.subscribe("orders.*", CALLBACK, filter=large),
+        ]
+        await hub.subscribe("orders.*", CALLBACK, filter={"data": {"amount": {"$lt": 100}}})
+        await hub.subscribe("orders.created", CALLBACK, state="disabled")
+        some = await hub.client.post("/topics/orders.created/events?matched=true", json={"amount": 120})
+        nobody = await hub.client.post("/topics/parcels/events?matched=true", json={})
+        unasked = await hub.client.post("/topics/orders.created/events", json={"amount": 120})
+
+        assert some.json()["matched"] == [one["id"] for one in wanted]
+        assert (nobody.status_code, nobody.json()["matched"], "matched" in unasked.json()) == (202, [], False)
+        assert (await hub.client.get(nobody.headers["location"])).status_code == 200
+
+
+async def test_who_matches_is_not_told_of_a_batch(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        answer = await hub.client.post(
+            "/topics/a/events?matched=true", content=b"{}\n", headers={"Content-Type": "application/x-ndjson"}
+        )
+
+        assert kind(answer)[::2] == (400, "invalid-parameter")

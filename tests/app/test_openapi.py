@@ -67,6 +67,7 @@ def headers_validator(message: str) -> Draft202012Validator:
 
 
 def test_the_document_is_what_the_code_says() -> None:
+    """WH-T07."""
     assert OPENAPI_FILE.read_text() == text(), "run: make openapi"
 
 

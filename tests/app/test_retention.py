@@ -159,6 +159,60 @@ async def test_dead_letters_are_kept_for_their_own_time_and_then_free_their_even
         assert (removed, await events(sql)) == (Removed(events=18, dead_letters=2), [ids[4], ids[-1]])
 
 
+async def keep(sql: asyncpg.Connection, topic: str, days: int) -> None:
+    """The topic's own time."""
+    await sql.execute("INSERT INTO hookwire.topics (name, retention_days) VALUES ($1, $2)", topic, days)
+
+
+@pytest.mark.parametrize(
+    ("own", "hub", "stays"),
+    [
+        (7, 30, [False, False]),
+        (60, 30, [True, False]),
+        (0, 30, [True, False]),
+        (7, 0, [False, True]),
+        (0, 0, [True, True]),
+    ],
+    ids=["shorter", "longer", "for ever", "where the hub keeps all", "all for ever"],
+)
+async def test_a_topic_keeps_its_events_for_a_time_of_its_own(
+    database_url_both: str, own: int, hub: int, stays: list[bool]
+) -> None:
+    """WH-P08: of an event of the topic and one of another, both 40 days old; each topic's latest stays anyway."""
+    async with opened(database_url_both) as (database, sql):
+        await keep(sql, "own", own)
+        ids = await publish(sql, 9, "own") + await publish(sql, 9, "other")
+        await age(database, sql, 40)
+        for _ in "12":
+            await retention(database, event_days=hub).once()
+        left = await events(sql)
+        assert [ids[0] in left, ids[9] in left] == stays
+        assert {ids[8], ids[17]} <= set(left)
+
+
+async def test_a_topic_s_shorter_time_takes_nothing_that_is_younger_or_needed(database_url: str) -> None:
+    """I1, RR-05."""
+    async with opened(database_url) as (database, sql):
+        await keep(sql, "t", 7)
+        old = await publish(sql, 20)
+        await age(database, sql, 10)
+        young = await publish(sql, 5)
+        for _ in "12":
+            await Ledger(database).fold()
+        await sql.execute(NEEDED["owed to a subscription"], old[3])
+        removed = await retention(database).once()
+        assert (removed, await events(sql)) == (Removed(events=19), [old[3], *young])
+
+
+async def test_on_a_young_hub_a_topic_s_shorter_time_takes_nothing(database_url: str) -> None:
+    """I1: no day of so long ago has a watermark."""
+    async with opened(database_url) as (database, sql):
+        await keep(sql, "t", 1)
+        young = await publish(sql, 5)
+        await age(database, sql, 0)
+        assert (await retention(database).once(), await events(sql)) == (Removed(), young)
+
+
 # --- whole partitions --------------------------------------------------------------------------------------------
 
 
@@ -215,6 +269,21 @@ async def test_a_partition_with_something_that_is_needed_stays_and_the_rest_of_i
         removed = await retention(database).once()
         assert (removed, await events(sql)) == (Removed(events=1, partitions=2), [first, last])
         assert "events_00000000" in await partitions(sql)
+
+
+@pytest.mark.parametrize(("days", "kept"), [(0, True), (365, True), (35, False)])
+async def test_a_partition_stays_for_a_topic_that_keeps_its_events_for_longer(
+    database_url: str, days: int, kept: bool
+) -> None:
+    """RR-05: its other events are deleted; a time of its own that is over too keeps nothing."""
+    async with opened(database_url) as (database, sql):
+        await keep(sql, "audit", days)
+        ids = await busy_past(database, sql)
+        await sql.execute("UPDATE hookwire.events SET topic = 'audit' WHERE id = $1", ids[0])
+        await publish(sql, 1, "audit")
+        await retention(database).once()
+        assert (ids[0] in await events(sql), ids[1] in await events(sql)) == (kept, False)
+        assert ("events_00000000" in await partitions(sql)) == kept
 
 
 async def test_a_partition_is_detached_beside_an_idle_transaction_that_reads(database_url: str) -> None:

@@ -106,7 +106,7 @@ async def synced(
 async def test_a_hub_becomes_as_the_file_says_and_then_nothing_differs(
     running_hub: RunHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Differences first, without touching anything; then for good; then nothing is left to do."""
+    """WH-27: differences first, without touching anything; then for good; then nothing is left to do."""
     async with running_hub() as hub:
         made = await hub.subscribe(**SHOP, timeout_seconds=5)
         other = await hub.subscribe("old", "http://127.0.0.1:9000/old")

@@ -136,6 +136,7 @@ async def test_settings_count_for_what_is_accepted_from_then_on(running_hub: Run
         {"amqp_exchange": ""},
         {"amqp_routing_key": "r" * 256},
         {"retention": 1},
+        {"retention_days": -1},
         [],
         None,
     ],
@@ -158,3 +159,26 @@ async def test_a_topic_may_be_called_events(running_hub: RunHub) -> None:
         answer = await hub.client.get("/topics/events")
 
         assert (answer.status_code, answer.content) == (200, b"x")
+
+
+async def test_settings_are_changed_only_in_the_version_that_was_read(running_hub: RunHub) -> None:
+    """WH-A11: of two who have read the same version, one changes it."""
+    async with running_hub() as hub:
+        made = await hub.client.put("/topics/a/settings", json={})
+        read = (await hub.client.get("/topics/a/settings")).headers["etag"]
+        matches = {"If-Match": read}
+        first = await hub.client.put("/topics/a/settings", json={"order": "none"}, headers=matches)
+        second = await hub.client.put("/topics/a/settings", json={"sinks": []}, headers=matches)
+        whichever = await hub.client.put("/topics/a/settings", json={"retention_days": 7}, headers={"If-Match": "*"})
+
+        assert (made.headers["etag"], read, first.headers["etag"]) == ('"1"', '"1"', '"2"')
+        assert (kind(second)[::2], whichever.json()["retention_days"]) == ((412, "precondition-failed"), 7)
+
+
+@pytest.mark.parametrize("if_match", ["*", '"1"', "W/1", '"1", "2"'])
+async def test_what_is_not_there_matches_nothing(running_hub: RunHub, if_match: str) -> None:
+    """RFC 9110, 13.1.1: not even an asterisk."""
+    async with running_hub() as hub:
+        answer = await hub.client.put("/topics/a/settings", json={}, headers={"If-Match": if_match})
+
+        assert (kind(answer)[::2], await hub.sql("SELECT 1 FROM hookwire.topics")) == ((412, "precondition-failed"), [])

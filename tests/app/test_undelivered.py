@@ -102,6 +102,7 @@ async def test_pages_follow_each_other_without_gap_or_repeat(running_hub: RunHub
 
 
 async def test_a_part_can_be_asked_for_alone(running_hub: RunHub) -> None:
+    """WH-15."""
     async with running_hub() as hub:
         await owe(hub, 6, (await hub.subscribe("a", CALLBACK))["id"])
 

@@ -259,7 +259,7 @@ async def test_every_status_is_an_answer(subject: Subject, status: int) -> None:
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @on_its_loop
 async def test_a_redirect_is_not_followed(subject: Subject, status: int) -> None:
-    """EG-09, F30, WS-44: the target would answer 200, and is not asked."""
+    """WH-R04, EG-09, F30, WS-44: the target would answer 200, and is not asked."""
     async with hostile_server() as server, bench(subject) as it:
         response = await it.post(server.url(f"/redirect/{status}"))
         assert (response.status, response.values("location"), len(server.requests)) == (

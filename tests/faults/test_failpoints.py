@@ -21,7 +21,7 @@ DUPLICATES_PER_KILL = 200
 async def test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step(
     walk: str, database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
 ) -> None:
-    """F01 F02 F03: I1 I2 I3 I4 I13"""
+    """WH-T09, F01 F02 F03: I1 I2 I3 I4 I13"""
     points = [point for point in POINTS if point.startswith(f"{walk}.")]
     chance = random.Random(seed)
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)

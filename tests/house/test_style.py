@@ -40,6 +40,7 @@ ENVIRONMENT_READERS = {
     "app/settings.py": "settings are read here and handed on",
     "app/checks/startup.py": "looks for settings that this version does not know",
     "app/commands/hub_client.py": "a command's key, which is no setting of the hub",
+    "app/commands/config.py": "looks for settings that this version does not know",
     "app/commands/doctor.py": "looks for settings that this version does not know",
     "app/script.py": "gives a user's script the environment, without our settings",
     "app/witness/child.py": "starts a process with an environment without our settings",

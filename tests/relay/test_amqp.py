@@ -332,7 +332,7 @@ async def test_a_leader_that_hangs_loses_its_lock_by_its_heartbeat(broker: Broke
 
 
 async def test_a_restart_of_the_broker_keeps_what_was_confirmed_and_the_rest_is_sent_again(broker: Broker):
-    """F24, I1, I3."""
+    """WH-11, F24, I1, I3."""
     queue, sink, acknowledged = await broker.bind(), broker.sink(), list[int]()
     restart = asyncio.create_task(asyncio.to_thread(restart_app, broker.server))
     while not restart.done():

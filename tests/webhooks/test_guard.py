@@ -50,6 +50,7 @@ PUBLIC = [
 
 @pytest.mark.parametrize("text", DENIED)
 def test_reserved_ranges_are_denied_from_first_to_last_address(text: str) -> None:
+    """WH-G02."""
     assert judge([ip_address(text)], 443, STRICT).addresses == ()
 
 
@@ -88,7 +89,7 @@ def test_local_names_are_denied(host: str) -> None:
 @pytest.mark.parametrize("bad", ["10.0.0.1", "fe80::1", "::ffff:127.0.0.1", "169.254.169.254"])
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_one_bad_address_refuses_all(bad: str, position: int) -> None:
-    """EG-01: wherever it stands among the answers."""
+    """WH-G01, EG-01: wherever it stands among the answers."""
     addresses = [ip_address("93.184.216.34"), ip_address("2606:4700::1111")]
     addresses.insert(position, ip_address(bad))
     verdict = judge(addresses, 443, STRICT)
@@ -144,7 +145,7 @@ def test_a_refusal_tells_the_operator_which_setting_would_allow_it() -> None:
     ],
 )
 def test_the_allowlist_opens_exactly_what_it_names(policy: GuardPolicy, text: str, host: str, allowed: bool) -> None:
-    """EG-12: metadata only by its own flag, and then only what is listed."""
+    """WH-G03, EG-12: metadata only by its own flag, and then only what is listed."""
     assert _allowed(text, policy, host=host) is allowed
 
 
@@ -208,7 +209,7 @@ def _may_be_stricter(address: IPv4Address | IPv6Address) -> bool:
 
 @pytest.mark.parametrize("text", [text for text in (*DENIED, *PUBLIC) if "%" not in text])
 def test_the_verdict_agrees_with_an_independent_guard(text: str) -> None:
-    """OR-13: ssrfguard as the oracle."""
+    """WH-T01, OR-13: ssrfguard as the oracle."""
     assert _agrees(ip_address(text))
 
 

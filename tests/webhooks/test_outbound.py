@@ -123,7 +123,7 @@ async def test_the_self_test_finds_a_client_whose_guard_lets_metadata_through() 
 
 
 def test_strangers_are_dialled_in_one_module_only() -> None:
-    """EG-13: no other way out in the rooms that handle strangers' URLs."""
+    """WH-G04, EG-13: no other way out in the rooms that handle strangers' URLs."""
     rooms = Path(__file__).parents[2]
     ways_out = re.compile(r"create_connection|open_connection|sock_connect|import (httpx|aiohttp|requests|urllib3)\b")
     modules = [path for room in ("webhooks", "hub", "jobs") for path in (rooms / room).rglob("*.py")]

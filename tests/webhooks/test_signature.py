@@ -108,7 +108,7 @@ def test_the_official_library_makes_the_same_signature(secret: bytes, body: str,
 
 
 def test_the_official_library_accepts_any_of_our_signatures() -> None:
-    """WH-S04."""
+    """WH-T02, WH-S04."""
     now = int(datetime.now(UTC).timestamp())
     old, new = new_key(), new_key()
     headers = webhook_headers([new, Ed25519Key(SECRET), old], "evt_1", now, b'{"n":1}')

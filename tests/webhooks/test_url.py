@@ -1,4 +1,4 @@
-"""webhooks/url.py: parsed once, strictly; what is sent is what was given (PA-06, EG-07, EG-08, WS-21..27)."""
+"""webhooks/url.py: parsed once, strictly; what is sent is what was given (PA-06, EG-07, EG-08, WS-21..27, WH-T06)."""
 
 from urllib.parse import parse_qsl, urlsplit
 

@@ -295,7 +295,7 @@ async def test_a_4xx_or_a_410_means_what_the_subscription_says(database_url: str
 
 
 async def test_failures_are_repeated_by_the_schedule_until_one_succeeds(database_url: str) -> None:
-    """WS-59: the same body and id each time, delivered once; the timestamp is the attempt's."""
+    """WH-T03, WS-59: the same body and id each time, delivered once; the timestamp is the attempt's."""
     replies = [answer(500), answer(404), OK]
     async with delivery_bench(database_url) as bench, hostile_server(by_body({b"{}": replies})) as server:
         await bench.subscribe(server.url("/"))
@@ -315,7 +315,7 @@ async def event_id(bench: Bench, event: int) -> bytes:
 
 
 async def test_an_exhausted_schedule_is_a_dead_letter_and_the_subscription_stays(database_url: str) -> None:
-    """WH-R13, WS-60, DL-7."""
+    """WH-24, WH-R13, WS-60, DL-7."""
     async with delivery_bench(database_url) as bench, hostile_server() as server:
         subscription = await bench.subscribe(server.url("/status/500"))
         (event,) = await bench.deliver(b"{}")
@@ -413,7 +413,7 @@ async def test_after_its_pause_a_subscription_is_sent_to_again(database_url: str
 
 
 async def test_abort_message_ends_the_delivery_alone(database_url: str) -> None:
-    """WH-R10: on a failure; on a success it means nothing."""
+    """WH-07, WH-R10: on a failure; on a success it means nothing."""
     reply = {b"bad": [answer(422, b"", "Webhook-Delivery: Abort-Message")]}
     fine = answer(200, b"", "Webhook-Delivery: abort-message")
     async with delivery_bench(database_url) as bench, hostile_server(by_body(reply, fine)) as server:

@@ -58,7 +58,7 @@ async def test_an_attempt_counts_before_its_request_leaves(database_url: str) ->
 
 
 async def test_another_worker_takes_over_a_dead_one_s_claims_after_their_lease(database_url: str) -> None:
-    """WH-I03, F14: not before."""
+    """WH-19, WH-I03, F14: not before."""
     sink = Held()
     lease: dict[str, Any] = {"timeout_seconds": 0.3, "lease_margin_seconds": 0.3}
     async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
@@ -75,7 +75,7 @@ async def test_another_worker_takes_over_a_dead_one_s_claims_after_their_lease(d
 
 
 async def test_a_late_settlement_changes_nothing(database_url: str) -> None:
-    """WH-I03: the first worker comes back after a second one has delivered under a claim of its own."""
+    """WH-T04, WH-I03: the first worker comes back after a second one has delivered under a claim of its own."""
     replies = [answer(500)]
 
     async def script(conversation: Conversation) -> None:
@@ -279,7 +279,7 @@ async def test_an_ordered_subscription_has_one_delivery_of_a_key_in_flight(datab
 
 
 async def test_a_failing_head_holds_back_its_key_alone_and_the_order_is_kept(database_url: str) -> None:
-    """WH-O02, WH-O03: also over several workers, retries and a dead letter."""
+    """WH-01, WH-O02, WH-O03: also over several workers, retries and a dead letter."""
     refusals = {b"a1": 2, b"a3": 9}
 
     async def script(conversation: Conversation) -> None:
@@ -337,7 +337,7 @@ async def test_no_more_attempts_run_at_once_than_there_are_slots(
 
 
 async def test_dead_subscribers_leave_room_for_the_living(database_url: str) -> None:
-    """WH-I01, DL-11, F28: sixty that hang, each with a backlog, in a worker whose queue would hold a third of that."""
+    """WH-26, WH-I01, DL-11, F28: sixty hang, each with a backlog, in a worker whose queue would hold a third of it."""
     slots = {"total": 8, "per_subscription": 4, "per_host": 100}
     async with delivery_bench(database_url) as bench, hostile_server(hang) as dead, hostile_server() as server:
         await bench.subscribe(server.url("/ok"))
@@ -357,6 +357,20 @@ async def test_dead_subscribers_leave_room_for_the_living(database_url: str) -> 
             worker.stop()
             for conversation in tuple(dead.tasks):  # so that the attempts in flight end
                 conversation.cancel()
+
+
+async def test_a_hot_topic_takes_its_share_and_no_more(database_url: str) -> None:
+    """WH-I11: a single delivery, the latest of all, is made before a twentieth of the backlog of another topic."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        for name in "abcd":
+            await bench.subscribe(server.url(f"/ok?{name}"), topic="hot")
+        await bench.subscribe(server.url("/ok?quiet"))
+        await bench.deliver(*[b"x"] * 500, topic="hot")
+        await bench.deliver(b"x")
+        async with bench.working(claim_max=40):
+            await bench.drained()
+        places = [place for place, request in enumerate(server.requests) if request.target == b"/ok?quiet"]
+        assert (len(server.requests), len(places), places[0] < 100) == (2001, 1, True)
 
 
 async def test_a_subscriber_that_dies_with_a_full_queue_gives_it_back(database_url: str) -> None:
