@@ -1,13 +1,14 @@
-"""The guard's policy from the settings: what callbacks may reach (EG-12)."""
+"""The guard's policy from the settings: what callbacks may reach, and by which proxy (EG-11, EG-12)."""
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from app.settings import Settings, SettingsRefused
 from webhooks.guard import GuardPolicy, networks
+from webhooks.outbound import Proxy
 
-__all__ = ["guard_policy"]
+__all__ = ["egress_proxy", "guard_policy"]
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
@@ -30,10 +31,22 @@ def guard_policy(settings: Settings, listen_port: int) -> GuardPolicy:
     )
 
 
+def egress_proxy(settings: Settings) -> Proxy | None:
+    """The proxy that the settings name, if any."""
+    if settings.egress_proxy is None:
+        return None
+    parts = urlsplit(settings.egress_proxy.get_secret_value())
+    assert parts.hostname is not None
+    assert parts.port is not None, "the settings were checked"
+    credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else None
+    return Proxy(parts.hostname, parts.port, credentials, settings.egress_proxy_resolves)
+
+
 def _own_endpoints(settings: Settings, listen_port: int) -> set[tuple[str, int]]:
     """Host and port of everything that is ours."""
     own = {(settings.listen_address[0], listen_port)}
-    urls = [settings.public_url, *(s.get_secret_value() for s in (settings.database_url, settings.amqp_url) if s)]
+    secret = (settings.database_url, settings.amqp_url, settings.egress_proxy)
+    urls = [settings.public_url, *(one.get_secret_value() for one in secret if one)]
     defaults = {"https": 443, "http": 80, "amqp": 5672, "amqps": 5671}
     for url in filter(None, urls):
         parts = urlsplit(url)

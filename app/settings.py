@@ -163,6 +163,16 @@ class Settings(BaseSettings):
     egress_tls_ca: Path | None = Field(
         None, description="PEM file of the authorities that callbacks' certificates are checked by; none: the system's."
     )
+    egress_proxy: SecretStr | None = Field(
+        None,
+        description="http://user:secret@host:port of a proxy that every request to a callback takes, by CONNECT; none: "
+        "straight. Those of the environment are never used.",
+    )
+    egress_proxy_resolves: bool = Field(
+        False,
+        description="The proxy is asked for names, not for addresses that were judged here: then it has to refuse what "
+        "callbacks must not reach.",
+    )
     egress_allow_metadata: bool = Field(
         False, description="Callbacks may reach cloud metadata addresses. Never do this."
     )
@@ -276,6 +286,20 @@ class Settings(BaseSettings):
             named = False
         if not named:
             raise ValueError(f"must be a URL of one server, {schemes[0]}://user:secret@host:port/name")
+        return value
+
+    @field_validator("egress_proxy")
+    @classmethod
+    def _check_proxy(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        try:
+            parts = urlsplit(value.get_secret_value())
+            named = parts.scheme == "http" and parts.hostname and parts.port and not parts.path.strip("/")
+        except ValueError:
+            named = False
+        if not named:
+            raise ValueError("must be http://host:port or http://user:secret@host:port")
         return value
 
     @field_validator("kafka_bootstrap_servers")

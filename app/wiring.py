@@ -26,7 +26,7 @@ from app.limits import RequestIds
 from app.listen import Listener
 from app.notice import Notices
 from app.notify import Notifier
-from app.policy import guard_policy
+from app.policy import egress_proxy, guard_policy
 from app.problem import Problems
 from app.process import Service, process_name
 from app.relaying import Relaying
@@ -245,6 +245,7 @@ class _Builder:
             user_agent=f"hookwire/0.1 (+{self.public_url})",
             idle_per_origin_max=self._settings.delivery_slots_per_host,
             ca_file=str(self._settings.egress_tls_ca) if self._settings.egress_tls_ca else None,
+            proxy=egress_proxy(self._settings),
         )
         client = Client(self._policy, ThreadResolver(), options)
         self._stack.push_async_callback(client.aclose)

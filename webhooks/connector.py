@@ -16,6 +16,7 @@ from webhooks.failure import Blocked, ConnectFailed, DeadlineExceeded, DnsFailed
 from webhooks.guard import Address, GuardPolicy, judge
 from webhooks.pool import Pool
 from webhooks.resolver import ResolveFailed, Resolver
+from webhooks.tunnel import Proxy, open_tunnel
 from webhooks.url import Target, literal_address
 
 _CERTIFICATE_FAULTS = {
@@ -56,6 +57,7 @@ class Connector:
         pool: told of every connection that is opened and lost.
         connect_seconds_max: for resolving, dialling and TLS together.
         buffer_bytes: size of the read buffer that all connections share.
+        proxy: what every connection goes through; None: straight.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Connector:
         pool: Pool,
         connect_seconds_max: float,
         buffer_bytes: int,
+        proxy: Proxy | None = None,
     ) -> None:
         self._policy = policy
         self._resolver = resolver
@@ -75,6 +78,7 @@ class Connector:
         self._pool = pool
         self._connect_seconds_max = connect_seconds_max
         self._buffer = memoryview(bytearray(buffer_bytes))
+        self._proxy = proxy
 
     async def connect(self, target: Target, origin: Origin, deadline_at: float) -> Connection:
         """Give a fresh idle connection to a target.
@@ -93,18 +97,24 @@ class Connector:
         connection.connected_at = asyncio.get_running_loop().time()
         return connection
 
-    async def _judged(self, target: Target) -> tuple[Address, ...]:
+    async def _judged(self, target: Target) -> tuple[Address | str, ...]:
+        """What may be dialled; a name only where the proxy resolves, which then has to judge it."""
         literal = literal_address(target.host)
-        try:
-            addresses = (literal,) if literal is not None else await self._resolver.resolve(target.host)
-        except ResolveFailed as error:
-            raise DnsFailed(error.detail) from error
+        if literal is None and self._proxy is not None and self._proxy.resolves:
+            return (target.host,)
+        addresses = (literal,) if literal is not None else await self._resolved(target.host)
         verdict = judge(addresses, target.port, self._policy, target.host)
         if not verdict.allowed:
             raise Blocked(verdict.reason)
         return verdict.addresses
 
-    async def _dial_any(self, addresses: tuple[Address, ...], target: Target, origin: Origin) -> Connection:
+    async def _resolved(self, host: str) -> tuple[Address, ...]:
+        try:
+            return await self._resolver.resolve(host)
+        except ResolveFailed as error:
+            raise DnsFailed(error.detail) from error
+
+    async def _dial_any(self, addresses: tuple[Address | str, ...], target: Target, origin: Origin) -> Connection:
         """Try judged addresses in their order; all but the last get an equal share of the time, so that one dead
         address family does not use it up."""
         *early, last = addresses[:_ADDRESSES_DIALLED_MAX]
@@ -116,18 +126,20 @@ class Connector:
                 continue
         return await self._dial(last, target, origin)
 
-    async def _dial(self, address: Address, target: Target, origin: Origin) -> Connection:
-        loop, buffer, pool = asyncio.get_running_loop(), self._buffer, self._pool
+    async def _dial(self, address: Address | str, target: Target, origin: Origin) -> Connection:
+        loop, buffer, pool, proxy = asyncio.get_running_loop(), self._buffer, self._pool, self._proxy
+        hop, port = await self._next_hop(address), target.port if proxy is None else proxy.port
         try:
-            transport, connection = await self._dialer(
-                address, target.port, lambda: Connection(loop, origin, buffer, pool.lost)
-            )
+            transport, connection = await self._dialer(hop, port, lambda: Connection(loop, origin, buffer, pool.lost))
         except OSError as error:
-            raise ConnectFailed(_connect_fault(error)) from error
+            reason = "" if proxy is None else f"the egress proxy {proxy.host}:{proxy.port} cannot be reached"
+            raise ConnectFailed(_connect_fault(error), reason) from error
         connection.address = str(address)
         pool.opened(connection)
         try:
-            _check_peer(transport, address, target.port)
+            _check_peer(transport, hop, port)
+            if proxy is not None:
+                await open_tunnel(transport, proxy.request(address, target.port))
             if target.is_tls:
                 connection.attach(await self._secured(transport, connection, target.host))
         except BaseException:
@@ -135,6 +147,14 @@ class Connector:
             pool.lost(connection)  # a transport that dies inside the handshake does not tell its protocol
             raise
         return connection
+
+    async def _next_hop(self, address: Address | str) -> Address:
+        """Where the socket leads: to the proxy if there is one, whatever the guard thinks of its address."""
+        if self._proxy is not None:
+            literal = literal_address(self._proxy.host)
+            return literal if literal is not None else (await self._resolved(self._proxy.host))[0]
+        assert not isinstance(address, str), "names are for proxies"
+        return address
 
     async def _secured(self, transport: asyncio.Transport, connection: Connection, host: str) -> asyncio.Transport:
         try:

@@ -8,7 +8,8 @@
 
 One total deadline spans the walk (OB-01). The name is resolved once, every address is judged, and what was judged is
 dialled: there is no second lookup in which an answer could change (EG-01, EG-19). Redirects are answers, proxies and
-credentials from the environment are never read, cookies are not kept, bodies are not decoded (EG-09, EG-10, OB-04).
+credentials from the environment are never read, cookies are not kept, bodies are not decoded (EG-09, EG-10, OB-04). A
+proxy that the operator names is gone through by :mod:`webhooks.tunnel` (EG-11).
 """
 
 import asyncio
@@ -32,6 +33,7 @@ from webhooks.guard import Address, GuardPolicy
 from webhooks.header import OWNED_HEADERS, HeaderRefused, check_header, request_head
 from webhooks.pool import Pool
 from webhooks.resolver import Resolver
+from webhooks.tunnel import Proxy
 from webhooks.url import Target
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "HeaderRefused",
     "Outbound",
     "OutboundError",
+    "Proxy",
     "ReadLimits",
     "Request",
     "Response",
@@ -140,6 +143,7 @@ class ClientOptions:
         idle_max: kept connections in all.
         limits: what is read of an answer.
         ca_file: PEM file of authorities to trust instead of the system's (OB-07).
+        proxy: what every request goes through; None: straight (EG-11).
     """
 
     user_agent: str = "hookwire"
@@ -149,6 +153,7 @@ class ClientOptions:
     idle_max: int = 1024
     limits: ReadLimits = field(default_factory=ReadLimits)
     ca_file: str | None = None
+    proxy: Proxy | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.keep_alive_seconds_max <= 60:
@@ -187,6 +192,7 @@ class Client:
             self._pool,
             self._options.connect_seconds_max,
             self._options.limits.head_bytes_max,
+            self._options.proxy,
         )
         self._limits = self._options.limits
         self._user_agent = f"user-agent: {self._options.user_agent}\r\n".encode("latin-1")

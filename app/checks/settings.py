@@ -81,6 +81,12 @@ def _proxies(settings: Settings, environment: Mapping[str, str]) -> Iterator[Che
             continue
         if everything:
             findings.append(Check("SC-16", "proxies", level, f"{text} trusts everybody", "name the proxies themselves"))
+    if settings.egress_proxy_resolves and settings.egress_proxy is None:
+        cure = "set HOOKWIRE_EGRESS_PROXY, or unset HOOKWIRE_EGRESS_PROXY_RESOLVES"
+        findings.append(Check("SC-19", "egress", "warn", "there is no proxy that could resolve names", cure))
+    elif settings.egress_proxy_resolves:
+        detail = "the egress proxy resolves names, so it has to refuse what callbacks must not reach"
+        findings.append(Check("SC-19", "egress", "note", detail))
     yield from findings or [Check("SC-16", "proxies", "ok", ", ".join(settings.trusted_proxies) or "none trusted")]
 
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from app.policy import guard_policy
+from app.policy import egress_proxy, guard_policy
 from app.settings import Settings, SettingsRefused
 from webhooks.guard import judge, judge_name
+from webhooks.outbound import Proxy
 
 
 def settings(**more: Any) -> Settings:
@@ -67,6 +68,7 @@ def test_metadata_needs_its_own_setting() -> None:
         ("10.0.0.10", 9093),
         ("hub.example", 443),
         ("10.0.0.11", 8443),
+        ("10.0.0.12", 3128),
     ],
 )
 def test_our_own_servers_are_never_reached_whatever_is_allowed(host: str, port: int) -> None:
@@ -81,6 +83,7 @@ def test_our_own_servers_are_never_reached_whatever_is_allowed(host: str, port: 
         "10.0.0.10": {"kafka_bootstrap_servers": "10.0.0.9:9092, 10.0.0.10:9093"},
         "hub.example": {},
         "10.0.0.11": {"listen": "10.0.0.11:8443"},
+        "10.0.0.12": {"egress_proxy": "http://10.0.0.12:3128"},
     }[host]
     assert not may_reach(host, port, listen_port=8443, **wide, **own)
     assert may_reach("10.0.0.99", 8444, **wide, **own)
@@ -89,3 +92,28 @@ def test_our_own_servers_are_never_reached_whatever_is_allowed(host: str, port: 
 def test_a_network_that_is_none_is_refused_by_its_setting_s_name() -> None:
     with pytest.raises(SettingsRefused, match="HOOKWIRE_EGRESS_ALLOW_CIDRS"):
         guard_policy(settings(egress_allow_cidrs=("10.0.0.1/8",)), 8080)
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy"),
+    [
+        ("http://proxy.example:3128", Proxy("proxy.example", 3128)),
+        ("http://me:s%40cret@10.0.0.1:3128/", Proxy("10.0.0.1", 3128, "me:s@cret")),
+        ("http://[::1]:3128", Proxy("::1", 3128)),
+    ],
+)
+def test_a_proxy_is_named_by_a_url(url: str, proxy: Proxy) -> None:
+    """EG-11."""
+    assert egress_proxy(settings(egress_proxy=url)) == proxy
+
+
+@pytest.mark.parametrize(
+    "url", ["proxy.example:3128", "https://proxy.example:3128", "http://proxy.example", "http://:1", "http://a:1/x"]
+)
+def test_what_is_no_proxy_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="http://user:secret@host:port"):
+        settings(egress_proxy=url)
+
+
+def test_without_the_setting_there_is_none() -> None:
+    assert egress_proxy(settings()) is None
