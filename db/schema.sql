@@ -832,7 +832,9 @@ CREATE TABLE hookwire.subscriptions (
     rate_burst integer,
     format text DEFAULT 'as_published'::text NOT NULL,
     request_origin text,
-    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text]))),
+    batch_max integer,
+    CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
+    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text]))),
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
     CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
     CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),
@@ -867,7 +869,10 @@ CREATE TABLE hookwire.topics (
     on_refused text,
     validator_url text,
     moved_to text,
-    CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text])))
+    retention_days integer,
+    version integer DEFAULT 1 NOT NULL,
+    CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text]))),
+    CONSTRAINT topics_retention_days_check CHECK (((retention_days >= 0) AND (retention_days <= 36500)))
 );
 
 CREATE TABLE hookwire.upstreams (

@@ -55,6 +55,7 @@ __all__ = [
     "encode_binary",
     "encode_kafka",
     "encode_structured",
+    "is_opaque",
 ]
 
 STRUCTURED_TYPE = "application/cloudevents+json"
@@ -156,7 +157,7 @@ def encode_binary(event: Event, *, source: str | None = None, event_type: str = 
     An opaque event keeps its content type and gets no ``ce-`` headers.
     """
     headers = {} if event.content_type is None else {"content-type": event.content_type}
-    if not _is_opaque(event):
+    if not is_opaque(event):
         attributes = attributes_of(event, source=source, event_type=event_type)
         headers |= {HEADER_PREFIX + name: encode_header_value(value) for name, value in attributes.items()}
     return HttpMessage(headers, event.payload)
@@ -164,7 +165,7 @@ def encode_binary(event: Event, *, source: str | None = None, event_type: str = 
 
 def encode_structured(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> HttpMessage:
     """One event for HTTP in structured mode (JSON); an opaque event is structured already and goes as it is."""
-    if _is_opaque(event):
+    if is_opaque(event):
         return encode_binary(event)
     body = json_format.write_one(_parts(event, source, event_type))
     return HttpMessage({"content-type": STRUCTURED_TYPE}, body)
@@ -172,7 +173,7 @@ def encode_structured(event: Event, *, source: str | None = None, event_type: st
 
 def encode_batch(events: Sequence[Event], *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> HttpMessage:
     """Several events as one JSON array.  ValueError for an opaque event: it cannot be a member, send it alone."""
-    if any(_is_opaque(event) for event in events):
+    if any(is_opaque(event) for event in events):
         raise ValueError("an event in a CloudEvents format that we do not read cannot be put into a batch")
     body = json_format.write_batch([_parts(event, source, event_type) for event in events])
     return HttpMessage({"content-type": BATCH_TYPE}, body)
@@ -184,7 +185,7 @@ def encode_kafka(event: Event, *, source: str | None = None, event_type: str = D
     An event without data has an empty value, not null: null would be a tombstone on a compacted topic (WH-C08).
     """
     headers = [] if event.content_type is None else [("content-type", event.content_type.encode())]
-    if not _is_opaque(event):
+    if not is_opaque(event):
         attributes = attributes_of(event, source=source, event_type=event_type)
         headers += [(_KAFKA_PREFIX + name, value.encode()) for name, value in attributes.items()]
     return headers
@@ -192,7 +193,7 @@ def encode_kafka(event: Event, *, source: str | None = None, event_type: str = D
 
 def encode_amqp(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> dict[str, str]:
     """Message headers of binary mode, ``cloudEvents_<name>``; the content type is the message's own property."""
-    if _is_opaque(event):
+    if is_opaque(event):
         return {}
     attributes = attributes_of(event, source=source, event_type=event_type)
     return {_AMQP_PREFIX + name: value for name, value in attributes.items()}
@@ -276,7 +277,8 @@ def _parts(event: Event, source: str | None, event_type: str) -> Parts:
     return Parts(attributes_of(event, source=source, event_type=event_type), event.content_type, event.payload)
 
 
-def _is_opaque(event: Event) -> bool:
+def is_opaque(event: Event) -> bool:
+    """Whether it is a CloudEvent in a format that we do not read: it goes as it is, and alone."""
     return (event.content_type or "").strip().lower().startswith(_STRUCTURED_PREFIX)
 
 

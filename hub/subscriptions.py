@@ -41,6 +41,7 @@ class Options:
     rate_per_second: float | None = None
     rate_burst: int | None = None
     format: str | None = None
+    batch_max: int | None = None
     headers: Mapping[str, str] | None = None
 
 

@@ -1,15 +1,17 @@
-"""Attempt: one POST of a claimed delivery, and what its answer, or the lack of one, means."""
+"""Attempt: one POST of a claimed delivery, or of a batch of them, and what its answer, or the lack of one, means."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 import structlog
 
+from event.cloudevents import is_opaque
 from webhooks.claim import Claim
 from webhooks.failure import OutboundError
-from webhooks.message import REPLAY_HEADER, delivery_message
+from webhooks.message import REPLAY_HEADER, batch_message, delivery_message
 from webhooks.outbound import Outbound, Request
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
 from webhooks.retry_after import CAP_SECONDS_MAX
@@ -28,13 +30,17 @@ class Attempts:
         self._public_url = public_url
         self._retry_after_seconds_max = retry_after_seconds_max
 
-    async def make(self, claim: Claim, deadline: float, started_at: datetime) -> Outcome:
-        """Sign, send, judge; ``deadline`` in seconds covers all of it (WH-R12). A failure is an outcome too."""
+    async def make(self, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
+        """Sign, send, judge; ``deadline`` in seconds covers all of it (WH-R12). A failure is an outcome too.
+
+        The claims are one subscriber's; several are sent as one batch, and its outcome is that of each.
+        """
+        claim = claims[0]
         subscriber = claim.subscriber
         if subscriber.target is None:
             return Outcome(subscriber.refusal_kind, None, subscriber.refusal)
-        headers, body = delivery_message(claim.event, subscriber, int(started_at.timestamp()), self._public_url)
-        if claim.is_replay:
+        headers, body = self._message(claims, int(started_at.timestamp()))
+        if any(claim.is_replay for claim in claims):
             headers.append(REPLAY_HEADER)
         target = subscriber.target
         if subscriber.protocol == "rabbithub":
@@ -50,6 +56,12 @@ class Attempts:
                 _log.info("attempt_failed", subscription=subscriber.public_id, kind=error.kind, reason=error.reason)
             return outcome_of_error(error, time.monotonic() - started)
         return outcome_of_response(response, started_at, self._believed_seconds(subscriber))
+
+    def _message(self, claims: Sequence[Claim], timestamp_seconds: int) -> tuple[list[tuple[str, str]], bytes]:
+        subscriber, event = claims[0].subscriber, claims[0].event
+        if subscriber.format != "batch" or is_opaque(event):
+            return delivery_message(event, subscriber, timestamp_seconds, self._public_url)
+        return batch_message([claim.event for claim in claims], subscriber, timestamp_seconds, self._public_url)
 
     def _believed_seconds(self, subscriber: Subscriber) -> float:
         """Never past the end of a WebSub lease; as a CloudEvent for a day, because there it is a duty (WH-R06)."""

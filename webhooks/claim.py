@@ -6,10 +6,13 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 
 from db.pool import Row
+from event.cloudevents import is_opaque
 from event.event import Event
 from webhooks.subscriber import Subscriber
 
 __all__ = ["Claim", "Claims", "claim_of"]
+
+_BATCH_BYTES_MAX = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,20 @@ class Claims:
         if not queue:
             del self._queues[subscription]
         return claim
+
+    def take_batch(self, subscription: int, most: int, leased_beyond: float) -> list[Claim]:
+        """Take what may go in one request: the first one and up to so many in all, as long as leases last beyond that
+        monotonic time, the subscriber is the same, and payloads do not come to more than a mebibyte. What is opaque
+        goes alone."""
+        first = self.take(subscription)
+        taken, weight = [first], len(first.event.payload)
+        while not is_opaque(first.event) and len(taken) < most and (claim := self.first(subscription)) is not None:
+            weight += len(claim.event.payload)
+            is_changed = claim.subscriber.version != first.subscriber.version
+            if is_changed or is_opaque(claim.event) or claim.leased_until < leased_beyond or weight > _BATCH_BYTES_MAX:
+                break
+            taken.append(self.take(subscription))
+        return taken
 
     def take_all(self, subscription: int) -> list[Claim]:
         """Take a subscription's whole queue."""

@@ -7,14 +7,17 @@ and self (WS-53). The signature is made for each attempt, over its own timestamp
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+
 from event.attribute import encode_header_value
-from event.cloudevents import HttpMessage, encode_binary, encode_structured
+from event.cloudevents import BATCH_TYPE, HttpMessage, encode_binary, encode_structured
 from event.event import Event
 from webhooks.custom_header import is_ours
 from webhooks.signature import hub_signature, webhook_headers
 from webhooks.subscriber import Subscriber
 
-__all__ = ["LINK_HEADER", "REPLAY_HEADER", "delivery_message", "link_header"]
+__all__ = ["LINK_HEADER", "REPLAY_HEADER", "batch_message", "delivery_message", "link_header"]
 
 REPLAY_HEADER = ("hookwire-replay", "true")
 """On what is sent again because somebody asked for it (WH-P04): it may come after what followed it."""
@@ -62,9 +65,28 @@ def delivery_message(
     return headers, carried.body
 
 
+def batch_message(
+    events: Sequence[Event], subscriber: Subscriber, timestamp_seconds: int, public_url: str
+) -> tuple[list[tuple[str, str]], bytes]:
+    """As :func:`delivery_message`, for several events in one request (WH-C05); topic, key and sequence are in each.
+
+    ``webhook-id`` is made from the events' ids, so that it is constant while the batch is: a repeat may hold more or
+    fewer of them, and is then another message. No event of it is opaque.
+    """
+    members = [_carried(event, "batch", f"{public_url}/topics/{event.topic}").body for event in events]
+    body = b"[%b]" % b",".join(members)
+    identity = hashlib.sha256("\n".join(event.event_id for event in events).encode()).hexdigest()[:32]
+    headers = list(webhook_headers(subscriber.keys, f"bat_{identity}", timestamp_seconds, body).items())
+    headers += [("content-type", BATCH_TYPE), ("hookwire-hops", str(max(map(_hops, events)) + 1))]
+    headers += subscriber.headers.items()
+    if subscriber.request_origin is not None:
+        headers.append(("webhook-request-origin", subscriber.request_origin))
+    return headers, body
+
+
 def _carried(event: Event, form: str, source: str) -> HttpMessage:
     """The event in the subscriber's format; ``source`` serves those that were published without attributes."""
-    if form == "structured":
+    if form in ("structured", "batch"):
         return encode_structured(event, source=source)
     headers = {} if event.content_type is None else {"content-type": _as_sent(event.content_type)}
     if form == "binary":

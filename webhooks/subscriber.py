@@ -46,8 +46,8 @@ class Subscriber:
     ``target`` is None when nothing may be sent; then ``refusal`` says why, and ``refusal_kind`` whether the URL policy
     refuses the callback ("blocked") or the fault is ours ("internal"). ``hub_secret`` is WebSub's, None without one.
     ``headers``, with lower-case names, are sent with every delivery. ``schedule`` and ``age_seconds_max`` None: the
-    configured ones. ``lease_until`` is monotonic, None without a lease. ``parks``: an exhausted head of a lane keeps
-    its key waiting.
+    configured ones. ``batch_max``: how many events one request may carry. ``lease_until`` is monotonic, None without a
+    lease. ``parks``: an exhausted head of a lane keeps its key waiting.
     """
 
     id: int
@@ -62,6 +62,7 @@ class Subscriber:
     headers: Mapping[str, str] = field(repr=False)
     signature_method: str
     format: str
+    batch_max: int
     request_origin: str | None
     topic_url: str | None
     schedule: Sequence[int] | None
@@ -77,7 +78,7 @@ class Subscriber:
     @property
     def sends_cloudevents(self) -> bool:
         """Whether each delivery is a CloudEvent, by the subscriber's wish."""
-        return self.format in ("binary", "structured")
+        return self.format in ("binary", "structured", "batch")
 
     def policy(self, schedule_seconds: Sequence[int], age_seconds_max: float, *, is_in_lane: bool) -> Policy:
         """What its failures mean; schedule and age limit are the configured ones."""
@@ -164,6 +165,7 @@ class Subscribers:
             headers=headers,
             signature_method=row["signature_method"],
             format=row["format"],
+            batch_max=(row["batch_max"] or 1) if row["format"] == "batch" else 1,
             request_origin=row["request_origin"],
             topic_url=row["topic_url"],
             schedule=row["retry_schedule_seconds"],

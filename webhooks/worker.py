@@ -22,7 +22,7 @@ import random
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -31,6 +31,7 @@ import structlog
 from db.errors import DatabaseError
 from db.pool import Database, Row
 from webhooks.attempt import Attempts
+from webhooks.batch import BatchSizes
 from webhooks.breaker import Breaker, BreakerOptions
 from webhooks.claim import Claim, Claims, claim_of
 from webhooks.contents import Contents
@@ -50,6 +51,7 @@ _log = structlog.get_logger(__name__)
 _LOOKED_AT = 8
 _LARGE_BYTES = 20_000
 """What Standard Webhooks advises for a body; more is delivered, and counted (WH-S10)."""
+_TOO_LARGE = 413
 _LATER_SECONDS_MAX = 60.0
 """Retries that are further away are left to the poll."""
 _OVERLOADED = ("throttled", "server_error", "timeout", "connect")
@@ -108,6 +110,7 @@ class Worker:
         self._later: list[tuple[float, int]] = []
         self._gated: dict[int, float] = {}
         self._fast: set[int] = set()
+        self._batch_sizes = BatchSizes()
         self._wake = asyncio.Event()
         self._attempts = asyncio.TaskGroup()
         self._stopping = False
@@ -212,7 +215,7 @@ class Worker:
         wanted: dict[int, int] = {}
         for subscription in list(islice(self._ready, 8 * options.claim_subscriptions_max)):
             is_proven = slots.is_proven(subscription)
-            ahead = share if subscription in self._fast else untried
+            ahead = share if subscription in self._fast else max(untried, self._batch_sizes.asked_for(subscription))
             most = min(ahead - self._claims.waiting_of(subscription), room if is_proven else min(room, unproven_room))
             if most > 0 and subscription not in self._resting:
                 wanted[subscription] = most
@@ -237,6 +240,7 @@ class Worker:
         events, lost = await self._contents.get((row["event_id"] for row in rows), budget)
         surplus: list[Row] = []
         orphans: list[Row] = []
+        self._batch_sizes.note(subscribers.values())
         for row in sorted(rows, key=lambda row: row["event_id"]):
             event = events.get(row["event_id"])
             if row["is_held"] and subscribers[row["subscription_id"]].at_most_once:
@@ -282,16 +286,18 @@ class Worker:
         was_proven = self._slots.is_proven(subscription)
         if not self._slots.try_take(subscription, host):
             return False
-        self._claims.take(subscription)
-        self._attempts.create_task(self._attempt(claim, host, deadline, was_proven))
+        most = self._batch_sizes.most(subscriber)
+        claims = self._claims.take_batch(subscription, most, time.monotonic() + deadline)
+        self._attempts.create_task(self._attempt(claims, host, deadline, was_proven))
         return True
 
-    async def _attempt(self, claim: Claim, host: str, deadline: float, was_proven: bool) -> None:
-        subscription = claim.subscriber.id
-        succeeded, overloaded = False, False
+    async def _attempt(self, claims: Sequence[Claim], host: str, deadline: float, was_proven: bool) -> None:
+        subscriber = claims[0].subscriber
+        subscription = subscriber.id
+        succeeded, overloaded, held = False, False, claims
         try:
             started_at = datetime.now(UTC)
-            outcome = await self._send(claim, deadline, started_at)
+            outcome = await self._send(claims, deadline, started_at)
             succeeded = outcome.kind == "delivered"
             overloaded = outcome.kind in _OVERLOADED
             if succeeded and outcome.total_seconds < 0.25:  # else a full queue would outlast the leases in it
@@ -301,18 +307,29 @@ class Worker:
                 self._shed(subscription)
             self._metrics.attempts.labels(outcome.kind).inc()
             self._metrics.seconds.observe(outcome.total_seconds)
-            if len(claim.event.payload) > _LARGE_BYTES:
+            if sum(len(claim.event.payload) for claim in claims) > _LARGE_BYTES:
                 self._metrics.large.inc()
-            self._decided(claim, started_at, outcome)
+            if outcome.status == _TOO_LARGE and len(claims) > 1:
+                # That says something of the batch and nothing of its events: they go again, in smaller ones.
+                self._batch_sizes.halve(subscriber, len(claims))
+                self._given_back += claims
+                self._wake.set()
+                held = ()
+            for claim in held:
+                self._decided(claim, started_at, outcome, leads=claim is claims[0])
         finally:
             self._slots.give(subscription, host, was_proven=was_proven, succeeded=succeeded, overloaded=overloaded)
-            self._claims.drop(claim)
+            for claim in held:
+                self._claims.drop(claim)
             self._start_next()
             if self._claims.waiting <= self._options.claim_max // 2:
                 self._wake.set()
 
-    def _decided(self, claim: Claim, started_at: datetime, outcome: Outcome) -> None:
-        """Hand the result over; what else was claimed for a subscription that rests or has ended is not sent."""
+    def _decided(self, claim: Claim, started_at: datetime, outcome: Outcome, *, leads: bool) -> None:
+        """Hand the result over; what else was claimed for a subscription that rests or has ended is not sent.
+
+        What an answer means for the subscription, the one that leads its batch tells, once.
+        """
         subscriber = claim.subscriber
         now = time.monotonic()
         rest = None if claim.planned_at is None else max(claim.planned_at - now, 0.0)
@@ -320,7 +337,8 @@ class Worker:
         policy = subscriber.policy(options.schedule_seconds, options.age_seconds_max, is_in_lane=claim.is_in_lane)
         policy = within_lifetime(policy, claim.event)
         decision = decide(outcome, claim.position, policy, self._chance(), rest, now - claim.made_at)
-        breaker = self._breaker.judge(subscriber.id, outcome, is_probe=claim.is_probe, now=now)
+        breaker = self._breaker.judge(subscriber.id, outcome, is_probe=claim.is_probe, now=now) if leads else None
+        decision = decision if leads else replace(decision, pause_seconds=None, end_state=None, end_reason=None)
         result = Result(
             claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision, breaker,
             tells=not claim.event.topic.startswith(RESERVED_PREFIX),
@@ -331,8 +349,8 @@ class Worker:
             self._shed(subscriber.id)
         self._settlement.add(result)
 
-    async def _send(self, claim: Claim, deadline: float, started_at: datetime) -> Outcome:
-        return await self._sender.make(claim, deadline, started_at)
+    async def _send(self, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
+        return await self._sender.make(claims, deadline, started_at)
 
     def _settled(self, results: Sequence[Result]) -> None:
         """After the batch is on record: schedule retries, look again at lanes that were waiting."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.context import Context, context_of
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.api.precondition import IfMatch, etag, version_meant
 from app.api.refusals import refusals
 from app.api.strict_route import StrictRoute
 from app.gate import require_every_topic, require_topic
@@ -31,11 +33,8 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
-Format = Literal["as_published", "raw", "binary", "structured"]
+Format = Literal["as_published", "raw", "binary", "structured", "batch"]
 Mode = Literal["at_least_once", "at_most_once", "ordered"]
-IfMatch = Annotated[
-    str | None, Header(max_length=100, description="Change this version only: the `ETag` of a GET. None: whichever.")
-]
 Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
 
 
@@ -67,7 +66,11 @@ class DeliveryOptions(BaseModel):
     format: Format | None = Field(
         None,
         description="as_published: CloudEvents binary mode for what was published as one, else the bare content. raw: "
-        "never a CloudEvent. binary, structured: always one. None: as_published.",
+        "never a CloudEvent. binary, structured: always one. batch: a JSON array of them, up to `batch_max`. "
+        "None: as_published.",
+    )
+    batch_max: int | None = Field(
+        None, ge=1, le=1000, description="How many events one request carries at most; needed for format batch."
     )
     headers: dict[str, str] | None = Field(
         None, description="Sent with each delivery, such as Authorization. Sealed; nobody is shown their values again."
@@ -129,6 +132,7 @@ _EXAMPLE: dict[str, Any] = {
     "rate_per_second": 50.0,
     "rate_burst": None,
     "format": "as_published",
+    "batch_max": None,
     "request_origin": None,
     "header_names": None,
     "lease_until": None,
@@ -162,6 +166,7 @@ class SubscriptionOut(BaseModel):
     rate_per_second: float | None
     rate_burst: int | None
     format: Format
+    batch_max: int | None
     request_origin: str | None = Field(description="CloudEvents handshake: the origin that the callback agreed to.")
     header_names: list[str] | None = Field(description="Headers of its own that are sent with each delivery.")
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
@@ -216,6 +221,12 @@ def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str
     return named
 
 
+def _check_batch(options: Mapping[str, Any]) -> None:
+    """Who wants several events in one request says how many (WH-C05)."""
+    if options.get("format") == "batch" and options.get("batch_max") is None:
+        raise Problem("invalid-parameter", "format batch needs batch_max, 1 to 1000", parameter="batch_max")
+
+
 def pattern_of(topic: str) -> str:
     """A pattern in its canonical form; else ``Problem``."""
     try:
@@ -257,6 +268,7 @@ def _callback(callback: str, context: Context) -> str:
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
     named = _in(body, context)
+    _check_batch(named)
     require_topic(request, named["topic"])
     try:
         row, secret = await context.subscriptions.create(NewSubscription(**named))
@@ -316,7 +328,7 @@ def subscription_out(row: Row | None) -> SubscriptionOut:
 async def get(request: Request, subscription_id: str, response: Response, context: In) -> SubscriptionOut:
     """As it stands now. Its `ETag` names this version."""
     row = await find(request, subscription_id, context)
-    response.headers["ETag"] = f'"{row["version"]}"'
+    response.headers["ETag"] = etag(row["version"])
     return subscription_out(row)
 
 
@@ -338,14 +350,17 @@ async def change(
     if "topic" in named:
         require_topic(request, named["topic"])
     unset = frozenset(DeliveryOptions.model_fields) & body.model_fields_set - named.keys()
+    _check_batch({"format": row["format"], "batch_max": row["batch_max"], **dict.fromkeys(unset), **named})
     try:
-        changed = await context.subscriptions.change(row["public_id"], Change(**named, unset=unset), _version(if_match))
+        changed = await context.subscriptions.change(
+            row["public_id"], Change(**named, unset=unset), version_meant(if_match)
+        )
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None
     except Stale:
         raise Problem("precondition-failed") from None
     if changed is not None:
-        response.headers["ETag"] = f'"{changed["version"]}"'
+        response.headers["ETag"] = etag(changed["version"])
     return subscription_out(changed)
 
 
@@ -359,7 +374,7 @@ async def delete(request: Request, subscription_id: str, context: In, if_match: 
     """What it was still owed becomes dead letters of kind `gone`."""
     row = await find(request, subscription_id, context)
     try:
-        deleted = await context.subscriptions.delete(row["public_id"], _version(if_match))
+        deleted = await context.subscriptions.delete(row["public_id"], version_meant(if_match))
     except Stale:
         raise Problem("precondition-failed") from None
     except InUse:
@@ -367,15 +382,3 @@ async def delete(request: Request, subscription_id: str, context: In, if_match: 
         raise Problem("invalid-parameter", detail, parameter="subscription_id") from None
     if not deleted:
         raise Problem("not-found", _MISSING)
-
-
-def _version(if_match: str | None) -> int | None:
-    """The version that is meant; None: whichever there is."""
-    if if_match is None or if_match.strip() == "*":
-        return None
-    text = if_match.strip().removeprefix('"').removesuffix('"')
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise Problem(
-            "precondition-failed", "If-Match is an ETag that GET /subscriptions/{id} has answered with, or *."
-        )
-    return int(text)

@@ -369,3 +369,27 @@ async def test_a_denied_websub_subscription_says_so(running_hub: RunHub) -> None
         after = (await hub.client.get("/subscriptions/sub_w")).json()
 
         assert (answer.status_code, after["state"], after["state_reason"]) == (204, "denied", "spam")
+
+
+@pytest.mark.parametrize("fields", [{}, {"batch_max": None}, {"batch_max": 0}, {"batch_max": 1001}], ids=str)
+async def test_who_wants_batches_names_how_many_events_at_most(running_hub: RunHub, fields: dict[str, Any]) -> None:
+    """WH-C05."""
+    async with running_hub() as hub:
+        body = {"topic": "a", "callback": "http://127.0.0.1:9000/", "format": "batch", **fields}
+        refused = await hub.client.post("/subscriptions", json=body)
+
+        assert (kind(refused)[0], await hub.sql("SELECT 1 FROM hookwire.subscriptions")) == (400, [])
+
+
+async def test_a_change_to_batches_or_of_their_size_is_checked_as_a_whole(running_hub: RunHub) -> None:
+    """WH-C05."""
+    async with running_hub() as hub:
+        made = await hub.subscribe("a", "http://127.0.0.1:9000/")
+        path = f"/subscriptions/{made['id']}"
+        too_early = await hub.client.patch(path, json={"format": "batch"})
+        both = await hub.client.patch(path, json={"format": "batch", "batch_max": 50})
+        unset = await hub.client.patch(path, json={"batch_max": None})
+        back = await hub.client.patch(path, json={"format": None, "batch_max": None})
+
+        assert [one.status_code for one in (too_early, both, unset, back)] == [400, 200, 400, 200]
+        assert (both.json()["batch_max"], back.json()["format"]) == (50, "as_published")

@@ -1,0 +1,39 @@
+"""Batch sizes: how many events one request may carry to whom, as it asked for and as its receiver digests (WH-C05)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from webhooks.subscriber import Subscriber
+
+__all__ = ["BatchSizes"]
+
+_REMEMBERED_MAX = 10_000
+
+
+class BatchSizes:
+    """The knowledge of one worker; what it has forgotten it learns again."""
+
+    def __init__(self) -> None:
+        self._asked_for: dict[int, int] = {}
+        self._digested: dict[tuple[int, int], int] = {}
+
+    def note(self, subscribers: Iterable[Subscriber]) -> None:
+        """What these have asked for, so that enough is claimed for them."""
+        if len(self._asked_for) >= _REMEMBERED_MAX:
+            self._asked_for.clear()
+        self._asked_for.update((one.id, one.batch_max) for one in subscribers if one.batch_max > 1)
+
+    def asked_for(self, subscription: int) -> int:
+        """As far as it is known; else 1."""
+        return self._asked_for.get(subscription, 1)
+
+    def most(self, subscriber: Subscriber) -> int:
+        """How many events may go in the next request."""
+        return min(subscriber.batch_max, self._digested.get((subscriber.id, subscriber.version), subscriber.batch_max))
+
+    def halve(self, subscriber: Subscriber, events: int) -> None:
+        """So many were too large together: half of them, from now on, until the subscription is changed."""
+        if len(self._digested) >= _REMEMBERED_MAX:
+            self._digested.clear()
+        self._digested[subscriber.id, subscriber.version] = max(events // 2, 1)
