@@ -13,6 +13,7 @@ import logging
 import os
 import secrets
 import shutil
+import socket
 import tempfile
 from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +65,14 @@ _LONG_FILES = (
 
 
 # --- the order, the processes, the report -----------------------------------------------------------------------
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """A test's tally of repetitions leaves at once; held back for an acknowledgement it costs each test 40 ms."""
+    tally: Any = getattr(config, "failures_db", None)
+    if hasattr(tally, "sock"):
+        tally.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
