@@ -147,6 +147,11 @@ class Settings(BaseSettings):
     pipeline_memory: str = Field(
         "1g", pattern=r"^[1-9][0-9]*[mg]$", description="Memory of Spark's driver; locally that is all of Spark."
     )
+    pipeline_late_seconds: float = Field(
+        3600,
+        gt=0,
+        description="What reaches Kafka or a webhook later than this after it was accepted is late: the audit says so.",
+    )
     topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
     sql_notify: bool | None = Field(
         None, description="hookwire.publish wakes the relay by NOTIFY; default on in development, off in production."

@@ -579,6 +579,48 @@ ALTER TABLE hookwire.intents ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE hookwire.lake_backlog (
+    tenant text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    topic text NOT NULL,
+    subscription text NOT NULL,
+    waiting bigint NOT NULL,
+    oldest_seconds double precision NOT NULL
+);
+
+CREATE TABLE hookwire.lake_batches (
+    job text NOT NULL,
+    batch text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE hookwire.lake_metrics (
+    tenant text NOT NULL,
+    hour timestamp with time zone NOT NULL,
+    topic text NOT NULL,
+    subscription text NOT NULL,
+    attempts bigint NOT NULL,
+    delivered bigint NOT NULL,
+    retries bigint NOT NULL,
+    dead bigint NOT NULL,
+    p50_seconds double precision NOT NULL,
+    p95_seconds double precision NOT NULL,
+    p99_seconds double precision NOT NULL,
+    tries_to_success double precision,
+    oldest_seconds double precision
+);
+
+CREATE TABLE hookwire.lake_slo (
+    tenant text NOT NULL,
+    day date NOT NULL,
+    subscription text NOT NULL,
+    attempts bigint NOT NULL,
+    delivered bigint NOT NULL,
+    share double precision NOT NULL,
+    target double precision NOT NULL,
+    burn double precision NOT NULL
+);
+
 CREATE TABLE hookwire.ledger (
     sink text NOT NULL COLLATE pg_catalog."C",
     tenant text NOT NULL,
@@ -960,6 +1002,18 @@ ALTER TABLE ONLY hookwire.installation
 
 ALTER TABLE ONLY hookwire.intents
     ADD CONSTRAINT intents_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.lake_backlog
+    ADD CONSTRAINT lake_backlog_pkey PRIMARY KEY (tenant, at, topic, subscription);
+
+ALTER TABLE ONLY hookwire.lake_batches
+    ADD CONSTRAINT lake_batches_pkey PRIMARY KEY (job, batch);
+
+ALTER TABLE ONLY hookwire.lake_metrics
+    ADD CONSTRAINT lake_metrics_pkey PRIMARY KEY (tenant, hour, topic, subscription);
+
+ALTER TABLE ONLY hookwire.lake_slo
+    ADD CONSTRAINT lake_slo_pkey PRIMARY KEY (tenant, day, subscription);
 
 ALTER TABLE ONLY hookwire.layouts
     ADD CONSTRAINT layouts_pkey PRIMARY KEY (number);

@@ -14,9 +14,11 @@ bounded batches and not Spark's own stream (docs/adr/0026).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession
@@ -24,11 +26,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.bronze import to_bronze
 from pipeline.kafka_options import KafkaOptions
-from pipeline.kafka_range import Bounds, Plan, Problem, planned
-from pipeline.kafka_reader import bounds_of, read_ranges, topics_of
-from pipeline.lake import Change, Offsets, Snapshot, Table
+from pipeline.kafka_range import Bounds, Plan, Problem, Range, planned
+from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
+from pipeline.lake import Change, DataFile, Snapshot, Table
 
-__all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "plan_archive"]
+__all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "plan_archive", "unarchived"]
 
 _TASK_RECORDS_MIN = 50_000
 
@@ -42,7 +44,8 @@ class ArchiveOptions:
     """``topics``: Kafka topics by name; none means all that begin with ``prefix``, but Kafka's and the hub's own.
 
     ``batch_records_max`` bounds what is lost by a kill, and the memory that a batch needs. ``accept_loss``: where
-    retention was faster than we were, go on behind the gap; it is noted in the log.
+    retention was faster than we were, or a topic was made anew or has shrunk, go on with what is there; the log notes
+    it.
     """
 
     topics: tuple[str, ...] = ()
@@ -85,7 +88,13 @@ class Archived:
 
 def plan_archive(table: Table, kafka: KafkaOptions, options: ArchiveOptions) -> Plan:
     """What the next batch would read; needs no Spark. Raises KafkaUnreachable and LakeDamaged."""
-    return _plan(table.snapshot().offsets, _bounds(kafka, options), options)
+    return _plan(table.snapshot(), _held(kafka, options), options)
+
+
+def unarchived(snapshot: Snapshot, kafka: KafkaOptions, topics: Collection[str]) -> tuple[Range, ...]:
+    """What of these Kafka topics is committed and not part of the snapshot; needs no Spark. Raises KafkaUnreachable."""
+    options = ArchiveOptions(tuple(topics), batch_records_max=sys.maxsize, accept_loss=True)
+    return _plan(snapshot, _held(kafka, options), options).ranges if topics else ()
 
 
 def archive(
@@ -103,45 +112,68 @@ def archive(
 
     Raises :class:`ArchiveFailed`, KafkaUnreachable, LakeConflict and LakeDamaged; what was told before is in the lake.
     """
-    bounds, snapshot = _bounds(kafka, options), table.snapshot()
-    plan = _plan(snapshot.offsets, bounds, options)
+    held, snapshot = _held(kafka, options), table.snapshot()
+    plan = _plan(snapshot, held, options)
     done = Archived(waiting=plan.size + plan.waiting, problems=plan.problems)
     while plan.ranges and not is_stopping():
         try:
-            snapshot, quarantined = _batch(session(), table, kafka, plan, snapshot, run)
+            snapshot, quarantined = _batch(session, table, kafka, plan, held, snapshot, run)
         except PySparkException as error:
             raise ArchiveFailed(_reason(error)) from error
         rows = sum(file.rows for file in snapshot.files if file.values["batch"].startswith(f"{snapshot.version:06d}-"))
         done = Archived(done.batches + 1, done.rows + rows, done.quarantined + quarantined, plan.waiting, done.problems)
         told(done)
-        plan = _plan(snapshot.offsets, bounds, options)
+        plan = _plan(snapshot, held, options)
     return done
 
 
-def _bounds(kafka: KafkaOptions, options: ArchiveOptions) -> Mapping[tuple[str, int], Bounds]:
-    return bounds_of(kafka, topics_of(kafka, options.is_wanted))
+class _Held(NamedTuple):
+    """What Kafka has now: the bounds of each partition, and each topic's incarnation."""
+
+    bounds: Mapping[tuple[str, int], Bounds]
+    incarnations: Mapping[str, str]
 
 
-def _plan(offsets: Offsets, bounds: Mapping[tuple[str, int], Bounds], options: ArchiveOptions) -> Plan:
-    wanted = {topic: of for topic, of in offsets.items() if options.is_wanted(topic)}
-    return planned(wanted, bounds, options.batch_records_max, accept_loss=options.accept_loss)
+def _held(kafka: KafkaOptions, options: ArchiveOptions) -> _Held:
+    topics = topics_of(kafka, options.is_wanted)
+    return _Held(bounds_of(kafka, topics), incarnations_of(kafka, topics))
+
+
+def _plan(basis: Snapshot, held: _Held, options: ArchiveOptions) -> Plan:
+    wanted = {topic: of for topic, of in basis.offsets.items() if options.is_wanted(topic)}
+    known = basis.incarnations
+    anew = {topic for topic, of in held.incarnations.items() if known.get(topic, of) != of}
+    return planned(wanted, held.bounds, options.batch_records_max, anew=anew, accept_loss=options.accept_loss)
 
 
 def _batch(
-    spark: SparkSession, table: Table, kafka: KafkaOptions, plan: Plan, basis: Snapshot, run: str
-) -> tuple[Snapshot, int]:
+    session: Callable[[], SparkSession], table: Table, kafka: KafkaOptions, plan: Plan, held: _Held, basis: Snapshot,
+    run: str,
+) -> tuple[Snapshot, int]:  # fmt: skip
     """One batch, from its plan to its entry in the log; also how many of its rows are in quarantine."""
-    seen = Observation()
-    records = read_ranges(spark, kafka, plan.ranges).coalesce(max(2, plan.size // _TASK_RECORDS_MIN))
-    rows = to_bronze(records, datetime.now(UTC)).observe(seen, F.count("quarantine").alias("quarantined"))
-    files = table.write(rows.sortWithinPartitions("dt", "topic", "partition", "offset"), basis.version + 1)
+    files, quarantined = _written(session(), table, kafka, plan, basis) if plan.size else ((), 0)
     offsets = {topic: dict(of) for topic, of in basis.offsets.items()}
     for of in plan.ranges:
         offsets.setdefault(of.topic, {})[of.partition] = of.until
+    incarnations = {**basis.incarnations, **{of.topic: held.incarnations[of.topic] for of in plan.ranges}}
     read = {(of.topic, of.partition) for of in plan.ranges}
-    lost = [list(p[1:]) for p in plan.problems if p.kind == "lost" and (p.topic, p.partition) in read]
-    notes = {"ranges": [list(of) for of in plan.ranges], **({"lost": lost} if lost else {})}
-    return table.commit(basis, Change("archive", run, files, offsets=offsets, notes=notes)), seen.get["quarantined"]
+    notes: dict[str, list[list[object]]] = {"ranges": [list(of) for of in plan.ranges]}
+    for problem in plan.problems:
+        if (problem.topic, problem.partition) in read:
+            notes.setdefault(problem.kind, []).append(list(problem[1:]))
+    change = Change("archive", run, files, offsets=offsets, incarnations=incarnations, notes=notes)
+    return table.commit(basis, change), quarantined
+
+
+def _written(
+    spark: SparkSession, table: Table, kafka: KafkaOptions, plan: Plan, basis: Snapshot
+) -> tuple[tuple[DataFile, ...], int]:
+    seen = Observation()
+    ranges = [of for of in plan.ranges if of.start < of.until]
+    records = read_ranges(spark, kafka, ranges).coalesce(max(2, plan.size // _TASK_RECORDS_MIN))
+    rows = to_bronze(records, datetime.now(UTC)).observe(seen, F.count("quarantine").alias("quarantined"))
+    files = table.write(rows.sortWithinPartitions("dt", "topic", "partition", "offset"), basis.version + 1)
+    return files, seen.get["quarantined"]
 
 
 def _reason(error: PySparkException) -> str:

@@ -10,14 +10,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-__all__ = ["frame_of"]
+__all__ = ["frame_of", "struct_of"]
 
 
 def frame_of(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType | str) -> DataFrame:
     """``schema`` as a type or in Spark's words; moments need their zone."""
-    struct = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    assert isinstance(struct, StructType), schema
+    struct = struct_of(schema) if isinstance(schema, str) else schema
     arrow = to_arrow_schema(struct)
     columns = zip(*rows, strict=True) if rows else ((),) * len(arrow)
     arrays = [pa.array(list(values), field.type) for values, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), struct)
+
+
+def struct_of(schema: str) -> StructType:
+    """Columns in Spark's words as a type."""
+    struct = StructType.fromDDL(schema)
+    assert isinstance(struct, StructType), schema
+    return struct

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,8 +34,9 @@ class Bounds(NamedTuple):
 class Problem(NamedTuple):
     """Why a partition can't be read on from where the archive is.
 
-    ``kind``: "lost" (Kafka's retention was faster: offsets ``start`` up to ``until`` are gone), "shrunk" (it ends
-    before ``start``: the topic was deleted and made again, or Kafka lost data), "gone" (it is not there any more).
+    ``kind``: "lost" (Kafka's retention was faster: offsets ``start`` up to ``until`` are gone), "anew" (the topic was
+    deleted and made again), "shrunk" (it ends before ``start``: Kafka has lost data), "gone" (it is not there any
+    more).
     """
 
     kind: str
@@ -54,8 +55,10 @@ class Problem(NamedTuple):
                 return (
                     f"{place}: {lost} offsets from {self.start} on were deleted by retention before they were archived"
                 )
+            case "anew":
+                return f"{place}: the topic was deleted and made again after offset {self.start} was to be read next"
             case "shrunk":
-                return f"{place} ends at offset {self.until}, and {self.start} was to be read next: it was made anew"
+                return f"{place} ends at offset {self.until}, and {self.start} was to be read next: Kafka has lost data"
         return f"{place} is not there any more; its records up to offset {self.start} are archived"
 
 
@@ -78,23 +81,25 @@ def planned(
     bounds: Mapping[tuple[str, int], Bounds],
     records_max: int,
     *,
+    anew: Collection[str] = (),
     accept_loss: bool = False,
 ) -> Plan:
     """The next batch. What lies ready is cut down to ``records_max`` evenly, so that no partition falls behind.
 
     A partition that was never read begins at its first record. A partition with a problem is left alone and the others
-    go on; with ``accept_loss`` one whose records are lost goes on behind the gap.
+    go on; with ``accept_loss`` one whose records are lost goes on behind the gap, one of a topic in ``anew`` at its
+    first record, and one that has shrunk at its end, where the next record will be: that range is empty.
     """
     ranges, problems = [], []
     for topic, partition in sorted({*bounds, *((t, p) for t, of in offsets.items() for p in of)}):
         start, held = offsets.get(topic, {}).get(partition), bounds.get((topic, partition))
-        problem = _problem(topic, partition, start, held)
+        problem = _problem(topic, partition, start, held, is_anew=topic in anew)
         if problem is not None:
             problems.append(problem)
-        if held is None or (problem is not None and not (accept_loss and problem.kind == "lost")):
+        if held is None or (problem is not None and not accept_loss):
             continue
-        first = held.low if start is None else max(start, held.low)
-        if first < held.end:
+        first = held.low if start is None or topic in anew else min(max(start, held.low), held.end)
+        if first < held.end or problem is not None:
             ranges.append(Range(topic, partition, first, held.end))
     ready = sum(of.until - of.start for of in ranges)
     if ready > records_max:
@@ -103,11 +108,13 @@ def planned(
     return Plan(plan.ranges, plan.problems, ready - plan.size)
 
 
-def _problem(topic: str, partition: int, start: int | None, held: Bounds | None) -> Problem | None:
+def _problem(topic: str, partition: int, start: int | None, held: Bounds | None, *, is_anew: bool) -> Problem | None:
     if start is None:
         return None
     if held is None:
         return Problem("gone", topic, partition, start, start)
+    if is_anew:
+        return Problem("anew", topic, partition, start, held.end)
     if held.end < start:
         return Problem("shrunk", topic, partition, start, held.end)
     return Problem("lost", topic, partition, start, held.low) if start < held.low else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pyspark.sql import DataFrame, SparkSession
 
@@ -14,7 +14,7 @@ from pipeline.kafka_options import KafkaOptions
 from pipeline.kafka_range import Bounds, Range, to_json
 from pipeline.schema import KAFKA
 
-__all__ = ["KafkaUnreachable", "bounds_of", "read_ranges", "topics_of"]
+__all__ = ["KafkaUnreachable", "bounds_of", "incarnations_of", "read_ranges", "topics_of"]
 
 _SILENT = logging.getLogger("pipeline.kafka")
 _SILENT.addHandler(logging.NullHandler())  # what the client tries on the way is in the error that it ends with
@@ -45,6 +45,22 @@ def bounds_of(options: KafkaOptions, topics: Mapping[str, int]) -> dict[tuple[st
     low = _listed(options, places, OffsetSpec.earliest())
     end = _listed(options, places, OffsetSpec.latest())
     return {place: Bounds(low[place], end[place]) for place in low}
+
+
+def incarnations_of(options: KafkaOptions, topics: Collection[str]) -> dict[str, str]:
+    """The id that Kafka gave each topic when it was made; one that is made again has another (KIP-516).
+
+    Raises :class:`KafkaUnreachable`.
+    """
+    if not topics:
+        return {}
+    admin = _admin(options)  # its answers never come once it is gone
+    seconds = options.answer_seconds
+    asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=seconds)
+    try:
+        return {name: str(answer.result(2 * seconds).topic_id) for name, answer in asked.items()}
+    except KafkaException as error:
+        raise _unreachable(options, error) from error
 
 
 def read_ranges(spark: SparkSession, options: KafkaOptions, ranges: Sequence[Range]) -> DataFrame:

@@ -66,11 +66,12 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The table after entry ``version``; 0 is the empty one."""
+    """The table after entry ``version``; 0 is the empty one. ``incarnations``: see :class:`Change`."""
 
     version: int = 0
     files: tuple[DataFile, ...] = ()
     offsets: Offsets = field(default_factory=dict)
+    incarnations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -80,13 +81,18 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an entry does. ``offsets``: None leaves them; ``notes`` are for people and the audit (what was lost)."""
+    """What an entry does. ``offsets``: None leaves them; ``notes`` are for people and the audit (what was lost).
+
+    ``incarnations``: the id that Kafka gave each topic when it was made, for those whose offsets are in ``offsets``;
+    one that is deleted and made again has another.
+    """
 
     job: str
     run: str
     added: tuple[DataFile, ...] = ()
     removed: tuple[str, ...] = ()
     offsets: Offsets | None = None
+    incarnations: Mapping[str, str] | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -134,11 +140,13 @@ class Table:
         files = (*(file for file in basis.files if file.path not in removed), *change.added)
         assert len(files) == len(basis.files) - len(removed) + len(change.added), "removed files are part of the table"
         offsets = basis.offsets if change.offsets is None else change.offsets
-        after = Snapshot(basis.version + 1, files, offsets)
+        incarnations = basis.incarnations if change.incarnations is None else change.incarnations
+        after = Snapshot(basis.version + 1, files, offsets, incarnations)
         whole = after.version % _WHOLE_EVERY == 0
         entry = {
             "format": _FORMAT, "version": after.version, "whole": whole, "at": datetime.now(UTC).isoformat(),
-            "job": change.job, "run": change.run, "offsets": _as_texts(offsets), "notes": change.notes,
+            "job": change.job, "run": change.run, "offsets": _as_texts(offsets),
+            "incarnations": dict(incarnations), "notes": change.notes,
             "added": [asdict(file) for file in (files if whole else change.added)], "removed": sorted(removed),
         }  # fmt: skip
         try:
@@ -172,7 +180,8 @@ class Table:
                 del files[path]
             files |= {file["path"]: DataFile(**file) for file in entry["added"]}
         offsets = {topic: {int(p): o for p, o in of.items()} for topic, of in later[0]["offsets"].items()}
-        return Snapshot(numbers[-1], tuple(files.values()), offsets)
+        # Entries of before there were incarnations have none.
+        return Snapshot(numbers[-1], tuple(files.values()), offsets, later[0].get("incarnations", {}))
 
     def _entry(self, number: int) -> dict[str, Any]:
         path = self._log(number)

@@ -9,6 +9,7 @@ from app.commands.pipeline_audit import audit
 from app.commands.pipeline_insight import anomaly, deadletter, schema, usage
 from app.commands.pipeline_replay import replay
 from app.commands.pipeline_report import report
+from app.commands.pipeline_service import deliveries, metrics, slo
 from app.commands.pipeline_upkeep import compact, erase, retain
 
 __all__ = ["pipeline"]
@@ -18,6 +19,7 @@ pipeline = typer.Typer(
     no_args_is_help=True,
 )
 for verb in (
-    archive, runs, doctor, audit, replay, report, usage, anomaly, schema, deadletter, compact, retain, erase,
+    archive, runs, doctor, audit, replay, report, deliveries, metrics, slo, usage, anomaly, schema, deadletter, compact,
+    retain, erase,
 ):  # fmt: skip
     pipeline.command()(verb)

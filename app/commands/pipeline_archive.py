@@ -40,7 +40,8 @@ Source = Annotated[
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="This Kafka topic; repeatable. Default: all.")]
 BatchRecords = Annotated[int, typer.Option("--batch", min=1, help="At most so many records in a batch.")]
 AcceptLoss = Annotated[
-    bool, typer.Option("--accept-loss", help="Go on behind records that retention deleted before they were archived.")
+    bool,
+    typer.Option("--accept-loss", help="Go on where records are lost: deleted by retention, or their topic made anew."),
 ]
 Follow = Annotated[float | None, typer.Option("--follow", min=0.1, help="Do not end: look again every SECONDS.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]

@@ -6,11 +6,14 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.commands.audit_metrics import write_metrics
+from app.commands.audit_webhooks import webhook_findings
 from app.commands.entry import Config, Json, run, say, settings_from
 from app.commands.failure import CommandFailed
 from app.commands.lake import Lake, lake_of, session, tell, told_failures
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from app.checks.ledger import LedgerReport
     from db.pool import Session
     from pipeline.audit.inquiry import Cell, Finding
-    from pipeline.audit.lake_audit import Accepted
+    from pipeline.audit.lake_audit import Accepted, LakeAudit
 
 __all__ = ["audit"]
 
@@ -28,9 +31,14 @@ Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, o
 Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
 Contents = Annotated[bool, typer.Option("--contents", help="Compare every payload, also where the counts agree.")]
 Examples = Annotated[int, typer.Option("--examples", min=1, max=100_000, help="Ids to name beside each count.")]
+Late = Annotated[
+    float | None, typer.Option("--late", min=0.001, help="Seconds that are too many (HOOKWIRE_PIPELINE_LATE_SECONDS).")
+]
+Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
 SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant one of each fault in a scratch lake and find it.")]
 _PAGE = 10_000
 _ACCEPTED_MAX = 1_000_000
+_FOR_EVER_DAYS = 36_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +49,24 @@ class Question:
     until: datetime | None
     contents: bool
     examples_max: int
+    late_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What both comparisons found. ``unjudged`` cells could not be looked at event by event, and are findings."""
+    """What all comparisons found. ``unjudged`` cells could not be looked at event by event, and are findings.
+
+    ``webhook_hours``: of how many hours deliveries were accounted for. ``unarchived``: offsets of Kafka that were read
+    as well, because the archive has not come so far and cells differed.
+    """
 
     since: datetime
     until: datetime
     ledger: LedgerReport
     cells: int
+    webhook_hours: int
     records: int
+    unarchived: int
     unequal: int
     unjudged: Sequence[Cell]
     findings: Sequence[Finding]
@@ -64,7 +79,8 @@ class AuditReport:
 
 def audit(
     lake: Lake = None, since: Since = None, until: Until = None, contents: Contents = False, examples: Examples = 10,
-    self_test: SelfTest = False, as_json: Json = False, config: Config = None,
+    late: Late = None, self_test: SelfTest = False, metrics: Metrics = None, as_json: Json = False,
+    config: Config = None,
 ) -> None:  # fmt: skip
     """Prove that everything that was accepted is in the lake, once and in order, or name what is not.
 
@@ -87,10 +103,10 @@ def audit(
     first, last = moment("--since", since), moment("--until", until)
     question = Question(
         datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
-        contents, examples,
+        contents, examples, settings.pipeline_late_seconds if late is None else late,
     )  # fmt: skip
     with told_failures():
-        run(_audit(settings, lake, question, as_json))
+        run(_audit(settings, lake, question, metrics, as_json=as_json))
 
 
 def _self_test(settings: Settings, as_json: bool) -> int:
@@ -105,7 +121,9 @@ def _self_test(settings: Settings, as_json: bool) -> int:
     return 0 if all(verdicts.values()) else 1
 
 
-async def _audit(settings: Settings, lake: str | None, question: Question, as_json: bool) -> int:
+async def _audit(
+    settings: Settings, lake: str | None, question: Question, metrics: Path | None, *, as_json: bool
+) -> int:
     from app.commands.database import database_url
     from db.direct import connect_direct
     from db.pool import PoolOptions
@@ -117,6 +135,8 @@ async def _audit(settings: Settings, lake: str | None, question: Question, as_js
             report = await _compared(connection, settings, lake, question)
         finally:
             await connection.aclose()
+    if metrics is not None:
+        write_metrics(report, metrics)
     if as_json:
         say(json.dumps(asdict(report) | {"count": report.count}, default=lambda moment: moment.isoformat()))
     else:
@@ -140,21 +160,40 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
     storage = lake_of(lake, settings)
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
         spark = await asyncio.to_thread(session, "audit", settings)
-        audit = LakeAudit(spark, storage, incarnation, since, until)
+        audit = LakeAudit(spark, storage, incarnation, since, until, question.late_seconds)
         cells = await asyncio.to_thread(audit.compare, owed)
         asked = in_question(cells, contents=question.contents)
         tell(f"{len(cells)} cells compared, {len(asked)} to look at event by event")
         accepted, unjudged = await _accepted(connection, settings.kafka_topic_prefix, incarnation, asked)
+        unarchived = await asyncio.to_thread(_add_unarchived, settings, audit, asked)
         judged = [cell for cell in asked if cell not in unjudged]
         findings = await asyncio.to_thread(
             audit.inquire, accepted, judged, repeats_are_legal=settings.kafka_mode == "idempotent",
             examples_max=question.examples_max,
         )  # fmt: skip
+        kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
+        hours, of_webhooks = await webhook_findings(
+            connection, incarnation, max(since, kept), until, question.late_seconds, question.examples_max
+        )
+        findings += of_webhooks
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
-        report = AuditReport(since, until, ledger, len(cells), records, unequal, unjudged, findings)
+        report = AuditReport(since, until, ledger, len(cells), hours, records, unarchived, unequal, unjudged, findings)
         noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
         noted.state = "findings" if report.count else noted.state
     return report
+
+
+def _add_unarchived(settings: Settings, audit: LakeAudit, asked: Sequence[Cell]) -> int:
+    """Let the audit read what the archive has not come to, in the topics whose cells differ; how many offsets."""
+    from app.data_pipeline import kafka_of
+    from pipeline.archive import unarchived
+
+    if not asked or not settings.kafka_bootstrap_servers:
+        return 0
+    kafka = kafka_of(settings)
+    ranges = unarchived(audit.snapshot, kafka, {cell.topic for cell in asked})
+    audit.add_unarchived(kafka, ranges)
+    return sum(of.until - of.start for of in ranges)
 
 
 async def _hours(connection: Session, question: Question) -> tuple[datetime, datetime]:
@@ -209,7 +248,7 @@ def _print(report: AuditReport) -> None:
     console = Console()
     if report.findings or report.unjudged:
         table = Table(box=None, pad_edge=False, header_style="dim")
-        for head in ("Finding", "Kafka topic", "Hour", "Count", "Events"):
+        for head in ("Finding", "Topic", "Hour", "Count", "Events"):
             table.add_column(head, overflow="fold")
         for found in report.findings:
             name = f"[red]{found.fault}[/]" if found.is_finding else found.fault
@@ -221,6 +260,7 @@ def _print(report: AuditReport) -> None:
     hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
     console.print(
         f"{report.records:,} records in {report.cells:,} cells from {hours}, {report.unequal} of them unequal; "
+        f"deliveries of {report.webhook_hours} hours; "
         f"{report.ledger.findings} findings of the ledger (hookwire doctor --ledger); {report.count} in all",
         soft_wrap=True,
     )
@@ -229,4 +269,5 @@ def _print(report: AuditReport) -> None:
 def _place(thing: Any) -> tuple[str, str]:
     from rich.markup import escape
 
-    return escape(thing.topic), f"{thing.hour:%Y-%m-%d %H}:00"
+    subscription = getattr(thing, "subscription", None)
+    return escape(f"{thing.topic} to {subscription}" if subscription else thing.topic), f"{thing.hour:%Y-%m-%d %H}:00"

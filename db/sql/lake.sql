@@ -38,3 +38,71 @@ SELECT date_trunc('hour', a.started_at, 'UTC') AS hour, count(*) AS attempts, co
        percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY a.total_seconds) AS seconds
 FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2
 GROUP BY 1 ORDER BY 1;
+
+-- name: attempt_days
+-- How many attempts began on each day (UTC) from $1 until $2.
+SELECT (a.started_at AT TIME ZONE 'UTC')::date AS day, count(*) AS attempts
+FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2
+GROUP BY 1 ORDER BY 1;
+
+-- name: attempt_page
+-- Up to $6 attempts that began from $1 until $2, behind the event $3, the subscription $4 and the attempt $5.
+SELECT a.tenant, a.event_id, a.subscription_id, a.number, e.topic, e.accepted_at, coalesce(s.public_id, a.subscription_id::text) AS subscription,
+       s.protocol, a.trigger,
+       a.started_at, a.connect_seconds, a.first_byte_seconds, a.total_seconds AS seconds, a.status, a.outcome, a.decision
+FROM hookwire.attempts a
+LEFT JOIN LATERAL (SELECT x.topic, x.accepted_at FROM hookwire.events x WHERE x.id = a.event_id LIMIT 1) AS e ON true
+LEFT JOIN hookwire.subscriptions s ON s.id = a.subscription_id
+WHERE a.started_at >= $1 AND a.started_at < $2 AND (a.event_id, a.subscription_id, a.number) > ($3, $4, $5)
+ORDER BY a.event_id, a.subscription_id, a.number LIMIT $6;
+
+-- name: webhook_hours
+-- The closed hours from $1 until $2 in which events were accepted that webhooks are owed, and the ids they lie between.
+SELECT l.hour, min(l.owed_min) AS low, max(l.owed_max) AS high
+FROM hookwire.ledger_cursor c
+JOIN hookwire.ledger l ON l.hour > date_trunc('hour', c.since_at, 'UTC') AND l.hour <= c.through_at - interval '65 minutes'
+WHERE l.sink = 'webhooks' AND l.owed_count > 0 AND l.hour >= $1 AND l.hour < $2
+GROUP BY l.hour ORDER BY l.hour;
+
+-- name: unaccounted
+-- Events of the hour $1 with ids from $2 to $3 that have been fanned out, and subscriptions they were for that have neither a
+-- delivery that ended, nor one that is open, nor a dead letter; up to $4 ids of each. What was changed since is not judged:
+-- nobody knows what it asked for then. A queue of RabbitHub's may be emptied, which leaves nothing behind.
+WITH event AS MATERIALIZED (
+    SELECT e.id, e.tenant, e.topic, e.accepted_at FROM hookwire.events e
+    WHERE e.id BETWEEN $2 AND $3 AND e.accepted_at >= $1 AND e.accepted_at < $1::timestamptz + interval '1 hour'
+      AND 'webhooks' = ANY (e.sinks)
+      AND NOT EXISTS (SELECT FROM hookwire.held h
+                      WHERE h.sink = 'webhooks' AND h.tenant = e.tenant AND h.topic = e.topic AND h.id = e.id)
+      AND NOT EXISTS (SELECT FROM hookwire.outbox o, generate_series(0, 63) AS g(shard)
+                      WHERE o.sink = 'webhooks' AND o.shard = g.shard AND o.id = e.id)
+), owed AS MATERIALIZED (
+    SELECT e.id, e.topic, s.id AS subscription_id, s.public_id
+    FROM event e
+    JOIN hookwire.subscriptions s ON s.tenant = e.tenant AND s.state = 'active' AND s.updated_at < e.accepted_at
+         AND s.protocol <> 'rabbithub' AND (s.lease_until IS NULL OR s.lease_until > now())
+         AND CASE WHEN s.topic_regex IS NULL THEN s.topic = e.topic ELSE e.topic ~ s.topic_regex END
+    WHERE s.filter_path IS NULL
+       OR (SELECT hookwire.passes(hookwire.filter_document(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload),
+                                  s.filter_path)
+           FROM hookwire.events x WHERE x.id = e.id)
+)
+SELECT o.topic, o.public_id AS subscription, count(*) AS count, (array_agg(o.id ORDER BY o.id))[1:$4] AS ids
+FROM owed o
+WHERE NOT EXISTS (SELECT FROM hookwire.attempts a WHERE a.event_id = o.id AND a.subscription_id = o.subscription_id
+                  AND a.decision IN ('delivered', 'dead', 'dropped'))
+  AND NOT EXISTS (SELECT FROM hookwire.deliveries d WHERE d.event_id = o.id AND d.subscription_id = o.subscription_id)
+  AND NOT EXISTS (SELECT FROM hookwire.dead_letters l WHERE l.event_id = o.id AND l.subscription_id = o.subscription_id)
+GROUP BY o.topic, o.public_id ORDER BY o.topic, o.public_id;
+
+-- name: late
+-- Events of the hour $1 with ids from $2 to $3 that a webhook had more than $5 seconds after they were accepted; replays
+-- aside. Up to $4 ids of each topic and subscription.
+SELECT e.topic, coalesce(s.public_id, a.subscription_id::text) AS subscription, count(*) AS count,
+       (array_agg(e.id ORDER BY e.id))[1:$4] AS ids
+FROM hookwire.events e
+JOIN hookwire.attempts a ON a.event_id = e.id AND a.decision = 'delivered' AND a.trigger IN ('first', 'retry')
+     AND a.started_at + make_interval(secs => a.total_seconds) > e.accepted_at + make_interval(secs => $5::double precision)
+LEFT JOIN hookwire.subscriptions s ON s.id = a.subscription_id
+WHERE e.id BETWEEN $2 AND $3 AND e.accepted_at >= $1 AND e.accepted_at < $1::timestamptz + interval '1 hour'
+GROUP BY 1, 2 ORDER BY 1, 2;

@@ -18,21 +18,21 @@ LEDGER: Final = (
 """What the write side sends: ``topic`` is Kafka's."""
 
 
-def cells(lanes: DataFrame) -> DataFrame:
-    """``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``low``, ``high``, and how many are suspect.
+def cells(evidence: DataFrame) -> DataFrame:
+    """``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``low``, ``high``, and how many of them are late.
 
     Records that are not ours have no id: they stand in cells with the bucket null.
     """
     high, low = ledger_hash_halves(F.col("id"))
     return (
-        lanes.groupBy("topic", "hour", F.col("id").bitwiseAND(F.lit(BUCKETS - 1)).alias("bucket"))
+        evidence.groupBy("topic", "hour", F.col("id").bitwiseAND(F.lit(BUCKETS - 1)).alias("bucket"))
         .agg(
             F.count("*").alias("records"),
             F.sum(high).alias("sum_high"),
             F.sum(low).alias("sum_low"),
             F.min("id").alias("low"),
             F.max("id").alias("high"),
-            F.count_if(F.col("is_repeat") | F.col("is_stale")).alias("suspects"),
+            F.count_if("is_late").alias("late"),
         )
         .withColumn("sum", _joined(F.col("sum_high"), F.col("sum_low")))
         .drop("sum_high", "sum_low")
@@ -46,7 +46,7 @@ def _joined(high: Column, low: Column) -> Column:
 
 
 def compared(ledger: DataFrame, cells: DataFrame) -> DataFrame:
-    """Every cell of either side with ``owed``, ``records``, ``suspects`` and ``is_equal``; ``ledger`` as ``LEDGER``."""
+    """Every cell of either side with ``owed``, ``records``, ``late`` and ``is_equal``; ``ledger`` as ``LEDGER``."""
     sides = cells.join(ledger, ["topic", "hour", "bucket"], "full_outer")
     pairs = (("records", "owed"), ("sum", "owed_sum"), ("low", "owed_low"), ("high", "owed_high"))
     is_equal = F.lit(True)
@@ -60,6 +60,6 @@ def compared(ledger: DataFrame, cells: DataFrame) -> DataFrame:
         "owed_low",
         "owed_high",
         F.coalesce("records", F.lit(0)).alias("records"),
-        F.coalesce("suspects", F.lit(0)).alias("suspects"),
+        F.coalesce("late", F.lit(0)).alias("late"),
         is_equal.alias("is_equal"),
     )

@@ -13,14 +13,17 @@ BUCKETS: Final = 4
 """An hour of a topic is cut into as many cells, by the remainder of the id, as the ledger does."""
 
 
-def evidence(bronze: DataFrame, incarnation: str) -> DataFrame:
+def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = None) -> DataFrame:
     """One row for each record: ``topic`` (Kafka's), ``key``, ``id``, ``event_id``, ``term``, ``hour``, ``partition``,
-    ``offset``, ``digest``.
+    ``offset``, ``archived_at``, ``is_late``, ``digest``.
 
     ``id`` is the number of an event of this installation and null for anything else: foreign records, and those of the
-    database before it was restored. ``digest`` is computed only where somebody asks for it.
+    database before it was restored. ``is_late``: it reached Kafka more than ``late_seconds`` after it was accepted.
+    ``digest`` is computed only where somebody asks for it.
     """
     is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
+    seconds = (F.unix_micros("timestamp") - F.unix_micros("accepted_at")) / 1_000_000
+    is_late = F.lit(False) if late_seconds is None else F.coalesce(seconds > late_seconds, F.lit(False))
     return bronze.select(
         "topic",
         F.col("key").cast("string").alias("key"),
@@ -30,6 +33,8 @@ def evidence(bronze: DataFrame, incarnation: str) -> DataFrame:
         F.date_trunc("hour", F.coalesce("accepted_at", "archived_at")).alias("hour"),
         "partition",
         "offset",
+        "archived_at",
+        is_late.alias("is_late"),
         F.sha2("value", 256).alias("digest"),
     )
 
@@ -37,7 +42,7 @@ def evidence(bronze: DataFrame, incarnation: str) -> DataFrame:
 def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
     """The evidence of records that were erased from bronze: they count, and nothing else is known of them."""
     is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
-    return erased.dropDuplicates(["topic", "partition", "offset"]).select(
+    return erased.dropDuplicates(["topic", "partition", "offset", "event_id"]).select(
         "topic",
         F.lit(None).cast("string").alias("key"),
         F.when(is_mine, F.col("event_number")).alias("id"),
@@ -46,6 +51,8 @@ def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
         F.date_trunc("hour", "accepted_at").alias("hour"),
         "partition",
         "offset",
+        F.lit(None).cast("timestamp").alias("archived_at"),
+        F.lit(False).alias("is_late"),
         F.lit(None).cast("string").alias("digest"),
     )
 

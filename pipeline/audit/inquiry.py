@@ -18,10 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.audit.cell import cells, compared
 from pipeline.audit.evidence import BUCKETS
 from pipeline.audit.lane import faults, lanes, suspects
-from pipeline.audit.verdict import EXAMPLES_MAX, differences, grouped, out_of_order, strangers
+from pipeline.audit.verdict import EXAMPLES_MAX, differences, grouped, latecomers, out_of_order, strangers
 from pipeline.frame import frame_of
 
-__all__ = ["Cell", "Finding", "compare_cells", "in_question", "inquire"]
+__all__ = ["Cell", "Finding", "compare_cells", "count_suspects", "in_question", "inquire"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Cell:
     """A topic of Kafka's, an hour and a quarter of the ids; ``bucket`` is None for records that are not ours.
 
     ``owed`` events were accepted, with ids from ``owed_low`` to ``owed_high``; ``records`` are in the lake, of which
-    ``suspects`` repeat something or come too late.
+    ``late`` reached Kafka too late.
     """
 
     topic: str
@@ -39,7 +39,7 @@ class Cell:
     owed_low: int | None
     owed_high: int | None
     records: int
-    suspects: int
+    late: int
     is_equal: bool
 
 
@@ -47,8 +47,9 @@ class Cell:
 class Finding:
     """What is wrong, in which topic of Kafka's and hour, how often, and some of the event ids.
 
-    ``fault``: lost, phantom, altered, duplicated, reordered, stale term; repeated is a duplicate that the sink's mode
-    allows, and nothing that somebody has to look at.
+    ``fault``: lost, phantom, altered, duplicated, reordered, stale term, late, unaccounted; repeated is a duplicate
+    that the sink's mode allows, and nothing that somebody has to look at. Of what went wrong on the way to a webhook
+    ``topic`` is the hub's, and ``subscription`` says whose.
     """
 
     fault: str
@@ -56,6 +57,7 @@ class Finding:
     hour: datetime
     count: int
     examples: Sequence[str]
+    subscription: str | None = None
 
     @property
     def is_finding(self) -> bool:
@@ -64,16 +66,22 @@ class Finding:
 
 
 def compare_cells(records: DataFrame, ledger: DataFrame) -> list[Cell]:
-    """Every cell of the evidence and of the ledger; one pass over the columns of bronze that are not payload."""
-    sides = compared(ledger, cells(lanes(records)))
+    """Every cell of the evidence and of the ledger; one pass over a few columns of bronze, and nothing to sort."""
+    sides = compared(ledger, cells(records))
     return [Cell(**_in_utc(row)) for row in sides.orderBy("hour", "topic", "bucket").collect()]
+
+
+def count_suspects(records: DataFrame) -> int:
+    """How many records repeat one before them in their lane, or come under an older term; sorts numbers only."""
+    return lanes(records).where("is_repeat OR is_stale").count()
 
 
 def inquire(
     records: DataFrame, accepted: DataFrame, compared: Sequence[Cell], asked: Sequence[Cell], *,
-    repeats_are_legal: bool, examples_max: int = EXAMPLES_MAX,
+    suspects_found: int, repeats_are_legal: bool, examples_max: int = EXAMPLES_MAX,
 ) -> list[Finding]:  # fmt: skip
-    """What is wrong, event by event: in ``asked`` cells (see :func:`in_question`), and in suspect lanes of all.
+    """What is wrong, event by event: in ``asked`` cells (see :func:`in_question`), and, where :func:`count_suspects`
+    has found some, in suspect lanes of all.
 
     ``accepted`` (see ``verdict.ACCEPTED``) holds every event of the cells in ``asked``. ``repeats_are_legal``: the sink
     is at least once, so that a re-run in order is no fault.
@@ -83,7 +91,9 @@ def inquire(
         found.append(differences(accepted, _within(records, asked)))
     if any(cell.bucket is None for cell in compared):
         found.append(strangers(records))
-    if any(cell.suspects for cell in compared):
+    if any(cell.late for cell in compared):
+        found.append(latecomers(records))
+    if suspects_found:
         found.append(out_of_order(faults(suspects(lanes(records))), repeats_are_legal=repeats_are_legal))
     if not found:
         return []

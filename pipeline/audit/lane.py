@@ -28,12 +28,18 @@ def lanes(evidence: DataFrame) -> DataFrame:
         .when(F.col("key").isNull(), F.xxhash64("topic", "id"))
         .otherwise(F.xxhash64("topic", "key"))
     )
-    by_offset = Window.partitionBy("lane").orderBy("partition", "offset")
+    # A topic that was made anew has its offsets again, and what was archived before came before.
+    place = F.shiftleft(F.col("partition").cast("long"), 48) + F.col("offset")
+    by_offset = Window.partitionBy("lane").orderBy("archived_at", "place")
     term = F.coalesce("term", F.lit(0))
-    return evidence.withColumn("lane", lane).select(
-        "*",
-        F.coalesce(F.lag("id").over(by_offset) >= F.col("id"), F.lit(False)).alias("is_repeat"),
-        F.coalesce(F.lag(term).over(by_offset) > term, F.lit(False)).alias("is_stale"),
+    return (
+        evidence.withColumn("place", place)
+        .withColumn("lane", lane)
+        .select(
+            "*",
+            F.coalesce(F.lag("id").over(by_offset) >= F.col("id"), F.lit(False)).alias("is_repeat"),
+            F.coalesce(F.lag(term).over(by_offset) > term, F.lit(False)).alias("is_stale"),
+        )
     )
 
 
@@ -46,13 +52,14 @@ def suspects(lanes: DataFrame) -> DataFrame:
 def faults(suspects: DataFrame) -> DataFrame:
     """One row for each fault: ``fault``, ``topic``, ``hour``, ``event_id``, ``is_legal`` (of a duplicate)."""
     key = F.coalesce("key", F.concat(F.lit("\0"), "event_id"))
-    by_offset = Window.partitionBy("topic", "name", "partition").orderBy("offset")
+    by_offset = Window.partitionBy("topic", "name", "partition").orderBy("archived_at", "offset")
+    of_event = Window.partitionBy("topic", "id").orderBy("archived_at", "partition", "offset")
     before = by_offset.rowsBetween(Window.unboundedPreceding, -1)
     judged = (
         suspects.where("id IS NOT NULL")
         .withColumn("name", key)
         .withColumn("rank", F.dense_rank().over(Window.partitionBy("topic", "name").orderBy("id")))
-        .withColumn("copy", F.row_number().over(Window.partitionBy("topic", "id").orderBy("partition", "offset")))
+        .withColumn("copy", F.row_number().over(of_event))
         .withColumn("previous_rank", F.lag("rank").over(by_offset))
         .withColumn("previous_offset", F.lag("offset").over(by_offset))
         .withColumn("top", F.max("id").over(before))

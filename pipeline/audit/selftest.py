@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import BUCKETS, evidence
-from pipeline.audit.inquiry import compare_cells, in_question, inquire
+from pipeline.audit.inquiry import compare_cells, count_suspects, in_question, inquire
 from pipeline.audit.verdict import ACCEPTED
 from pipeline.frame import frame_of
 from pipeline.schema import BRONZE
@@ -26,6 +26,7 @@ INCARNATION = "selftest"
 HOUR = datetime(2026, 1, 15, 9, tzinfo=UTC)
 _EVENTS = 200
 _KEYS = 10
+_LATE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Record:
     offset: int
     term: int = 7
     incarnation: str = INCARNATION
+    delay_seconds: int = 0
 
     @property
     def event_id(self) -> str:
@@ -70,6 +72,7 @@ def planted(accepted: Sequence[Record]) -> tuple[list[Record], dict[str, str]]:
     overtaking, overtaken = of(2, 5, "reordered"), of(2, 4, "reordered")
     stale = of(3, 9, "stale term")
     altered = of(4, 4, "altered")
+    late = of(6, 4, "late")
     phantom = replace(accepted[-1], number=_EVENTS + 5, key="key 5", offset=_EVENTS * 10)
     names["phantom"] = phantom.event_id
     changes = {
@@ -79,6 +82,7 @@ def planted(accepted: Sequence[Record]) -> tuple[list[Record], dict[str, str]]:
         overtaking: [replace(overtaking, offset=overtaken.offset)],
         stale: [replace(stale, term=6)],
         altered: [replace(altered, value=b"forged")],
+        late: [replace(late, delay_seconds=_LATE_SECONDS + 1)],
     }
     records = [changed for record in accepted for changed in changes.get(record, [record])]
     return [*records, phantom], names
@@ -90,9 +94,12 @@ def _clean() -> Iterator[Record]:
 
 
 def _found(accepted: DataFrame, bronze: DataFrame, ledger: DataFrame) -> dict[str, list[str]]:
-    records = evidence(bronze, INCARNATION)
+    records = evidence(bronze, INCARNATION, _LATE_SECONDS)
     cells = compare_cells(records, ledger)
-    findings = inquire(records, accepted, cells, in_question(cells, contents=True), repeats_are_legal=False)
+    findings = inquire(
+        records, accepted, cells, in_question(cells, contents=True),
+        suspects_found=count_suspects(records), repeats_are_legal=False,
+    )  # fmt: skip
     found: dict[str, list[str]] = {}
     for finding in findings:
         found.setdefault(finding.fault, []).extend(finding.examples)
@@ -103,13 +110,14 @@ def bronze_of(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
     """A lake in memory."""
     at = HOUR + timedelta(minutes=7)
     shared = {
-        "topic": "orders", "partition": 0, "timestamp": at, "timestamp_type": 0, "headers": [], "accepted_at": at,
+        "topic": "orders", "partition": 0, "timestamp_type": 0, "headers": [], "accepted_at": at,
         "archived_at": at, "dt": at.date(),
     }  # fmt: skip
     rows = [
         {
             **shared, "offset": record.offset, "key": record.key.encode() if record.key else None,
             "value": record.value, "event_id": record.event_id, "event_number": record.number, "term": record.term,
+            "timestamp": at + timedelta(seconds=record.delay_seconds),
         }
         for record in records
     ]  # fmt: skip

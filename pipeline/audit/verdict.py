@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-__all__ = ["ACCEPTED", "EXAMPLES_MAX", "differences", "grouped", "out_of_order", "strangers"]
+__all__ = ["ACCEPTED", "EXAMPLES_MAX", "differences", "grouped", "latecomers", "out_of_order", "strangers"]
 
 EXAMPLES_MAX: Final = 10
 """Ids that stand beside a count, unless more are asked for."""
@@ -52,6 +52,14 @@ def strangers(evidence: DataFrame) -> DataFrame:
     place = F.concat_ws(":", "topic", "partition", "offset")
     return evidence.where("id IS NULL").select(
         "topic", "hour", F.coalesce("event_id", place).alias("event_id"), F.lit("phantom").alias("fault")
+    )
+
+
+def latecomers(evidence: DataFrame) -> DataFrame:
+    """Records that reached Kafka later than was promised: ``late``."""
+    place = F.concat_ws(":", "topic", "partition", "offset")
+    return evidence.where("is_late").select(
+        "topic", "hour", F.coalesce("event_id", place).alias("event_id"), F.lit("late").alias("fault")
     )
 
 

@@ -127,11 +127,16 @@ def _audit(audit: Mapping[str, Any] | None) -> str:
         f"{audit['unequal']:,} cells unequal, {len(audit['unjudged']):,} unjudged; {audit['count']:,} findings"
     )
     rows = [
-        (found["fault"], found["topic"], found["hour"], f"{found['count']:,}", " ".join(found["examples"]))
+        (found["fault"], _place(found), found["hour"], f"{found['count']:,}", " ".join(found["examples"]))
         for found in audit["findings"]
     ]
-    table = _table(("finding", "Kafka topic", "hour", "count", "events"), rows) if rows else ""
+    table = _table(("finding", "topic", "hour", "count", "events"), rows) if rows else ""
     return f'<p class="{_mood(audit["count"] == 0)}">{escape(words)}</p>{table}'
+
+
+def _place(found: Mapping[str, Any]) -> str:
+    subscription = found.get("subscription")
+    return f"{found['topic']} to {subscription}" if subscription else found["topic"]
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

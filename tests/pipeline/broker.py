@@ -53,5 +53,18 @@ def delete_before(kafka: KafkaServer, topic: str, offset: int) -> None:
     asyncio.run(delete())
 
 
+def make_anew(kafka: KafkaServer, topic: str) -> None:
+    """Delete a topic and make it again."""
+
+    async def again() -> None:
+        async with kafka_admin(kafka.bootstrap) as admin:
+            await admin.delete_topics([topic])
+            while topic in await admin.list_topics():  # noqa: ASYNC110 - the broker tells nobody when it is done
+                await asyncio.sleep(0.05)
+
+    asyncio.run(again())
+    make(kafka, topic)
+
+
 def kafka_options(kafka: KafkaServer, source: Source = "python", **more: Any) -> KafkaOptions:
     return KafkaOptions(kafka.bootstrap, source=source, **more)

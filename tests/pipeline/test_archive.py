@@ -14,7 +14,7 @@ from pipeline.kafka_reader import KafkaUnreachable, bounds_of, read_ranges
 from pipeline.lake import Table, bronze
 from pipeline.storage import Storage
 from scripts.servers.kafka import KafkaServer
-from tests.pipeline.broker import Source, Written, delete_before, kafka_options, make, ours, write
+from tests.pipeline.broker import Source, Written, delete_before, kafka_options, make, make_anew, ours, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,6 +81,24 @@ def test_what_retention_deleted_is_named_and_goes_on_only_when_told_to(
     assert (refused, accepted) == (Archived(problems=(lost,)), Archived(1, 3, problems=(lost,)))
     *_, entry = table.entries()
     assert entry["notes"] == {"ranges": [[topic, 0, 8, 12]], "lost": [[topic, 0, 6, 8]]}
+
+
+def test_a_topic_that_was_made_anew_is_named_and_begins_again_only_when_told_to(
+    kafka: KafkaServer, topic: str, spark: SparkSession, table: Table
+) -> None:
+    """Issue 7, bad input: also when it is longer than the one before, so that its end tells nothing."""
+    make(kafka, topic)
+    write(kafka, topic, [ours(1)])
+    archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "1")
+    make_anew(kafka, topic)
+    write(kafka, topic, [ours(n) for n in range(2, 7)])
+    anew = Problem("anew", topic, 0, 2, 6)
+    refused = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "2")
+    accepted = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,), accept_loss=True), "3")
+    again = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "4")
+    assert (refused, accepted, again) == (Archived(problems=(anew,)), Archived(1, 5, problems=(anew,)), Archived())
+    numbers = sorted(row.event_number for row in table.read(spark).collect())
+    assert (numbers, [*table.entries()][-1]["notes"]["anew"]) == ([1, 2, 3, 4, 5, 6], [[topic, 0, 2, 6]])
 
 
 def test_a_range_that_ends_nowhere_is_an_error_that_names_the_place(

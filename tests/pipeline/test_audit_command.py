@@ -4,8 +4,10 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
@@ -15,7 +17,9 @@ from pipeline.audit.selftest import Record, bronze_of
 from pipeline.lake import Change, bronze
 from pipeline.runs import runs
 from pipeline.storage import Storage
+from scripts.servers.kafka import KafkaServer
 from tests.app.test_ledger import carry, close_hours
+from tests.pipeline.broker import Written, make, write
 from tests.relay.stage import staged
 
 pytestmark = pytest.mark.usefixtures("restored_logging")
@@ -79,3 +83,69 @@ def test_an_empty_lake_is_no_clean_lake(spark: SparkSession, lake_uri: str, even
     code, report = audit(lake_uri, "--examples", "8")
     (found,) = report["findings"]
     assert (code, found["fault"], found["examples"]) == (1, "lost", sorted(event.event_id for event in events))
+
+
+def test_what_is_not_archived_yet_is_not_lost(
+    kafka: KafkaServer, topic: str, spark: SparkSession, lake_uri: str, events: list[Record],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """PL-A06: an audit asks Kafka how far the archive has come, and reads what lies behind it."""
+    monkeypatch.setenv("HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap)
+    monkeypatch.setenv("HOOKWIRE_KAFKA_TOPIC_PREFIX", f"{topic}-")
+    make(kafka, f"{topic}-orders")
+    write(kafka, f"{topic}-orders", [record_of(event) for event in events[1:]])
+    code, report = audit(lake_uri)
+    assert (code, report["unarchived"], [(f["fault"], f["examples"]) for f in report["findings"]]) == (
+        1, 8, [("lost", [events[0].event_id])],
+    )  # fmt: skip
+
+
+def record_of(event: Record) -> Written:
+    headers: list[tuple[str, bytes | None]] = [
+        ("hookwire-event-id", event.event_id.encode()), ("hookwire-term", b"1"),
+        ("hookwire-accepted-at", b"2026-01-15T09:07:00+00:00"),
+    ]  # fmt: skip
+    return (event.key or "").encode(), event.value, 0, headers
+
+
+OWED_TO_A_WEBHOOK = """
+UPDATE hookwire.events SET sinks = '{kafka,webhooks}';
+INSERT INTO hookwire.ledger
+SELECT 'webhooks', tenant, topic, hour, bucket, owed_count, owed_sum, owed_min, owed_max, sent_count, dead_count,
+       settled_sum, settled_min, settled_max
+FROM hookwire.ledger WHERE sink = 'kafka';
+INSERT INTO hookwire.subscriptions (id, public_id, protocol, topic, callback, state, created_at, updated_at)
+OVERRIDING SYSTEM VALUE
+SELECT n, 'sub_' || n, 'webhook', 'orders', 'https://a.example/', 'active', at, at
+FROM (VALUES (1, '2026-01-01'::timestamptz), (2, now())) AS s(n, at);
+INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant, outcome, decision,
+                               trigger, worker)
+SELECT id, 1, accepted_at + CASE place WHEN 1 THEN interval '2 hours' ELSE '1 second' END, 1, 0.1, 'default', 'x',
+       CASE place WHEN 7 THEN 'retry' ELSE 'delivered' END, 'first', 'w'
+FROM (SELECT id, accepted_at, row_number() OVER (ORDER BY id) AS place FROM hookwire.events) AS e WHERE place < 8;
+INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)
+SELECT id, 1, now(), now(), 'default' FROM hookwire.events ORDER BY id OFFSET 6 LIMIT 1;
+"""
+
+
+def test_each_event_is_accounted_for_at_each_webhook(
+    spark: SparkSession, lake_uri: str, events: list[Record], database_url: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """PL-A08, 11.2: neither delivered, nor open, nor dead is named, and what came late; changed since is not judged."""
+    monkeypatch.setenv("HOOKWIRE_RETENTION_DAYS", "0")
+
+    async def owed() -> None:
+        connection = await asyncpg.connect(database_url)
+        await connection.execute(OWED_TO_A_WEBHOOK)
+        await connection.close()
+
+    asyncio.run(owed())
+    archived(spark, lake_uri, events)
+    code, report = audit(lake_uri, "--metrics", str(tmp_path / "audit.prom"))
+    found = [(f["fault"], f["subscription"], f["count"], f["examples"]) for f in report["findings"]]
+    assert (code, report["webhook_hours"], found) == (
+        1, 1, [("unaccounted", "sub_1", 1, [events[7].event_id]), ("late", "sub_1", 1, [events[0].event_id])],
+    )  # fmt: skip
+    told = (tmp_path / "audit.prom").read_text().splitlines()
+    assert {'hookwire_audit_events{finding="unaccounted"} 1.0', 'hookwire_audit_events{finding="lost"} 0.0'} < {*told}

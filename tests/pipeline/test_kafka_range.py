@@ -45,6 +45,14 @@ def test_an_accepted_loss_goes_on_behind_the_gap_and_is_still_told() -> None:
     assert plan == Plan((Range("a", 0, 20, 30),), (Problem("lost", "a", 0, 10, 20),))
 
 
+def test_a_topic_made_anew_begins_at_its_first_record_and_one_that_shrank_at_its_end() -> None:
+    known, bounds = {"a": {0: 10}, "b": {0: 10}}, {("a", 0): Bounds(0, 30), ("b", 0): Bounds(0, 4)}
+    problems = (Problem("anew", "a", 0, 10, 30), Problem("shrunk", "b", 0, 10, 4))
+    assert planned(known, bounds, 100, anew={"a"}) == Plan((), problems)
+    accepted = planned(known, bounds, 100, anew={"a"}, accept_loss=True)
+    assert accepted == Plan((Range("a", 0, 0, 30), Range("b", 0, 4, 4)), problems)
+
+
 def test_ranges_survive_the_way_to_a_worker_and_are_cut_into_tasks() -> None:
     ranges = [Range("a", 0, 10, 35)]
     assert from_json(to_json(ranges)) == ranges

@@ -1,0 +1,51 @@
+"""Days: tables whose days are made anew as a whole, so that a job for a day may run any number of times (PL-X06)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from pyspark.sql import DataFrame
+
+from pipeline.exchange import amend
+from pipeline.lake import Change, DataFile, Snapshot, Table
+
+__all__ = ["counts_of_days", "put_days", "sources_of_days", "written"]
+
+
+def counts_of_days(snapshot: Snapshot) -> dict[date, int]:
+    """How many rows each day has."""
+    counts: dict[date, int] = {}
+    for file in snapshot.files:
+        day = date.fromisoformat(file.values["dt"])
+        counts[day] = counts.get(day, 0) + file.rows
+    return counts
+
+
+def put_days(table: Table, added: tuple[DataFile, ...], sources: Mapping[date, int], job: str, run: str) -> None:
+    """In one entry these files for all that these days had. ``sources``: the rows that each day was made from, which
+    the entry notes; a day that is not in it stays as it is.
+
+    Raises LakeConflict and LakeDamaged.
+    """
+    days = {day.isoformat(): rows for day, rows in sources.items()}
+    assert {file.values["dt"] for file in added} <= days.keys(), "files are of the days that are put"
+
+    def change(basis: Snapshot) -> Change:
+        removed = tuple(file.path for file in basis.files if file.values["dt"] in days)
+        return Change(job, run, added, removed, notes={"days": days})
+
+    amend(table, change)
+
+
+def sources_of_days(table: Table) -> dict[date, int]:
+    """The rows that each day was last made from."""
+    found: dict[date, int] = {}
+    for entry in table.entries():
+        found |= {date.fromisoformat(day): rows for day, rows in entry["notes"].get("days", {}).items()}
+    return found
+
+
+def written(table: Table, frame: DataFrame) -> tuple[DataFile, ...]:
+    """Rows as few files, which are no part of the table yet."""
+    return table.write(frame.coalesce(1), table.snapshot().version + 1)
