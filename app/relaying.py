@@ -54,6 +54,7 @@ class Relaying:
         self._points = points
         self._make_fan_out = make_fan_out
         self._wakes: list[Wake] = []
+        self._harvesters: list[Harvester] = []
         self.observers = {name: Observer(name, on_event) for name in sinks}
         owner = process_name()
         by_neli = [name for name in sinks if name == "kafka" and settings.kafka_election == "neli"]
@@ -67,6 +68,11 @@ class Relaying:
         """Something was committed: look at once."""
         for wake in self._wakes:
             wake.ring()
+
+    def look(self, last_id: int, holds_are_due: bool) -> None:
+        """What the lookout has seen."""
+        for harvester in self._harvesters:
+            harvester.look(last_id, holds_are_due=holds_are_due)
 
     def states(self) -> dict[str, tuple[str, str]]:
         """Per sink one word, and the last error."""
@@ -84,9 +90,9 @@ class Relaying:
 
     def _harvester(self, name: str, group: int, election: Election) -> Harvester:
         sink = self._sink(name, lambda: election.trusted(group))
-        wake = Wake()
+        wake = Wake(is_watched=True)
         self._wakes.append(wake)
-        return Harvester(
+        harvester = Harvester(
             FailpointSink(sink, self._points) if self._points else sink,
             Outbox(self._database, name, self._incarnation, payload=sink.features.payload),
             Holds(self._database, name, self._incarnation, self._settings.on_refused),
@@ -95,6 +101,8 @@ class Relaying:
             HarvesterOptions(),
             self.observers[name],
         )
+        self._harvesters.append(harvester)
+        return harvester
 
     def _sink(self, name: str, trusted: Callable[[], bool]) -> Sink:
         if name == "webhooks":

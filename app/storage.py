@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from app.process import pause
 from app.settings import Settings
 from db.embedded import EmbeddedOptions, EmbeddedServer
 from db.embedded_error import EmbeddedError
-from db.errors import DatabaseError
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
 from db.secret_box import SecretBox, load_or_create_key_file, parse_keys
@@ -34,28 +32,31 @@ class Storage:
 
 
 class EmbeddedWatch:
-    """Starts the embedded server again when it does not answer; others only see a database that was away."""
+    """Starts the embedded server again when it is said not to answer; others only see a database that was away."""
 
     name = "embedded database"
 
-    def __init__(self, server: EmbeddedServer, database: Database, interval_seconds: float = 1.0) -> None:
+    def __init__(self, server: EmbeddedServer) -> None:
         self._server = server
-        self._database = database
-        self._interval_seconds = interval_seconds
-        self._stopping = asyncio.Event()
+        self._rung = asyncio.Event()
+        self._stopping = False
+
+    def ring(self) -> None:
+        """The database does not answer."""
+        self._rung.set()
 
     def stop(self) -> None:
         """Stop watching; the server itself ends with the storage."""
-        self._stopping.set()
+        self._stopping = True
+        self._rung.set()
 
     async def run(self) -> None:
-        """Look every second until stopped."""
-        while not self._stopping.is_set():
-            try:
-                await self._database.fetchrow("event.installation")
-            except DatabaseError:
+        """Start it again, whenever it does not answer, until stopped."""
+        while not self._stopping:
+            await self._rung.wait()
+            self._rung.clear()
+            if not self._stopping:
                 await self._start_again()
-            await pause(self._stopping, self._interval_seconds)
 
     async def _start_again(self) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +24,7 @@ from app.front import Front
 from app.ingest import Ingest
 from app.limits import RequestIds
 from app.listen import Listener
+from app.lookout import Lookout
 from app.notice import Notices
 from app.notify import Notifier
 from app.policy import egress_proxy, guard_policy
@@ -73,6 +74,8 @@ _log = structlog.get_logger(__name__)
 ROLES: Final = ("api", "relay", "deliver")
 _BACKLOG_CONNECTIONS = 2048
 _METRICS_DRAIN_SECONDS = 1.0
+_UNASKED_SECONDS = 300.0
+"""How often a service looks by itself for what the lookout would have told it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,43 +153,30 @@ class _Builder:
         self._registry = CollectorRegistry()
         self._relay_metrics = RelayMetrics(self._registry)
         self._policy: GuardPolicy = guard_policy(settings, port)
-        self._hub_wake = Wake()
-        self._fetch_wake = Wake()
+        self._hub_wake = Wake(is_watched=True)
+        self._fetch_wake = Wake(is_watched=True)
+        self._bells: dict[str, Callable[[], None]] = {}
         self.relaying: Relaying | None = None
         self._on_event = on_event
         self._worker: Worker | None = None
+        self._queues: RabbitHubQueues | None = None
 
     async def build(
         self, roles: Sequence[str], sockets: Sequence[socket.socket], metrics_sockets: Sequence[socket.socket]
     ) -> list[list[Service]]:
         """The services, in the phases in which they are stopped."""
         await self._configure(roles)
-        outbound = self._outbound
         phases: list[list[Service]] = []
         if "api" in roles:
             notifier = self._notifier
             publisher = Publisher(self._database, self._ring if "relay" in roles else notifier.ring)
-            hub = self._hub
-            verification = Verification(self._database, outbound, hub.secret_box, hub.options, self._hub_wake)
-            fetching = Fetching(
-                self._database,
-                outbound,
-                hub.options,
-                self._fetch_wake,
-                self._ring if "relay" in roles else notifier.ring,
-            )
-            phases += [[self._front(publisher, sockets)], [publisher, verification, fetching, Upstreams(hub, outbound)]]
+            subscribing = self._subscribing(self._ring if "relay" in roles else notifier.ring)
+            phases += [[self._front(publisher, sockets)], [publisher, *subscribing]]
             phases += [] if "relay" in roles else [[notifier]]
-        if "deliver" in roles:
-            self._worker = self._make_worker(outbound)
         if "relay" in roles:
             self.relaying = self._make_relaying()
         relays = self.relaying.relays if self.relaying else []
-        deliver: list[Service] = []
-        if self._worker:
-            queues = RabbitHubQueues(self._database, self._due)
-            deliver = [self._worker, Replayer(self._database, self._due), queues]
-        phases.append([*relays, *deliver])
+        phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
         # Last, so that the drain can be watched.
         phases.append([*self._background(), *([self._metrics_front(metrics_sockets)] if metrics_sockets else [])])
         return phases
@@ -202,14 +192,35 @@ class _Builder:
             for row in await self._database.fetch("event.configure_sinks", self.sinks):
                 _log.warning("sink_led_elsewhere", sink=row["name"], hint="this process has no address for it")
 
+    def _subscribing(self, on_commit: Callable[[], None]) -> list[Service]:
+        """What has subscriptions verified, and foreign topics fetched or subscribed to."""
+        hub, upstream_wake = self._hub, Wake(is_watched=True)
+        verification = Verification(self._database, self._outbound, hub.secret_box, hub.options, self._hub_wake)
+        fetching = Fetching(self._database, self._outbound, hub.options, self._fetch_wake, on_commit)
+        self._bells |= {
+            "intents": self._hub_wake.ring,
+            "leases": verification.sweep,
+            "foreign_topics": self._fetch_wake.ring,
+            "upstreams": upstream_wake.ring,
+        }
+        return [verification, fetching, Upstreams(hub, self._outbound, upstream_wake)]
+
+    def _delivering(self) -> list[Service]:
+        worker = self._worker = self._make_worker(self._outbound)
+        replayer = Replayer(self._database, self._due, poll_seconds=_UNASKED_SECONDS)
+        queues = self._queues = RabbitHubQueues(self._database, self._due)
+        self._bells |= {"deliveries": worker.look, "replays": replayer.ring, "rabbithub": queues.look}
+        return [worker, replayer, queues]
+
     def _background(self) -> list[Service]:
         services: list[Service] = [
             Listener(self._connect_direct, self._ring),
             Upkeep(self._database, self._settings.idempotency_seconds),
             Retention(self._database, self._retention_options()),
         ]
-        if self._storage.embedded is not None:
-            services.append(EmbeddedWatch(self._storage.embedded, self._storage.database))
+        watch = EmbeddedWatch(self._storage.embedded) if self._storage.embedded is not None else None
+        services += [watch] if watch is not None else []
+        services.append(Lookout(self._database, self._bells, self._drawn, watch.ring if watch else lambda: None))
         if self.relaying is not None:
             services += self.relaying.elections
         return services
@@ -229,9 +240,18 @@ class _Builder:
         if self.relaying is not None:
             self.relaying.ring()
 
+    def _drawn(self, last_id: int, holds_are_due: bool) -> None:
+        if self.relaying is not None:
+            self.relaying.look(last_id, holds_are_due)
+
     def _due(self, subscriptions: Sequence[int]) -> None:
         if self._worker is not None:
             self._worker.due(subscriptions)
+
+    def _fanned_out(self, subscriptions: Sequence[int]) -> None:
+        self._due(subscriptions)
+        if self._queues is not None:
+            self._queues.fanned_out()
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
         return self.relaying.states() if self.relaying is not None else {}
@@ -266,6 +286,8 @@ class _Builder:
             sha1_hosts=settings.websub_sha1_hosts,
             publish_secret=(settings.websub_publish_secret or SecretStr("")).get_secret_value().encode(),
             fetch_bytes_max=min(settings.event_bytes_max, FEED_BYTES_MAX),
+            # The lookout tells of leases that are over; a refresh is due while a fifth is left, a tenth of it is soon.
+            sweep_seconds=min(max(settings.websub_lease_seconds_max / 50, 1.0), 60.0),
         )
 
     def _retention_options(self) -> RetentionOptions:
@@ -340,6 +362,7 @@ class _Builder:
             public_url=self.public_url,
             schedule_seconds=settings.retry_schedule_seconds,
             age_seconds_max=settings.retry_age_seconds_max,
+            poll_seconds=_UNASKED_SECONDS,
             timeout_seconds=settings.delivery_timeout_seconds,
             retry_after_seconds_max=settings.retry_after_seconds_max,
             breaker=BreakerOptions(
@@ -366,6 +389,6 @@ class _Builder:
             self.sinks,
             self._relay_metrics,
             self._points,
-            lambda: FanOutSink(FanOut(self._database, self._due)),
+            lambda: FanOutSink(FanOut(self._database, self._fanned_out)),
             self._on_event,
         )

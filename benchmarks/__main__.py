@@ -11,8 +11,8 @@ import sys
 import time
 import traceback
 
-NAMES = ("publish", "deliver", "latency", "footprint", "outbound", "relay", "amqp", "pipeline")
-_WITH_OWN_COMMAND = ("outbound", "relay", "amqp", "pipeline")
+NAMES = ("publish", "deliver", "latency", "footprint", "idle", "outbound", "relay", "amqp", "pipeline")
+_WITH_OWN_COMMAND = ("idle", "outbound", "relay", "amqp", "pipeline")
 
 
 def main() -> int:

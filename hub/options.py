@@ -27,7 +27,7 @@ class HubOptions:
         verification_deadline_seconds: for one verification GET, all of it.
         verification_retries: pauses in seconds before asking again when no HTTP answer came; empty turns that off
             (WS-46).
-        sweep_seconds: pause between two looks for leases that have ended.
+        sweep_seconds: pause between two looks for leases that have ended, when nobody says that one has.
         verification_slots: GETs in flight in this process.
         verifications_per_minute_host: requests accepted per callback host, all tenants together; also the burst
             (WS-101).

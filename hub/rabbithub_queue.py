@@ -4,7 +4,8 @@
       ^                                        |
       '------ the consumer ended --------------'   any other answer: again by the schedule, from the same consumer
 
-A consumer holds one message at a time, so that a slow or failing one delays nobody else.
+A consumer holds one message at a time, so that a slow or failing one delays nobody else. As long as nobody has
+subscribed to a RabbitHub resource, nothing is asked of the database.
 """
 
 from __future__ import annotations
@@ -30,8 +31,19 @@ class RabbitHubQueues:
     def __init__(self, database: Database, due: Callable[[Sequence[int]], None]) -> None:
         self._database = database
         self._due = due
-        self._wake = Wake(poll_seconds_min=0.02, poll_seconds_max=0.5)
+        self._wake = Wake(poll_seconds_min=0.02, poll_seconds_max=0.5, is_watched=True)
+        self._is_used = False
         self._stopping = False
+
+    def look(self) -> None:
+        """There are subscriptions to look after."""
+        self._is_used = True
+        self._wake.ring()
+
+    def fanned_out(self) -> None:
+        """Events have become deliveries, perhaps to queues."""
+        if self._is_used:
+            self._wake.ring()
 
     def stop(self) -> None:
         """Soft stop: what was handed out is the workers'."""

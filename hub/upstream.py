@@ -101,14 +101,14 @@ async def receive(hub: Hub, token: str, body: bytes, content_type: str | None, s
 
 
 class Upstreams:
-    """The service: discovers, subscribes, renews."""
+    """The service: discovers, subscribes, renews. ``wake`` is rung when one is due."""
 
     name = "upstreams"
 
-    def __init__(self, hub: Hub, outbound: Outbound) -> None:
+    def __init__(self, hub: Hub, outbound: Outbound, wake: Wake) -> None:
         self._hub = hub
         self._outbound = outbound
-        self._wake = Wake(poll_seconds_min=0.1, poll_seconds_max=2.0)
+        self._wake = wake
         self._stopping = False
 
     def stop(self) -> None:

@@ -20,6 +20,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -83,11 +84,17 @@ class Verification:
         self._options = options
         self._wake = wake
         self._stopping = asyncio.Event()
+        self._sweep_now = asyncio.Event()
         self._in_flight = 0
+
+    def sweep(self) -> None:
+        """A lease is over."""
+        self._sweep_now.set()
 
     def stop(self) -> None:
         """Soft stop: claim no more, finish the GETs that are under way (one deadline at most)."""
         self._stopping.set()
+        self._sweep_now.set()
         self._wake.ring()
 
     async def run(self) -> None:
@@ -256,15 +263,14 @@ class Verification:
 
     async def _sweep_regularly(self) -> None:
         while not self._stopping.is_set():
+            self._sweep_now.clear()
             try:
                 await self._sweep()
             except DatabaseError as error:
                 _log.warning("lease_sweep_failed", error=str(error))
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._options.sweep_seconds):
-                    await self._stopping.wait()
-            except TimeoutError:
-                continue
+                    await self._sweep_now.wait()
 
     async def _sweep(self) -> None:
         async with self._database.transaction() as session:

@@ -105,6 +105,13 @@ class Harvester:
         """What was claimed and not dealt with yet, by id."""
         return self._in_flight
 
+    def look(self, last_id: int, *, holds_are_due: bool) -> None:
+        """What a lookout has seen: the last id that was drawn, and whether a hold is to be probed."""
+        if holds_are_due:
+            self._holds_due_at = 0.0
+        if holds_are_due or not self._outbox.is_carried_through(last_id):
+            self._wake.ring()
+
     async def reign(self, election: Election, seat: Seat) -> None:
         """Hold a seat until it is asked for or lost; what is in flight when it is asked for is finished and purged."""
         self._asked, seat.ring = seat.asked, self._wake.ring
@@ -184,18 +191,20 @@ class Harvester:
         try:
             async with TaskGroup() as carriers:
                 while not self._is_over():
-                    await self._outbox.advance_low_water()
-                    await self._probe_holds(term, slots)
+                    # First of all the claim: what has just been published after a quiet hour waits for nothing else.
                     await slots.acquire()
                     await self._placed.wait()
                     setbacks = self._setbacks
                     batch = await self._next_batch(term)
                     if batch is None:
                         slots.release()
+                    else:
+                        carriers.create_task(self._carry(batch, setbacks, slots), name=f"{self._sink.name} batch")
+                    await self._outbox.advance_low_water()
+                    await self._probe_holds(term, slots)
+                    if batch is None:
                         await self._wake.wait()
-                        continue
-                    carriers.create_task(self._carry(batch, setbacks, slots), name=f"{self._sink.name} batch")
-                    if len(batch.records) * 4 < self._sink.features.batch_records_max:
+                    elif len(batch.records) * 4 < self._sink.features.batch_records_max:
                         await asyncio.sleep(self._options.linger_seconds)
         except BaseExceptionGroup as failed:
             raise _foremost(failed) from failed
@@ -239,6 +248,7 @@ class Harvester:
         receipt = await self._send(batch) if setbacks == self._setbacks else await self._left_unsent(batch)
         if receipt.refused:
             await self._holds.place(batch.term, receipt.refused)
+            self._holds_due_at = min(self._holds_due_at, time.monotonic() + _HOLDS_SECONDS)
             self._placing -= 1
             if not self._placing:
                 self._placed.set()
@@ -328,6 +338,7 @@ class Harvester:
         self._holds_due_at = time.monotonic() + (_HOLDS_SECONDS if self._holds.any_standing else _NO_HOLDS_SECONDS)
         if not due:
             return
+        self._wake.busy()
         async with _all_of(slots, self._sink.features.overlap):
             for hold, attempts in due:
                 if not self._is_over():

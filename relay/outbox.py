@@ -53,12 +53,18 @@ class Outbox:
         self._low: dict[int, int] = {}
         self._horizon: _Horizon | None = None
         self._horizon_at = 0.0
+        self._carried_through: int | None = None
         self._per_shard = _PER_SHARD_MIN
 
     def begin(self, shards: Sequence[int]) -> None:
         """Start a reign over these shards: nothing a predecessor knew is trusted, every mark starts at zero."""
         self._low = dict.fromkeys(shards, 0)
         self._horizon = None
+        self._carried_through = None
+
+    def is_carried_through(self, last_id: int) -> bool:
+        """Whether nothing at or below the last id that was drawn is owed, or can still appear."""
+        return self._carried_through == last_id
 
     async def claim(self, term: Term, in_flight: Collection[int], limit: int, bytes_max: int) -> list[Record]:
         """The lowest records that are not in flight, in id order; empty when the term is over too.
@@ -144,13 +150,14 @@ class Outbox:
             mark = await self._database.fetchval("outbox.mark_horizon")
             xid = await self._database.fetchval("outbox.draw_xid")
             self._horizon = _Horizon(mark, xid)
+        horizon = self._horizon
         rows = await self._database.fetch(
-            "outbox.low_water", self._sink, list(self._low), list(self._low.values()),
-            self._horizon.xid, self._horizon.mark,
-        )  # fmt: skip
-        if rows:
+            "outbox.low_water", self._sink, list(self._low), list(self._low.values()), horizon.xid, horizon.mark
+        )
+        if rows and self._horizon is horizon:  # else another reign has begun meanwhile
             self._low.update((row["shard"], row["low"]) for row in rows)
             self._horizon = None
+            self._carried_through = horizon.mark if min(self._low.values()) > horizon.mark else None
 
 
 def _head(row: Row, incarnation: str) -> Record:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -30,7 +31,9 @@ _RECORDS = 500  # in one step
 
 
 class Replayer:
-    """Carries replays on while :meth:`run` runs; ``on_due`` is told the subscriptions that got something to do."""
+    """Carries replays on while :meth:`run` runs; ``on_due`` is told the subscriptions that got something to do.
+
+    ``poll_seconds``: how often the database is asked for a job that is due when nobody rings."""
 
     name = "replayer"
 
@@ -38,25 +41,30 @@ class Replayer:
         self._database = database
         self._on_due = on_due
         self._poll_seconds = poll_seconds
-        self._stopping = asyncio.Event()
+        self._rung = asyncio.Event()
+        self._stopping = False
+
+    def ring(self) -> None:
+        """A job is due."""
+        self._rung.set()
 
     def stop(self) -> None:
         """End after the current step."""
-        self._stopping.set()
+        self._stopping = True
+        self._rung.set()
 
     async def run(self) -> None:
         """Step after step until stopped."""
-        while not self._stopping.is_set():
+        while not self._stopping:
+            self._rung.clear()
             try:
-                while not self._stopping.is_set() and await self.step():
+                while not self._stopping and await self.step():
                     continue
             except DatabaseError as error:
                 _log.warning("replay_waits", error=str(error))
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_seconds):
-                    await self._stopping.wait()
-            except TimeoutError:
-                continue
+                    await self._rung.wait()
 
     async def step(self) -> bool:
         """One step of the job that is due; False when none is."""

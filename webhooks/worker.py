@@ -22,6 +22,7 @@ import random
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -49,6 +50,7 @@ __all__ = ["Worker", "WorkerOptions"]
 
 _log = structlog.get_logger(__name__)
 _LOOKED_AT = 8
+_POLLS = ("delivery.due_subscriptions", "delivery.promote_heads")
 _LARGE_BYTES = 20_000
 """What Standard Webhooks advises for a body; more is delivered, and counted (WH-S10)."""
 _TOO_LARGE = 413
@@ -63,7 +65,7 @@ class WorkerOptions:
     """``lease_margin_seconds`` is added to a subscription's deadline to make the lease of a claim: so long may a
     delivery wait in the buffer; deadline and margin are how long a killed worker holds up an ordered lane.
     ``claim_max`` bounds what waits for a slot, ``payload_bytes_max`` the contents of all that is claimed;
-    ``poll_seconds`` is how often the database is asked who is due when nothing here told us."""
+    ``poll_seconds`` is how often the database is asked who is due when nothing here told us and nobody rang."""
 
     name: str
     public_url: str
@@ -112,6 +114,7 @@ class Worker:
         self._fast: set[int] = set()
         self._batch_sizes = BatchSizes()
         self._wake = asyncio.Event()
+        self._looks: dict[str, asyncio.Event] = {statement: asyncio.Event() for statement in _POLLS}
         self._attempts = asyncio.TaskGroup()
         self._stopping = False
 
@@ -121,6 +124,11 @@ class Worker:
             self._ready[subscription] = None
         if subscriptions:
             self._wake.set()
+
+    def look(self) -> None:
+        """There are open deliveries: ask who is due."""
+        for look in self._looks.values():
+            look.set()
 
     def stop(self) -> None:
         """Soft stop: finish attempts in flight, give back what was only claimed."""
@@ -403,11 +411,12 @@ class Worker:
         time, by itself, so that many lanes don't keep subscriptions waiting.
         """
         async with asyncio.TaskGroup() as polls:
-            polls.create_task(self._poll_by("delivery.due_subscriptions"))
-            polls.create_task(self._poll_by("delivery.promote_heads"))
+            for statement, look in self._looks.items():
+                polls.create_task(self._poll_by(statement, look))
 
-    async def _poll_by(self, statement: str) -> None:
+    async def _poll_by(self, statement: str, look: asyncio.Event) -> None:
         while True:
+            look.clear()
             started = time.monotonic()
             try:
                 rows = await self._database.fetch(statement)
@@ -415,7 +424,11 @@ class Worker:
                 _log.warning("poll_failed", error=str(error))
                 rows = ()
             self.due([row["subscription_id"] for row in rows])
-            await asyncio.sleep(max(self._options.poll_seconds, 20 * (time.monotonic() - started)))
+            rest_seconds = 20 * (time.monotonic() - started)
+            await asyncio.sleep(rest_seconds)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._options.poll_seconds - rest_seconds):
+                    await look.wait()
 
 
 def _lost_track(row: Row) -> Result:

@@ -67,6 +67,7 @@ HOT: list[tuple[str, tuple[object, ...]]] = [
     ("replay.step", (500,)),
     ("event.latest", ("default", "t7")),
     ("event.get", ("default", 7)),
+    ("lookout.look", ()),
 ]
 
 
@@ -155,6 +156,7 @@ INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, to
     SELECT n, n, now(), 1, 0.1, 'default', 'timeout', 'retry', 'first', 'w' FROM generate_series(1, {SUBSCRIPTIONS}) n;
 """
 _SWEPT: list[tuple[str, tuple[object, ...]]] = [
+    ("lookout.look", ()),
     ("intent.expire", (5_000,)),
     ("intent.permanent", (500, 86_400)),
     ("intent.drop_deliveries", (5_000,)),

@@ -13,6 +13,7 @@ import pytest
 
 from hub.topic_url import foreign_name
 from hub.upstream import Upstreams, end, want
+from relay.wake import Wake
 from tests.app.api.test_hub import client_of
 from tests.hub.publisher import Page, Publisher, serve_topics
 from tests.hub.rig import POLICY, Rig, until
@@ -113,7 +114,7 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
     other.port = server.sockets[0].getsockname()[1]
     async with client_of(database_url, foreign_topics="any") as (client, rig), serve_topics() as publisher:
         outbound = Client(POLICY, ThreadResolver())
-        service = Upstreams(rig.hub, outbound)
+        service = Upstreams(rig.hub, outbound, Wake(0.01, 0.05))
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(service.run())
             try:

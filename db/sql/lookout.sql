@@ -1,0 +1,19 @@
+-- Lookout: for whom there is something to do, one question for all services of a process.
+
+-- name: look
+-- The highest id ever drawn: a relay knows up to which one nothing is owed. Then, service by service, whether its own
+-- statement would find something; each reads the index that finds what is due, and nothing else.
+SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1 END AS last_id,
+       EXISTS (SELECT FROM hookwire.holds h WHERE h.probe_at <= now()) AS holds,
+       (SELECT d.subscription_id FROM hookwire.deliveries d ORDER BY d.subscription_id, d.due_at LIMIT 1) IS NOT NULL AS deliveries,
+       EXISTS (SELECT FROM hookwire.replays r WHERE r.state = 'running' AND r.due_at <= now()) AS replays,
+       EXISTS (SELECT FROM hookwire.intents i WHERE i.state IN ('requested', 'verifying') AND i.due_at <= now()) AS intents,
+       (SELECT s.lease_until FROM hookwire.subscriptions s
+        WHERE s.protocol = 'websub' AND s.state IN ('active', 'disabled') AND s.lease_until <= now()
+        ORDER BY s.lease_until LIMIT 1) IS NOT NULL AS leases,
+       EXISTS (SELECT FROM hookwire.foreign_topics f
+               WHERE f.due_at <= now() AND (f.claimed_until IS NULL OR f.claimed_until <= now())) AS foreign_topics,
+       EXISTS (SELECT FROM hookwire.upstreams u
+               WHERE u.due_at <= now() AND (u.claimed_until IS NULL OR u.claimed_until <= now())) AS upstreams,
+       (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r ORDER BY r.subscription_id LIMIT 1) IS NOT NULL AS rabbithub
+FROM hookwire.event_id AS drawn;
