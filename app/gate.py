@@ -3,7 +3,8 @@
 Where the gate is open (development, or a proxy that decides), it is not built at all. Where it is closed, it stands
 between the front door and the application and judges every request before its body is read::
 
-    Authorization: Bearer hwk_...    one of them; Basic with the key as password for GET, so that a browser can look
+    Authorization: Bearer hwk_...    one of them; Basic with the key as password for GET, so that a browser can look,
+      |                              and below /rabbithub for what is no browser, because its clients log in so (RH-50)
       | known for less than 3 s --------------------------------+
       | else found by its digest; strangers: few tries a second |
       v                                                         v
@@ -23,6 +24,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import parse_qs
 
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -72,9 +74,12 @@ class Keyring:
         known = self._known.get(headers[0]) if len(headers) == 1 else None
         return known if known is not None and known.fresh_until > time.monotonic() else None
 
-    async def known(self, header: bytes, address: str, *, reads: bool) -> _Known:
-        """The key of this header; raises ``Problem``: unauthorized, too-many-requests, database-unavailable."""
-        if not reads and header[:6].lower() == b"basic ":  # a browser sends it also where a stranger's page asks it to
+    async def known(self, header: bytes, address: str, *, basic: bool) -> _Known:
+        """The key of this header; raises ``Problem``: unauthorized, too-many-requests, database-unavailable.
+
+        ``basic``: a login by Basic counts here.
+        """
+        if not basic and _is_basic(header):  # a browser sends it also where a stranger's page asks it to
             raise Problem("unauthorized", "Basic is for looking only; use Bearer.", headers=_CHALLENGE)
         if (known := self.fresh([header])) is not None:
             return known
@@ -124,6 +129,10 @@ class Keyring:
         self._strangers[address] = (tokens - 1, now)
 
 
+def _is_basic(header: bytes) -> bool:
+    return header[:6].lower() == b"basic "
+
+
 def _key_text(header: bytes) -> str | None:
     """The key in an Authorization header; never one in the query (SE-05)."""
     scheme, _, rest = header.partition(b" ")
@@ -152,17 +161,20 @@ class Gate:
             known = self._keyring.fresh([value for name, value in scope["headers"] if name == b"authorization"])
             if known is not None and way in known.ways:  # the hot path: 1 us
                 scope["state"]["grant"] = known.grant
-            elif not self._is_open(*way):
+            elif not self._is_open(*way) and not _brings_token(scope):
                 await self._let_in(scope, *way)
         await self._app(scope, receive, send)
 
     async def _let_in(self, scope: Scope, method: str, path: str) -> None:
         client = scope.get("client")
         header = _authorization(scope)
-        known = await self._keyring.known(header, client[0] if client else "", reads=method in _READS)
+        reads = method in _READS
+        basic = reads or (path.startswith("/rabbithub/") and not _is_from_a_page(scope))
+        known = await self._keyring.known(header, client[0] if client else "", basic=basic)
         _judge(known.grant, method, path)
         scope["state"]["grant"] = known.grant
-        if len(known.ways) < _WAYS_MAX:
+        # Where Basic counts for some requests only, each of them is judged.
+        if len(known.ways) < _WAYS_MAX and (reads or not _is_basic(header)):
             known.ways.add((method, path))
 
     def _is_open(self, method: str, path: str) -> bool:
@@ -174,6 +186,19 @@ class Gate:
         topic = path.removeprefix("/topics/")
         topic_url = method in _READS and topic != path and "/" not in topic and not is_reserved(topic)
         return self._hub_is_open and (path == "/hub" or topic_url)
+
+
+def _is_from_a_page(scope: Scope) -> bool:
+    """A browser names the page that sends a request which changes something, and asks for no confirmation."""
+    return any(name in (b"origin", b"sec-fetch-site") for name, _ in scope["headers"])
+
+
+def _brings_token(scope: Scope) -> bool:
+    """Another hub that verifies one of our exchanges or queues (RH-17): the token in its query is what is judged."""
+    if scope["method"] != "GET" or not scope["path"].startswith("/rabbithub/") or "/endpoint/" not in scope["path"]:
+        return False
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    return query.get("hub.mode", [""])[-1] in ("subscribe", "unsubscribe") and "hub.verify_token" in query
 
 
 def _authorization(scope: Scope) -> bytes:

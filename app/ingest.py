@@ -22,21 +22,20 @@ from app.problem import Problem
 from db.errors import DatabaseError, OutcomeUnknown, Unavailable
 from event.cloudevents import BATCH_TYPE, CloudEventError, decode_http
 from event.event import Draft
+from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from event.identity import format_event_id
 from event.strict_json import StrictJsonError, loads
 from event.topic import TopicError, is_reserved, validate_key, validate_topic
 from hub.publish import Accepted, IdempotencyConflict, KeyBusy, Overloaded, Publisher, PublishRefused
 from hub.topics import Topics, UnknownTopic
 
-__all__ = ["HOPS_MAX", "Ingest", "is_publish"]
+__all__ = ["Ingest", "is_publish"]
 
 _PREFIX = "/topics/"
 _SUFFIX = "/events"
 _NDJSON = "application/x-ndjson"
 _BATCH_EVENTS_MAX = 1_000
 _IDEMPOTENCY_KEY_MAX = 255
-HOPS_MAX = 8
-"""An event that came back to a hub this often is going in circles (EG-17)."""
 _TTL_SECONDS_MAX = 31_536_000
 _READ_ONCE = frozenset(
     {b"content-type", b"hookwire-key", b"idempotency-key", b"hookwire-hops", b"hookwire-ttl", b"hookwire-retry"}
@@ -248,11 +247,12 @@ def _take_header(envelope: _Envelope, name: bytes, value: bytes) -> None:
     elif name == b"hookwire-key":
         envelope.key = _key(_line(name, value, 4096))
     elif name == b"hookwire-hops":
-        if not value.isdigit() or len(value) > 3 or int(value) >= HOPS_MAX:
+        hops = hops_of(value.decode("latin-1"))
+        if hops is None:
             raise Problem(
                 "invalid-header", f"This event has passed {HOPS_MAX} hubs or more.", parameter="hookwire-hops"
             )
-        envelope.hops = int(value)
+        envelope.hops = hops
     elif name == b"hookwire-ttl":
         if not value.isdigit() or len(value) > 8 or not 1 <= int(value) <= _TTL_SECONDS_MAX:
             detail = f"Hookwire-Ttl is a number of seconds, 1 to {_TTL_SECONDS_MAX}."
@@ -340,7 +340,7 @@ def _line_draft(envelope: _Envelope, number: int, line: bytes) -> Draft:
 def _with_carried(envelope: _Envelope, drafts: list[Draft]) -> list[Draft]:
     extra = dict(envelope.carried)
     if envelope.hops:
-        extra["hookwire-hops"] = str(envelope.hops)
+        extra[HOPS_HEADER] = str(envelope.hops)
     if not extra:
         return drafts
     return [dataclasses.replace(draft, headers={**draft.headers, **extra}) for draft in drafts]

@@ -20,6 +20,8 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
+from webhooks.custom_header import is_ours
+
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 
 PREFIX = "HOOKWIRE_"
@@ -30,6 +32,7 @@ _FOREIGN = (
     "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
 )  # fmt: skip
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+_HEADER_NAME = r"^([A-Za-z0-9-]{1,100})?$"
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
@@ -234,6 +237,42 @@ class Settings(BaseSettings):
     websub_sha1_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Hosts of old WebSub callbacks that check sha1 only, comma separated."
     )
+    websub_strict_topic: bool = Field(
+        False,
+        description="Subscribing to a topic of another publisher is denied where that topic says it has another URL.",
+    )
+    rabbithub_message_id_header: str = Field(
+        "",
+        pattern=_HEADER_NAME,
+        description="Header in which RabbitHub's publishers and subscribers find a message's id; empty: in none.",
+    )
+    rabbithub_correlation_id_header: str = Field(
+        "",
+        pattern=_HEADER_NAME,
+        description="Header of a RabbitHub publish that is logged, returned and forwarded; empty: none is.",
+    )
+    rabbithub_append_hub_topic: bool = Field(
+        True, description="RabbitHub's subscribers get `hub.topic=<routing key>` behind their callback's own query."
+    )
+    rabbithub_on_http_error: Literal["requeue", "dead_letter"] = Field(
+        "requeue",
+        description="A message that a RabbitHub subscriber refuses: tried again by the schedule, or a dead letter at "
+        "once. Without an answer it is always tried again.",
+    )
+    rabbithub_deactivate: Literal["never", "first", "limit"] = Field(
+        "never",
+        description="Failed deliveries make a RabbitHub subscription inactive: none does, the first one does, or more "
+        "than RABBITHUB_ERRORS_MAX within RABBITHUB_ERRORS_SECONDS do.",
+    )
+    rabbithub_errors_max: int | None = Field(
+        None, ge=1, le=1_000_000, description="With RABBITHUB_DEACTIVATE=limit only: so many are forgiven."
+    )
+    rabbithub_errors_seconds: int | None = Field(
+        None, ge=1, le=31_536_000, description="With RABBITHUB_DEACTIVATE=limit only: within so long."
+    )
+    rabbithub_tell_expiry_days: int = Field(
+        0, ge=0, le=3650, description="Operators hear of a RabbitHub lease so long before it ends; 0: they don't."
+    )
     secret_keys: SecretStr | None = Field(
         None, description="id:base64[,id:base64], the first seals; none: a key file in the data directory."
     )
@@ -278,6 +317,13 @@ class Settings(BaseSettings):
             raise ValueError("must be an http or https URL without query, such as https://hub.example")
         return value
 
+    @field_validator("rabbithub_message_id_header", "rabbithub_correlation_id_header")
+    @classmethod
+    def _check_header(cls, value: str) -> str:
+        if is_ours(value.lower()):
+            raise ValueError("must not be a header that the hub sets itself")
+        return value
+
     @field_validator("database_url", "amqp_url")
     @classmethod
     def _check_server_url(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
@@ -318,6 +364,11 @@ class Settings(BaseSettings):
     def _check_together(self) -> Settings:
         if not self.websub_lease_seconds_min <= self.websub_lease_seconds_default <= self.websub_lease_seconds_max:
             raise ValueError("websub_lease_seconds_min <= _default <= _max does not hold")
+        limits = (self.rabbithub_errors_max, self.rabbithub_errors_seconds)
+        if (self.rabbithub_deactivate == "limit") != all(limits) or any(limits) != all(limits):
+            raise ValueError(
+                "rabbithub_errors_max and rabbithub_errors_seconds go with rabbithub_deactivate=limit, both or neither"
+            )
         if self.profile == "production" and self.failpoints:
             raise ValueError("failpoints are refused in production")
         if self.profile == "production" and self.access == "open":

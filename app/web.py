@@ -16,6 +16,7 @@ from app.api import (
     dead_letters,
     deliveries,
     denials,
+    diagnosis,
     docs,
     events,
     filters,
@@ -64,6 +65,7 @@ _ROUTERS: Sequence[APIRouter] = (
     audit.router,
     health.router,
     console.router,
+    diagnosis.router,
 )
 
 

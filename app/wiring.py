@@ -57,6 +57,7 @@ from relay.observer import Handler
 from relay.wake import Wake
 from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
+from webhooks.error_policy import ErrorPolicy
 from webhooks.fanout import FanOut
 from webhooks.guard import GuardPolicy
 from webhooks.metrics import DeliveryMetrics
@@ -126,6 +127,12 @@ async def open_hub(
 def _url(listen: str, sockets: Sequence[socket.socket]) -> str:
     """Where that is, the free port filled in; '' when nothing listens."""
     return f"http://{listen.rpartition(':')[0]}:{sockets[0].getsockname()[1]}" if sockets else ""
+
+
+def _error_policy(settings: Settings) -> ErrorPolicy:
+    errors_max = {"never": None, "first": 0, "limit": settings.rabbithub_errors_max}[settings.rabbithub_deactivate]
+    requeues = settings.rabbithub_on_http_error == "requeue"
+    return ErrorPolicy(requeues, errors_max, float(settings.rabbithub_errors_seconds or 1))
 
 
 class _Builder:
@@ -208,7 +215,7 @@ class _Builder:
     def _delivering(self) -> list[Service]:
         worker = self._worker = self._make_worker(self._outbound)
         replayer = Replayer(self._database, self._due, poll_seconds=_UNASKED_SECONDS)
-        queues = self._queues = RabbitHubQueues(self._database, self._due)
+        queues = self._queues = RabbitHubQueues(self._database, self._due, self._settings.rabbithub_tell_expiry_days)
         self._bells |= {"deliveries": worker.look, "replays": replayer.ring, "rabbithub": queues.look}
         return [worker, replayer, queues]
 
@@ -285,6 +292,9 @@ class _Builder:
             dialect=Dialect(settings.websub_pshb),
             sha1_hosts=settings.websub_sha1_hosts,
             publish_secret=(settings.websub_publish_secret or SecretStr("")).get_secret_value().encode(),
+            strict_topic=settings.websub_strict_topic,
+            message_id_header=settings.rabbithub_message_id_header.lower(),
+            correlation_id_header=settings.rabbithub_correlation_id_header.lower(),
             fetch_bytes_max=min(settings.event_bytes_max, FEED_BYTES_MAX),
             # The lookout tells of leases that are over; a refresh is due while a fifth is left, a tenth of it is soon.
             sweep_seconds=min(max(settings.websub_lease_seconds_max / 50, 1.0), 60.0),
@@ -305,6 +315,7 @@ class _Builder:
             self._hub_wake.ring,
             self._fetch_wake.ring,
             self._published,
+            incarnation=self._storage.incarnation,
         )
 
     def _front(self, publisher: Publisher, sockets: Sequence[socket.socket]) -> Front:
@@ -372,6 +383,8 @@ class _Builder:
                 open_seconds_max=settings.breaker_seconds_max,
                 disable_seconds=settings.disable_after_failing_seconds or None,
             ),
+            errors=_error_policy(settings),
+            appends_hub_topic=settings.rabbithub_append_hub_topic,
             slots=SlotOptions(
                 settings.delivery_slots, settings.delivery_slots_per_subscription, settings.delivery_slots_per_host
             ),

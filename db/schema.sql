@@ -712,7 +712,15 @@ CREATE TABLE hookwire.rabbithub_subscriptions (
     resource_id bigint NOT NULL,
     hub_topic text NOT NULL,
     lease_seconds bigint NOT NULL,
-    details jsonb DEFAULT '{}'::jsonb NOT NULL
+    details jsonb DEFAULT '{}'::jsonb NOT NULL,
+    queue_id bigint,
+    error_count bigint DEFAULT 0 NOT NULL,
+    first_error_at timestamp with time zone,
+    last_error_at timestamp with time zone,
+    last_error text,
+    window_from timestamp with time zone,
+    window_errors bigint DEFAULT 0 NOT NULL,
+    told_until timestamp with time zone
 );
 
 CREATE TABLE hookwire.relay_batches (
@@ -1110,9 +1118,13 @@ CREATE INDEX intents_pair ON hookwire.intents USING btree (tenant, identity, id)
 
 CREATE INDEX ledger_unequal ON hookwire.ledger USING btree (hour) WHERE ((sink <> ''::text) AND ((((owed_count IS DISTINCT FROM (sent_count + dead_count)) OR (owed_sum IS DISTINCT FROM settled_sum)) OR (owed_min IS DISTINCT FROM settled_min)) OR (owed_max IS DISTINCT FROM settled_max)));
 
+CREATE INDEX rabbithub_subscriptions_bindings ON hookwire.rabbithub_subscriptions USING btree (queue_id) WHERE (queue_id IS NOT NULL);
+
 CREATE INDEX rabbithub_subscriptions_resource ON hookwire.rabbithub_subscriptions USING btree (resource_id);
 
 CREATE INDEX replays_running ON hookwire.replays USING btree (due_at) WHERE (state = 'running'::text);
+
+CREATE UNIQUE INDEX subscriptions_binding ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'pull'::text) AND (state <> 'deleted'::text) AND (identity IS NOT NULL));
 
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
 
@@ -1136,6 +1148,9 @@ CREATE TRIGGER publish INSTEAD OF INSERT ON hookwire.stash FOR EACH ROW EXECUTE 
 
 ALTER TABLE ONLY hookwire.rabbithub_resources
     ADD CONSTRAINT rabbithub_resources_source_fkey FOREIGN KEY (source) REFERENCES hookwire.subscriptions(id);
+
+ALTER TABLE ONLY hookwire.rabbithub_subscriptions
+    ADD CONSTRAINT rabbithub_subscriptions_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES hookwire.rabbithub_resources(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY hookwire.rabbithub_subscriptions
     ADD CONSTRAINT rabbithub_subscriptions_resource_id_fkey FOREIGN KEY (resource_id) REFERENCES hookwire.rabbithub_resources(id) ON DELETE CASCADE;

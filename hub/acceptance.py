@@ -33,8 +33,10 @@ _LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """What the hub's endpoint works with; the functions are called after a commit and must
-    not block."""
+    """What the hub's endpoint works with; the functions are called after a commit and must not block.
+
+    ``incarnation`` is this database's part of public event ids.
+    """
 
     database: Database
     options: HubOptions
@@ -43,6 +45,7 @@ class Hub:
     wake_fetching: Callable[[], None] = lambda: None
     on_publish: Callable[[], None] = lambda: None
     tenant: str = "default"
+    incarnation: str = ""
 
 
 async def accept(hub: Hub, request: Subscribing, requester: str | None = None) -> int:
@@ -60,7 +63,7 @@ async def accept(hub: Hub, request: Subscribing, requester: str | None = None) -
         if named.is_foreign and request.mode is Mode.SUBSCRIBE:
             await session.execute("foreign.ensure", hub.tenant, topic, request.topic_url)
         await take_tokens(hub, session, target.host)
-        intent_id = await _insert(hub, session, request, topic, target.host, pair, requester)
+        intent_id = await _insert(hub, session, request, named, target.host, pair, requester)
     hub.wake()
     _log.info("intent_accepted", intent=intent_id, mode=str(request.mode), topic=topic, callback_host=target.host)
     return intent_id
@@ -178,7 +181,7 @@ async def take_tokens(hub: Hub, session: Session, host: str) -> None:
 
 
 async def _insert(
-    hub: Hub, session: Session, request: Subscribing, topic: str, host: str, pair: bytes, requester: str | None
+    hub: Hub, session: Session, request: Subscribing, topic: Named, host: str, pair: bytes, requester: str | None
 ) -> int:
     sealed = None
     if request.secret is not None:
@@ -191,7 +194,7 @@ async def _insert(
         "intent.accept",
         hub.tenant,
         str(request.mode),
-        topic,
+        topic.name,
         request.topic_url,
         request.callback,
         host,
@@ -205,5 +208,6 @@ async def _insert(
         requester,
         request.verify,
         permanent,
+        topic.is_foreign and hub.options.strict_topic,
     )
     return intent_id

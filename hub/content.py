@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 
+from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from hub.acceptance import Hub, named_topic
 from hub.form import Refused
 from hub.topic_url import hub_url
 from webhooks.message import LINK_HEADER, link_header
 from webhooks.signature import SignatureRefused, verify_hub_signature
 
-__all__ = ["check_signature", "distribute"]
+__all__ = ["check_hops", "check_signature", "distribute"]
 
 _KEY = "content"
 _PARAMETER = "hub.topic"
@@ -33,26 +34,33 @@ def check_signature(hub: Hub, content: bytes, signature: str) -> None:
         raise Refused(403, "hub.signature", "does not fit the content") from None
 
 
-async def distribute(hub: Hub, topic_url: str, content: bytes, content_type: str | None) -> int:
-    """Publish the content as an event of the topic; gives its number.
+def check_hops(value: str | None) -> int:
+    """Through how many hubs the content has come; raises ``Refused`` 400: it goes in circles (WS-105)."""
+    hops = hops_of(value or "0")
+    if hops is None:
+        raise Refused(400, HOPS_HEADER, f"says that this has passed {HOPS_MAX} hubs or more; do they feed each other?")
+    return hops
+
+
+async def distribute(hub: Hub, topic_url: str, content: bytes, content_type: str | None, hops: int = 0) -> int:
+    """Publish the content, which has come through so many hubs, as an event of the topic; gives its number.
 
     Raises ``Refused`` and ``db.errors.DatabaseError``.
     """
     if len(content) > hub.options.fetch_bytes_max:
         raise Refused(413, "", f"the content is larger than {hub.options.fetch_bytes_max} bytes")
-    headers, key = None, None
+    headers, key = {HOPS_HEADER: str(hops)} if hops else {}, None
     async with hub.database.transaction() as session:
         topic = await named_topic(hub, session, topic_url, _PARAMETER)
         if topic.is_foreign:
             await session.execute("foreign.ensure", hub.tenant, topic.name, topic_url)
             # As what is fetched: in order, and with links of its own.
-            link = link_header(hub_url(hub.options.public_url), topic_url)
-            key, headers = _KEY, json.dumps({LINK_HEADER: link})
+            key, headers[LINK_HEADER] = _KEY, link_header(hub_url(hub.options.public_url), topic_url)
         else:
             await session.execute("topic.ensure", hub.tenant, [topic.name])
         rows = await session.fetch(
-            "event.publish_batch", hub.tenant, [0], [topic.name], [key], [content_type], [headers], [content], [None],
-            [None], True,
+            "event.publish_batch", hub.tenant, [0], [topic.name], [key], [content_type], [json.dumps(headers)],
+            [content], [None], [None], True,
         )  # fmt: skip
     hub.on_publish()
     number: int = rows[0]["event_id"]

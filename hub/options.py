@@ -44,7 +44,10 @@ class HubOptions:
         async_retries: the pauses of a 0.3 verification, which also an answer other than 404 has tried again (PS-06).
         sync_seconds: how long a 0.3 request waits for its own verification (PS-05).
         sha1_hosts: callback hosts whose deliveries are signed by sha1, whatever they ask for (SG-4).
+        strict_topic: a foreign topic can be subscribed to only by the URL that it advertises as its own (WS-22).
         publish_secret: signs ``hub.content``; empty: content is not taken from forms (WS-86).
+        message_id_header: in which RabbitHub's publishers and subscribers find a message's id; empty: in none (RH-10).
+        correlation_id_header: of a RabbitHub publish, returned and forwarded; empty: none is (RH-11).
         moved_to: another hub's URL, to which every subscribe and unsubscribe is sent by a 307; empty: served here
             (WS-34).
     """
@@ -72,7 +75,10 @@ class HubOptions:
     async_retries: tuple[float, ...] = (5.0, 60.0, 600.0, 3600.0, 17_000.0)
     sync_seconds: float = 12.0
     sha1_hosts: tuple[str, ...] = ()
+    strict_topic: bool = False
     publish_secret: bytes = field(default=b"", repr=False)
+    message_id_header: str = ""
+    correlation_id_header: str = ""
     moved_to: str = ""
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ make a subscription inactive; it is kept, and subscribing again activates it (RH
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import secrets
@@ -20,18 +21,24 @@ from typing import Any
 from urllib.parse import quote
 
 from db.pool import Row, Session
+from db.secret_box import SecretBox
 from hub.acceptance import Hub, callback_target, request_context, take_tokens
 from hub.exchange import TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
 from hub.form import Mode, Refused, Verify
 from hub.topic_url import matching_text
+from webhooks.message import MESSAGE_ID_HEADER
+from webhooks.subscriber import headers_context
 
 __all__ = [
-    "Message", "Place", "Resource", "Wish", "activate", "address", "create", "delete", "delete_subscription", "find",
-    "identity", "publish", "subscribe", "withdraw",
+    "Message", "Place", "Resource", "Wish", "activate", "address", "authorization_of", "binding_of", "create", "delete",
+    "delete_subscription", "find", "find_by_id", "identity", "keep_authorization", "lease_seconds_of", "made_of",
+    "publish", "subscribe", "withdraw",
 ]  # fmt: skip
 
 _NAME_BYTES_MAX = 255
 _KEY_HEADER = "x-amqp-routing-key"
+_AUTHORIZATION = "authorization"
+_OUR_PREFIX = "hookwire-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +62,31 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is published. ``headers`` are the message's own."""
+    """What is published. ``headers`` are the message's own; ``id_header`` is where subscribers find its id (RH-10)."""
 
     body: bytes
     routing_key: str
     content_type: str | None
     headers: Mapping[str, str]
+    id_header: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A subscribe or unsubscribe request; ``details`` are shown in listings as they were given (RH-34..RH-36)."""
+    """A subscribe or unsubscribe request; ``details`` are shown in listings as they were given (RH-34..RH-36).
+
+    ``authorization`` is the value of the header that its callback gets, with verifications and deliveries (RH-33).
+    """
 
     mode: Mode
     hub_topic: str
     callback: str = field(repr=False)
-    verify: Verify
+    verify: Verify = Verify.SYNC
     lease_seconds: int | None = None
     verify_token: str | None = field(default=None, repr=False)
     secret: bytes | None = field(default=None, repr=False)
     details: Mapping[str, Any] = field(default_factory=dict)
+    authorization: str | None = field(default=None, repr=False)
 
 
 async def find(hub: Hub, place: Place) -> Resource:
@@ -83,6 +95,12 @@ async def find(hub: Hub, place: Place) -> Resource:
     if row is None:
         raise Refused(404, "", f"there is no {_word(place)} of this name")
     return _resource(row)
+
+
+async def find_by_id(hub: Hub, number: int) -> Resource | None:
+    """The resource of this number."""
+    row = await hub.database.fetchrow("rabbithub.resource_by_id", hub.tenant, number)
+    return None if row is None else _resource(row)
 
 
 async def create(hub: Hub, place: Place, exchange_type: str) -> tuple[Place, bool]:
@@ -124,6 +142,10 @@ async def publish(hub: Hub, resource: Resource, message: Message) -> int:
     about = {_KEY_HEADER: message.routing_key, f"x-amqp-{'queue' if place.kind == 'q' else 'exchange'}": place.name}
     if not all(value.isprintable() for value in (*about.values(), *message.headers.values())):
         raise Refused(400, "", "the routing key, and the message's headers, are printable text")
+    if any(name.startswith(_OUR_PREFIX) for name in message.headers):
+        raise Refused(400, "x-rabbithub-msg_header", f"names beginning with {_OUR_PREFIX} are the hub's")
+    if message.id_header is not None:
+        about[MESSAGE_ID_HEADER] = message.id_header
     try:
         topic = queue_topic(resource.id) if place.kind == "q" else topic_of_key(resource.id, message.routing_key)
     except RoutingError as error:
@@ -145,14 +167,15 @@ async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
     """Take a request in; gives its id when it is committed. Raises ``Refused``: 400, 403, 429."""
     target = callback_target(hub, wish.callback)
     pair = identity(resource, wish.hub_topic, wish.callback)
-    binding = _binding(resource, wish.hub_topic)
-    made = {
-        "resource": resource.id, "hub_topic": wish.hub_topic, "topic": binding.topic, "regex": binding.regex,
-        "filter": binding.filter_path, "details": dict(wish.details),
-        "address": address(hub, "subscribe", resource.place),
-    }  # fmt: skip
-    lease_seconds = hub.options.lease_seconds_max if wish.lease_seconds is None else wish.lease_seconds
-    lease_seconds = min(max(lease_seconds, hub.options.lease_seconds_min), hub.options.lease_seconds_max)
+    binding = binding_of(resource, wish.hub_topic)
+    made = made_of(hub, resource, wish)
+    authorization = wish.authorization
+    if authorization is None and wish.mode is Mode.UNSUBSCRIBE:
+        authorization = await _kept_authorization(hub, pair)
+    if authorization is not None:
+        key_id, ciphertext = hub.secret_box.seal(authorization.encode(), _authorization_context(hub.tenant, pair))
+        made["authorization"] = [key_id, base64.b64encode(ciphertext).decode()]
+    lease_seconds = lease_seconds_of(hub, wish)
     sealed = hub.secret_box.seal(wish.secret, request_context(hub.tenant, pair)) if wish.secret else None
     async with hub.database.transaction() as session:
         await take_tokens(hub, session, target.host)
@@ -173,7 +196,24 @@ def address(hub: Hub, what: str, place: Place) -> str:
     return f"{hub.options.public_url}/rabbithub/{path}"
 
 
-async def activate(session: Session, row: Row, lease_until: datetime) -> Row:
+def made_of(hub: Hub, resource: Resource, wish: Wish) -> dict[str, Any]:
+    """What a verified request makes: the columns of its subscription; raises ``Refused`` 400."""
+    binding = binding_of(resource, wish.hub_topic)
+    return {
+        "resource": resource.id, "hub_topic": wish.hub_topic, "topic": binding.topic, "regex": binding.regex,
+        "filter": binding.filter_path, "details": dict(wish.details),
+        "address": address(hub, "subscribe", resource.place),
+    }  # fmt: skip
+
+
+def lease_seconds_of(hub: Hub, wish: Wish) -> int:
+    """The lease that is granted; 30 days, RabbitHub's own, where nothing is said (RH-23)."""
+    options = hub.options
+    asked = options.lease_seconds_max if wish.lease_seconds is None else wish.lease_seconds
+    return min(max(asked, options.lease_seconds_min), options.lease_seconds_max)
+
+
+async def activate(session: Session, secret_box: SecretBox, row: Row, lease_until: datetime) -> Row:
     """Make the subscription of a verified request, or bring it back; gives it with the number for its next secret."""
     subscription = await session.fetchrow(
         "rabbithub.activate", f"sub_{secrets.token_hex(12)}", row["tenant"], row["rabbithub"],
@@ -181,7 +221,41 @@ async def activate(session: Session, row: Row, lease_until: datetime) -> Row:
     )  # fmt: skip
     assert subscription is not None
     await session.execute("rabbithub.describe", subscription["id"], row["rabbithub"], row["lease_seconds"])
+    await session.execute("gate.keep", subscription["id"])
+    await keep_authorization(session, secret_box, subscription["id"], authorization_of(secret_box, row))
     return subscription
+
+
+async def keep_authorization(session: Session, secret_box: SecretBox, subscription: int, value: str | None) -> None:
+    """Have deliveries bring this header, or none (RH-33)."""
+    if value is None:
+        await session.execute("subscription.keep_headers", subscription, None, None, None)
+        return
+    sealed = secret_box.seal(json.dumps({_AUTHORIZATION: value}).encode(), headers_context(subscription))
+    await session.execute("subscription.keep_headers", subscription, [_AUTHORIZATION], *sealed)
+
+
+def authorization_of(secret_box: SecretBox, row: Row) -> str | None:
+    """The header that the callback of a request's row gets; raises ``db.secret_box.SecretBoxError``."""
+    made = json.loads(row["rabbithub"]) if row["rabbithub"] is not None else {}
+    if "authorization" not in made:
+        return None
+    key_id, ciphertext = made["authorization"]
+    context = _authorization_context(row["tenant"], row["identity"])
+    return secret_box.open(key_id, base64.b64decode(ciphertext), context).decode()
+
+
+async def _kept_authorization(hub: Hub, pair: bytes) -> str | None:
+    row = await hub.database.fetchrow("rabbithub.authorization", hub.tenant, pair)
+    if row is None:
+        return None
+    opened = hub.secret_box.open(row["headers_key_id"], row["headers_sealed"], headers_context(row["id"]))
+    value: str | None = json.loads(opened).get(_AUTHORIZATION)
+    return value
+
+
+def _authorization_context(tenant: str, pair: bytes) -> bytes:
+    return b"authorization of " + request_context(tenant, pair)
 
 
 async def withdraw(session: Session, row: Row) -> None:
@@ -204,7 +278,8 @@ def identity(resource: Resource, hub_topic: str, callback: str) -> bytes:
     return hashlib.sha256(f"rabbithub\0{resource.id}\0{hub_topic}\0{matching_text(callback)}".encode()).digest()
 
 
-def _binding(resource: Resource, hub_topic: str) -> Binding:
+def binding_of(resource: Resource, hub_topic: str) -> Binding:
+    """What ``hub.topic`` chooses here; raises ``Refused`` 400."""
     if resource.exchange_type is None:  # events reach it through its queue only
         return Binding("hookwire.rabbithub.consumer")
     try:

@@ -14,7 +14,7 @@ import time
 from db.secret_box import SecretBox, SecretBoxError
 from hub.rabbithub import Resource
 
-__all__ = ["LIFETIME_SECONDS", "generate", "is_right"]
+__all__ = ["LIFETIME_SECONDS", "generate", "is_right", "read"]
 
 LIFETIME_SECONDS = 300
 _CONTEXT = b"rabbithub token"
@@ -28,12 +28,17 @@ def generate(secret_box: SecretBox, resource: Resource, use: str, data: str, now
     return f"{key_id}.{base64.urlsafe_b64encode(sealed).decode().rstrip('=')}"
 
 
-def is_right(secret_box: SecretBox, resource: Resource, use: str, token: str, now: float | None = None) -> bool:
-    """Whether this token was made here, for this resource and use, and has not expired."""
+def read(secret_box: SecretBox, token: str, now: float | None = None) -> tuple[int, str] | None:
+    """The resource's number and the use of a token that was made here and has not expired; else None."""
     key_id, _, text = token.rpartition(".")
     try:
         sealed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        of, for_use, _data, expires_at = json.loads(secret_box.open(key_id, sealed, _CONTEXT))
+        resource, use, _data, expires_at = json.loads(secret_box.open(key_id, sealed, _CONTEXT))
     except (SecretBoxError, binascii.Error, ValueError):
-        return False
-    return bool(of == resource.id and for_use == use and (time.time() if now is None else now) < expires_at)
+        return None
+    return (resource, use) if (time.time() if now is None else now) < expires_at else None
+
+
+def is_right(secret_box: SecretBox, resource: Resource, use: str, token: str, now: float | None = None) -> bool:
+    """Whether this token was made here, for this resource and use, and has not expired."""
+    return read(secret_box, token, now) == (resource.id, use)

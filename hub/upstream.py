@@ -79,8 +79,10 @@ async def confirm(hub: Hub, token: str, query: Mapping[str, str]) -> str:
     return challenge
 
 
-async def receive(hub: Hub, token: str, body: bytes, content_type: str | None, signatures: Sequence[str]) -> None:
-    """A delivery; committed when this has returned (WS-92).
+async def receive(
+    hub: Hub, token: str, body: bytes, content_type: str | None, signatures: Sequence[str], hops: int = 0
+) -> None:
+    """A delivery that has come through so many hubs; committed when this has returned (WS-92).
 
     A wrong signature is ignored without a word (WS-93). Raises ``Refused``: 404, 410 ended (WS-98), 403 not signed.
     """
@@ -97,7 +99,7 @@ async def receive(hub: Hub, token: str, body: bytes, content_type: str | None, s
     except (SignatureRefused, SecretBoxError) as error:
         _log.warning("upstream_delivery_ignored", topic=row["topic"], error=str(error))
         return
-    await distribute(hub, row["url"], body, content_type)
+    await distribute(hub, row["url"], body, content_type, hops)
 
 
 class Upstreams:

@@ -4,7 +4,8 @@
     close the request, supersede older ones, activate or end the subscription
 
 Where a topic has a validator, its publisher is asked first whether the subscriber is welcome: a POST of JSON with
-``callback``, ``topic`` and ``requester`` (WS-35). Who is not is told so by a GET with ``hub.mode=denied`` (WS-37).
+``callback``, ``topic`` and ``requester`` (WS-35). Where foreign topics have to be called by their own URL, the topic is
+asked for that (WS-22). Who is not welcome is told so by a GET with ``hub.mode=denied`` (WS-37).
 
 Requests that are claimed by a process that dies come due again by themselves when the claim's time is up. An outcome is
 committed under the number of its claim; one that comes too late finds another number and is dropped. When the database
@@ -48,10 +49,11 @@ from hub.intent import (
     step,
 )
 from hub.options import HubOptions
-from hub.rabbithub import activate, withdraw
+from hub.rabbithub import activate, authorization_of, withdraw
 from hub.refresh import refresh
 from hub.revocation import tell
-from hub.topic_url import url_of
+from hub.self_url import TopicSilent, own_url_of
+from hub.topic_url import matching_text, url_of
 from relay.wake import Wake
 from webhooks.failure import Blocked, OutboundError
 from webhooks.outbound import Outbound, ReadLimits, Request
@@ -134,7 +136,8 @@ class Verification:
         intent, (output,) = step(claimed_at, _intent(row), claimed, self._options)
         try:
             secret = self._open_secret(row)
-            happened = await self._ask(intent, row, output)
+            asks_topic = isinstance(output, Consult) and row["validator_url"] is None
+            happened = await (self._ask_topic(intent) if asks_topic else self._ask(intent, row, output))
         except SecretBoxError as error:
             _log.error("intent_secret_lost", intent=intent.id, error=str(error))
             secret, happened = None, Unanswered(intent.attempts, "the secret cannot be read any more", final=True)
@@ -167,6 +170,16 @@ class Verification:
             return Unanswered(fence, "no answer within the time allowed")
         return Answered(fence, response.status, response.body, response.truncated)
 
+    async def _ask_topic(self, intent: Intent) -> Answered | Unanswered:
+        """In place of a validator: whether a foreign topic calls itself what it was called here (WS-22)."""
+        try:
+            own_url = await own_url_of(self._outbound, self._options, intent.topic_url)
+        except TopicSilent as error:
+            return Unanswered(intent.attempts, str(error))
+        if own_url is None or matching_text(own_url) == matching_text(intent.topic_url):
+            return Answered(intent.attempts, 204, b"")
+        return Answered(intent.attempts, 403, f"the topic's own URL is {own_url}".encode())
+
     def _request(self, intent: Intent, row: Row, output: Output, deadline_seconds: float) -> Request:
         """Always on a fresh connection: on a kept one the client may repeat a request by itself, and a challenge is
         used once."""
@@ -178,7 +191,9 @@ class Verification:
             return Request("POST", target, headers, body, deadline_seconds, reuse=False, limits=_READ_LIMITS)
         assert isinstance(output, Ask)
         target = self._target(intent.callback).with_query(output.parameters)
-        return Request("GET", target, (), b"", deadline_seconds, reuse=False, limits=_READ_LIMITS)
+        authorization = authorization_of(self._secret_box, row)
+        own = () if authorization is None else (("authorization", authorization),)
+        return Request("GET", target, own, b"", deadline_seconds, reuse=False, limits=_READ_LIMITS)
 
     def _target(self, url: str) -> Target:
         return parse_target(url, self._options.url_policy)
@@ -233,7 +248,7 @@ class Verification:
 
     async def _active(self, session: Session, row: Row, lease_until: datetime) -> Row:
         if row["rabbithub"] is not None:
-            return await activate(session, row, lease_until)
+            return await activate(session, self._secret_box, row, lease_until)
         subscription = await session.fetchrow(
             "intent.activate",
             f"sub_{secrets.token_hex(12)}",

@@ -23,9 +23,13 @@ _log = structlog.get_logger(__name__)
 
 
 class Attempts:
-    """Makes them. ``retry_after_seconds_max`` is how far a Retry-After is believed."""
+    """Makes them. ``retry_after_seconds_max`` is how far a Retry-After is believed; ``appends_hub_topic``: RabbitHub's
+    callbacks find the routing key in their query (RH-38)."""
 
-    def __init__(self, outbound: Outbound, public_url: str, retry_after_seconds_max: float) -> None:
+    def __init__(
+        self, outbound: Outbound, public_url: str, retry_after_seconds_max: float, *, appends_hub_topic: bool = True
+    ) -> None:
+        self._appends_hub_topic = appends_hub_topic
         self._outbound = outbound
         self._public_url = public_url
         self._retry_after_seconds_max = retry_after_seconds_max
@@ -45,7 +49,8 @@ class Attempts:
         target = subscriber.target
         if subscriber.protocol == "rabbithub":
             headers.append(("x-amqp-redelivered", "true" if claim.position > 1 else "false"))
-            target = target.with_query([("hub.topic", claim.event.headers.get("x-amqp-routing-key", ""))])
+            if self._appends_hub_topic:
+                target = target.with_query([("hub.topic", claim.event.headers.get("x-amqp-routing-key", ""))])
         # A kept connection may turn out to be closed, and then the client repeats the request by itself (WH-O06).
         request = Request("POST", target, headers, body, deadline, reuse=not subscriber.at_most_once)
         started = time.monotonic()

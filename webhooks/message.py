@@ -2,13 +2,15 @@
 
 A subscription gets the event in the format that it asked for (WH-C11); usually in CloudEvents binary mode when it was
 published as a CloudEvent, else raw. A WebSub subscription gets the content, its type, and one ``Link`` header with hub
-and self (WS-53). The signature is made for each attempt, over its own timestamp (WH-S06).
+and self (WS-53); another hub gets a ping that names the topic, for it to fetch (WS-74). The signature is made for each
+attempt, over its own timestamp (WH-S06).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from urllib.parse import urlencode
 
 from event.attribute import encode_header_value
 from event.cloudevents import BATCH_TYPE, HttpMessage, encode_binary, encode_structured
@@ -17,7 +19,7 @@ from webhooks.custom_header import is_ours
 from webhooks.signature import hub_signature, webhook_headers
 from webhooks.subscriber import Subscriber
 
-__all__ = ["LINK_HEADER", "REPLAY_HEADER", "batch_message", "delivery_message", "link_header"]
+__all__ = ["LINK_HEADER", "MESSAGE_ID_HEADER", "REPLAY_HEADER", "batch_message", "delivery_message", "link_header"]
 
 REPLAY_HEADER = ("hookwire-replay", "true")
 """On what is sent again because somebody asked for it (WH-P04): it may come after what followed it."""
@@ -25,6 +27,10 @@ REPLAY_HEADER = ("hookwire-replay", "true")
 
 LINK_HEADER = "hookwire-link"
 """On an event whose topic another publisher hosts: the links it advertises; never forwarded under this name."""
+
+
+MESSAGE_ID_HEADER = "hookwire-message-id-header"
+"""On an event whose publisher wants its id in a header of this name (RH-10); never forwarded under this one."""
 
 
 def link_header(hub_url: str, topic_url: str) -> str:
@@ -51,6 +57,8 @@ def delivery_message(
     for name, value in event.headers.items():
         if not is_ours(name) and name not in subscriber.headers:
             headers.append((name, _as_sent(value)))
+    if (id_header := event.headers.get(MESSAGE_ID_HEADER)) is not None:
+        headers.append((id_header, event.event_id))
     headers += subscriber.headers.items()
     if subscriber.request_origin is not None:
         headers.append(("webhook-request-origin", subscriber.request_origin))
@@ -88,6 +96,9 @@ def _carried(event: Event, form: str, source: str) -> HttpMessage:
     """The event in the subscriber's format; ``source`` serves those that were published without attributes."""
     if form in ("structured", "batch"):
         return encode_structured(event, source=source)
+    if form == "websub_ping":
+        ping = urlencode({"hub.mode": "publish", "hub.url": source})
+        return HttpMessage({"content-type": "application/x-www-form-urlencoded"}, ping.encode())
     headers = {} if event.content_type is None else {"content-type": _as_sent(event.content_type)}
     if form == "binary":
         headers |= {n: v for n, v in encode_binary(event, source=source).headers.items() if n.startswith("ce-")}

@@ -4,6 +4,7 @@ They are published on the topic ``hookwire.operator``, when somebody subscribes 
 
     subscription.failing     50, 70, 90, 100 failures in a row, as this worker counts them; .recovered ends that
     subscription.ended       it was answered 410, or disabled by its receiver or for failing
+    subscription.expiring    its lease ends soon (told by the hub: RabbitHub's only)
     breaker.opened, .closed
     delivery.exhausted, .parked   one for all of a batch, with how many and the first event
 

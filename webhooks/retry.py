@@ -35,6 +35,7 @@ class Policy:
     answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription (WH-R09).
     ``parks``: what is exhausted waits for somebody's decision (WH-O03), unless it is too old by its publisher's own
     wish (``is_late_final``). ``is_415_final``: as it is for CloudEvents.
+    ``gives_up``: every answer but a success is final for the delivery (RH-41).
     """
 
     schedule_seconds: Sequence[int]
@@ -44,6 +45,7 @@ class Policy:
     parks: bool = False
     is_415_final: bool = False
     is_late_final: bool = False
+    gives_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def decide(
 
 def _wait_seconds(outcome: Outcome, policy: Policy, position: int, chance: float, rest: float | None) -> float | None:
     """Until the next attempt; None when there is none."""
-    if position > len(policy.schedule_seconds) or _is_final_4xx(outcome, policy):
+    if position > len(policy.schedule_seconds) or _is_final_answer(outcome, policy):
         return None
     planned = policy.schedule_seconds[position - 1]
     wait = outcome.retry_after_seconds
@@ -105,7 +107,9 @@ def _wait_seconds(outcome: Outcome, policy: Policy, position: int, chance: float
     return max(pause, wait or 0.0)
 
 
-def _is_final_4xx(outcome: Outcome, policy: Policy) -> bool:
+def _is_final_answer(outcome: Outcome, policy: Policy) -> bool:
+    if policy.gives_up and outcome.status is not None:
+        return True
     # The same body will not shrink (DL-6), nor will its format be understood (WH-C15).
     if outcome.status == 413 or (outcome.status == 415 and policy.is_415_final):
         return True

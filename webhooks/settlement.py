@@ -20,6 +20,7 @@ import structlog
 from db.errors import DatabaseError, Refused
 from db.pool import Database, Session
 from webhooks.breaker import BreakerOptions, Turn
+from webhooks.error_policy import ErrorPolicy
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
 
@@ -36,7 +37,7 @@ _PAUSE_SECONDS_MAX = 2.0
 @dataclass(frozen=True, slots=True)
 class Result:
     """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
-    it, for the breaker too. ``tells``: operators may hear of it."""
+    it, for the breaker too. ``tells``: operators may hear of it. ``counts``: it is an error of RabbitHub's kind."""
 
     event_id: int
     subscription_id: int
@@ -47,6 +48,7 @@ class Result:
     decision: Decision
     breaker: Turn | None = None
     tells: bool = True
+    counts: bool = False
 
 
 class Settlement:
@@ -59,7 +61,9 @@ class Settlement:
         on_settled: Callable[[Sequence[Result]], None],
         breaker: BreakerOptions | None = None,
         notices_of: Callable[[Sequence[Result]], Sequence[Mapping[str, Any]]] = lambda _: (),
+        errors: ErrorPolicy | None = None,
     ) -> None:
+        self._errors = errors or ErrorPolicy()
         self._notices_of = notices_of
         self._disabled: list[Mapping[str, Any]] = []
         self._breaker = breaker or BreakerOptions()
@@ -142,7 +146,15 @@ class Settlement:
         await self._write_until_done(batch[middle:])
 
     async def _write(self, batch: Sequence[Result]) -> None:
-        await write_results(self._database, batch, self._worker)
+        counted = [result for result in batch if result.counts]
+        if counted:
+            # Together: a queue's next message must not go to whom this one has made inactive.
+            async with self._database.transaction() as session:
+                await write_results(session, batch, self._worker)
+                ended = [await self._count_error(session, result) for result in counted]
+            self._disabled += filter(None, ended)
+        else:
+            await write_results(self._database, batch, self._worker)
         for result in batch:
             await self._follow_up(result)
 
@@ -162,6 +174,19 @@ class Settlement:
             _log.info("subscription_ended", subscription=result.subscription_id, reason=decision.end_reason)
         if decision.end_state == "gone":  # what one round leaves is found by the upkeep
             await self._database.fetchval("delivery.cancel_ended", [result.subscription_id], _CANCEL_MAX)
+
+    async def _count_error(self, session: Session, result: Result) -> Mapping[str, Any] | None:
+        """Durable counters (RH-43, RH-44); gives a notice when that was one too many."""
+        subscription, outcome = result.subscription_id, result.outcome
+        message = outcome.detail or (f"answered {outcome.status}" if outcome.status else outcome.kind)
+        ended = await session.fetchval(
+            "rabbithub.count_error", subscription, message, self._errors.errors_max, self._errors.errors_seconds
+        )
+        if ended is None:
+            return None
+        reason = "too many failed deliveries"
+        _log.warning("subscription_disabled", subscription=subscription, reason=reason)
+        return {"type": "subscription.ended", "subscription": subscription, "reason": reason}
 
     async def _turn_breaker(self, subscription: int, turn: Turn) -> None:
         options = self._breaker

@@ -17,6 +17,7 @@ import structlog
 
 from db.pool import Database, Row
 from db.secret_box import SecretBox, SecretBoxError
+from webhooks.error_policy import ErrorPolicy
 from webhooks.guard import GuardPolicy
 from webhooks.retry import Policy
 from webhooks.signature import LIVE_KEYS_MAX, SigningKey, hub_key, parse_key
@@ -80,8 +81,10 @@ class Subscriber:
         """Whether each delivery is a CloudEvent, by the subscriber's wish."""
         return self.format in ("binary", "structured", "batch")
 
-    def policy(self, schedule_seconds: Sequence[int], age_seconds_max: float, *, is_in_lane: bool) -> Policy:
-        """What its failures mean; schedule and age limit are the configured ones."""
+    def policy(
+        self, schedule_seconds: Sequence[int], age_seconds_max: float, errors: ErrorPolicy, *, is_in_lane: bool
+    ) -> Policy:
+        """What its failures mean; schedule, age limit and errors are the configured ones."""
         schedule = schedule_seconds if self.schedule is None else self.schedule
         age = age_seconds_max if self.age_seconds_max is None else self.age_seconds_max
         return Policy(
@@ -91,6 +94,7 @@ class Subscriber:
             self.on_410,
             parks=self.parks and is_in_lane,
             is_415_final=self.sends_cloudevents,
+            gives_up=self.protocol == "rabbithub" and not errors.requeues,
         )
 
 

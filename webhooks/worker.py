@@ -36,6 +36,7 @@ from webhooks.batch import BatchSizes
 from webhooks.breaker import Breaker, BreakerOptions
 from webhooks.claim import Claim, Claims, claim_of
 from webhooks.contents import Contents
+from webhooks.error_policy import ErrorPolicy
 from webhooks.lifetime import ttl_seconds, within_lifetime
 from webhooks.metrics import DeliveryMetrics
 from webhooks.operator_event import RESERVED_PREFIX, Streaks, notices_of
@@ -80,6 +81,8 @@ class WorkerOptions:
     poll_seconds: float = 1.0
     slots: SlotOptions = field(default_factory=SlotOptions)
     breaker: BreakerOptions = field(default_factory=BreakerOptions)
+    errors: ErrorPolicy = field(default_factory=ErrorPolicy)
+    appends_hub_topic: bool = True
 
 
 class Worker:
@@ -92,7 +95,9 @@ class Worker:
         metrics: DeliveryMetrics, options: WorkerOptions, chance: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
         self._database = database
-        self._sender = Attempts(outbound, options.public_url, options.retry_after_seconds_max)
+        self._sender = Attempts(
+            outbound, options.public_url, options.retry_after_seconds_max, appends_hub_topic=options.appends_hub_topic
+        )
         self._subscribers = subscribers
         self._contents = contents
         self._metrics = metrics
@@ -102,8 +107,9 @@ class Worker:
         self._breaker = Breaker(options.breaker)
         streaks = Streaks()
         self._settlement = Settlement(
-            database, options.name, self._settled, options.breaker, lambda results: notices_of(results, streaks)
-        )
+            database, options.name, self._settled, options.breaker, lambda results: notices_of(results, streaks),
+            options.errors,
+        )  # fmt: skip
         self._ready: OrderedDict[int, None] = OrderedDict()
         self._claims = Claims()
         self._given_back: list[Claim] = []
@@ -342,7 +348,9 @@ class Worker:
         now = time.monotonic()
         rest = None if claim.planned_at is None else max(claim.planned_at - now, 0.0)
         options = self._options
-        policy = subscriber.policy(options.schedule_seconds, options.age_seconds_max, is_in_lane=claim.is_in_lane)
+        policy = subscriber.policy(
+            options.schedule_seconds, options.age_seconds_max, options.errors, is_in_lane=claim.is_in_lane
+        )
         policy = within_lifetime(policy, claim.event)
         decision = decide(outcome, claim.position, policy, self._chance(), rest, now - claim.made_at)
         breaker = self._breaker.judge(subscriber.id, outcome, is_probe=claim.is_probe, now=now) if leads else None
@@ -350,6 +358,7 @@ class Worker:
         result = Result(
             claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision, breaker,
             tells=not claim.event.topic.startswith(RESERVED_PREFIX),
+            counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered",
         )  # fmt: skip
         if _rests(result):
             self._resting.add(subscriber.id)  # until that is on record

@@ -13,17 +13,18 @@ from app.api.context import Context, context_of
 from app.pages.status import COUNTED_MAX, Status, page, status_content, unreachable_content
 from db.errors import Busy, OutcomeUnknown, Unavailable
 
-__all__ = ["router"]
+__all__ = ["PAGE_POLICY", "router"]
 
 router = APIRouter(include_in_schema=False)
 In = Annotated[Context, Depends(context_of)]
 
 _ROWS: Final = 10
 _SECONDS: Final = 5
-_POLICY: Final = (
+PAGE_POLICY: Final = (
     "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+"""What a page of ours may do in a browser; ``nonce`` is that of its own style and script."""
 
 
 @router.get("/")
@@ -36,7 +37,7 @@ async def status_page(context: In) -> Response:
     except (Busy, OutcomeUnknown, Unavailable, TimeoutError):
         code, content = 503, unreachable_content(context.relay_states())
     nonce = secrets.token_urlsafe(16)
-    headers = {"Content-Security-Policy": _POLICY.format(nonce=nonce), "Cache-Control": "no-store"}
+    headers = {"Content-Security-Policy": PAGE_POLICY.format(nonce=nonce), "Cache-Control": "no-store"}
     return Response(page(content, nonce), code, headers, media_type="text/html")
 
 

@@ -19,7 +19,7 @@ from hub.standing import Standing, standing
 from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
 from webhooks.url import UrlRefused, parse_target
 
-__all__ = ["foreign", "router"]
+__all__ = ["foreign", "pair_of", "router", "standing_of"]
 
 router = APIRouter(tags=["WebSub"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
 In = Annotated[Context, Depends(context_of)]
@@ -175,15 +175,32 @@ async def pair(
     callback: Annotated[str, Query(max_length=2048, description="As in `hub.callback`.")],
 ) -> PairOut:
     """The state of a topic and a callback: request, subscription, lease, verification, deliveries."""
+    return PairOut.model_validate(_pair(await _row(context, *pair_of(context, topic, callback))))
+
+
+def pair_of(context: Context, topic: str, callback: str) -> tuple[str, bytes]:
+    """The topic's name here and the pair's identity, of a topic's URL and a callback; else ``Problem``."""
+    if "\0" in topic or "\0" in callback:
+        raise Problem("invalid-parameter", "A URL holds no NUL character.", parameter="topic")
     try:
         name = topic_of(context.public_url, topic)
     except TopicUrlRefused as error:
         raise Problem("invalid-parameter", f"topic {error}", parameter="topic") from None
     except ForeignTopic:
         name = foreign_name(topic)
-    row = await context.database.fetchrow("intent.pair", "default", identity(name, callback), name)
+    return name, identity(name, callback)
+
+
+async def standing_of(context: Context, name: str, pair: bytes) -> Standing:
+    """Where a pair stands, in one word."""
+    found: Standing = _pair(await _row(context, name, pair))["standing"]
+    return found
+
+
+async def _row(context: Context, name: str, pair: bytes) -> Row:
+    row = await context.database.fetchrow("intent.pair", "default", pair, name)
     assert row is not None, "a row of NULLs at least"
-    return PairOut.model_validate(_pair(row))
+    return row
 
 
 def _pair(row: Row) -> dict[str, Any]:

@@ -20,8 +20,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from db.errors import DatabaseError
+from event.hops import HOPS_HEADER
 from hub.acceptance import Hub, accept, outcome, ping
-from hub.content import check_signature, distribute
+from hub.content import check_hops, check_signature, distribute
 from hub.form import FORM_BYTES_MAX, Pinging, Refused, Subscribing, Verify, read
 from hub.topic_url import hub_url, url_of
 from hub.upstream import confirm, receive
@@ -103,7 +104,8 @@ async def _content(hub: Hub, request: Request) -> Response:
     if len(named) != 1 or "\0" in named[0]:
         raise Refused(400, "hub.topic", "is to be given once, in the query")
     body = await _body(request, hub.options.fetch_bytes_max)
-    return await _distributed(hub, named[0], body, request.headers.get("content-type"))
+    hops = check_hops(request.headers.get(HOPS_HEADER))
+    return await _distributed(hub, named[0], body, request.headers.get("content-type"), hops)
 
 
 async def _upstream(hub: Hub, request: Request) -> Response:
@@ -115,12 +117,13 @@ async def _upstream(hub: Hub, request: Request) -> Response:
         return PlainTextResponse(await confirm(hub, token, request.query_params))
     body = await _body(request, hub.options.fetch_bytes_max)
     signatures = request.headers.getlist("x-hub-signature")
-    await receive(hub, token, body, request.headers.get("content-type"), signatures)
+    hops = check_hops(request.headers.get(HOPS_HEADER))
+    await receive(hub, token, body, request.headers.get("content-type"), signatures, hops)
     return Response(status_code=202)
 
 
-async def _distributed(hub: Hub, topic_url: str, body: bytes, content_type: str | None) -> Response:
-    number = await distribute(hub, topic_url, body, content_type)
+async def _distributed(hub: Hub, topic_url: str, body: bytes, content_type: str | None, hops: int = 0) -> Response:
+    number = await distribute(hub, topic_url, body, content_type, hops)
     return JSONResponse({"sequence": number}, status_code=202)
 
 

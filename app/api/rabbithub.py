@@ -8,6 +8,8 @@
     POST        subscribe/{x,q}/NAME           subscribe, unsubscribe: a form, or JSON            (RH-19..RH-25)
     DELETE      subscribe/{x,q}/NAME           delete a subscription                              (RH-31)
     GET         subscriptions[/{x,q}/NAME]     all of them, or one                                (RH-46..RH-48)
+    POST        subscriptions                  take over what was exported elsewhere              (RH-49)
+    GET         subscriptions/errors           whose deliveries fail                              (RH-44)
 
 A virtual host may stand before each of them (RH-01). Segments of the path are percent-decoded, so a name may hold a
 slash. Answers are plain text where they are no documents.
@@ -26,11 +28,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.api.rabbithub_words import description, read_wish, record
+from app.api.actor import actor_of
+from app.api.rabbithub_words import description, error_record, imported, read_import, read_wish, record
 from db.errors import DatabaseError
+from event.identity import format_event_id
 from hub.acceptance import Hub, outcome
 from hub.exchange import RoutingError, parse_headers
-from hub.form import Refused, Verify
+from hub.form import Mode, Refused, Verify
 from hub.rabbithub import (
     Message,
     Place,
@@ -43,7 +47,10 @@ from hub.rabbithub import (
     publish,
     subscribe,
 )
+from hub.rabbithub_binding import bind, bound_queue, unbind
+from hub.rabbithub_import import import_subscription
 from hub.rabbithub_token import generate, is_right
+from webhooks.custom_header import is_ours
 
 __all__ = ["rabbithub_routes"]
 
@@ -58,7 +65,8 @@ _DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A request, taken apart. ``what`` is endpoint, subscribe or subscriptions; ``place`` None where none is named."""
+    """A request, taken apart. ``what`` is endpoint, subscribe, subscriptions or errors; ``place`` None where none is
+    named."""
 
     request: Request
     what: str
@@ -102,8 +110,8 @@ def _call(request: Request) -> _Call:
     what, rest = segments[0], segments[1:]
     if what not in ("endpoint", "subscribe", "subscriptions"):
         raise Refused(404, "", "there is nothing at this address")
-    if not rest and what == "subscriptions":
-        return _Call(request, what, None, query)
+    if what == "subscriptions" and (not rest or rest == ["errors"]):
+        return _Call(request, rest[0] if rest else what, None, query)
     if len(rest) != 2 or rest[0] not in ("x", "q"):
         raise Refused(404, "", "an address ends in x/NAME or q/NAME")
     return _Call(request, what, Place(vhost, rest[0], rest[1]), query)
@@ -134,29 +142,44 @@ async def _publish(hub: Hub, call: _Call) -> Response:
         headers = parse_headers(call.request.headers.get("x-rabbithub-msg_header", ""))
     except RoutingError as error:
         raise Refused(400, "x-rabbithub-msg_header", str(error)) from None
-    correlation = _correlation(call)
+    correlation = _correlation(hub, call)
+    id_header = _chosen_header(call, "set_message_id", hub.options.message_id_header)
     message = Message(
-        body, call.query.get("hub.topic", ""), call.request.headers.get("content-type"), {**headers, **correlation}
-    )
+        body, call.query.get("hub.topic", ""), call.request.headers.get("content-type"), {**headers, **correlation},
+        id_header,
+    )  # fmt: skip
     number = await publish(hub, resource, message)
-    return Response(status_code=202, headers={**correlation, "Hookwire-Sequence": str(number)})
+    identified = {} if id_header is None else {id_header: format_event_id(hub.incarnation, number)}
+    if identified or correlation:
+        _log.info("rabbithub_published", sequence=number, name=resource.place.name, **identified, **correlation)
+    return Response(status_code=202, headers={**correlation, **identified, "Hookwire-Sequence": str(number)})
 
 
-def _correlation(call: _Call) -> dict[str, str]:
-    """``set_correlation_id=HEADER``: taken from the request, returned and forwarded (RH-11)."""
-    name = call.query.get("set_correlation_id", "").lower()
+def _correlation(hub: Hub, call: _Call) -> dict[str, str]:
+    """``set_correlation_id=HEADER``: taken from the request, logged, returned and forwarded (RH-11)."""
+    name = _chosen_header(call, "set_correlation_id", hub.options.correlation_id_header)
+    value = call.request.headers.get(name) if name is not None else None
+    return {} if name is None or value is None else {name: value}
+
+
+def _chosen_header(call: _Call, parameter: str, configured: str) -> str | None:
+    """A header's name, of the query or of the hub's settings; raises ``Refused`` 400."""
+    name = call.query.get(parameter, configured).lower()
     if not name:
-        return {}
-    if not _HEADER_NAME.fullmatch(name):
-        raise Refused(400, "set_correlation_id", "is no header's name")
-    value = call.request.headers.get(name)
-    return {} if value is None else {name: value}
+        return None
+    if not _HEADER_NAME.fullmatch(name) or is_ours(name):
+        raise Refused(400, parameter, "is no header's name, or one that the hub sets itself")
+    return name
 
 
 async def _subscribe(hub: Hub, call: _Call) -> Response:
     body = await _body(call.request, 64 * 1024)
     wish = read_wish(call.request.headers.get("content-type", ""), body)
     resource = await find(hub, call.named())
+    queue = await bound_queue(hub, resource, wish)
+    if queue is not None:
+        await (bind if wish.mode is Mode.SUBSCRIBE else unbind)(hub, resource, queue, wish.hub_topic)
+        return Response(status_code=204)
     intent_id = await subscribe(hub, resource, wish)
     if wish.verify is Verify.ASYNC:
         return Response(status_code=202)
@@ -189,6 +212,30 @@ async def _subscriptions(hub: Hub, call: _Call) -> Response:
             raise Refused(404, "", "there is no such subscription")
         return JSONResponse(record(rows[0]))
     return JSONResponse({"subscriptions": [record(row) for row in rows]})
+
+
+async def _errors(hub: Hub, call: _Call) -> Response:
+    after = _number(call, "after") if "after" in call.query else 0
+    rows = await hub.database.fetch("rabbithub.errors", hub.tenant, after, _PAGE_MAX)
+    return JSONResponse({"errors": [error_record(row) for row in rows]})
+
+
+async def _import(hub: Hub, call: _Call) -> Response:
+    """Each item by itself: one that cannot be taken over says why and keeps nobody else (RH-49)."""
+    if call.place is not None:
+        raise Refused(405, "", "Invalid operation")
+    results = []
+    for item in read_import(await _body(call.request, hub.options.fetch_bytes_max)):
+        result = {name: item.get(name) for name in ("resource_name", "topic", "callback")}
+        try:
+            place, wish, active = imported(item)
+            await import_subscription(hub, place, wish, active=active)
+            results.append({**result, "status": "ok"})
+        except Refused as refused:
+            results.append({**result, "status": "error", "reason": refused.text})
+    taken = sum(result["status"] == "ok" for result in results)
+    await hub.database.execute("rabbithub.note_import", hub.tenant, actor_of(call.request), taken)
+    return JSONResponse({"subscriptions": results}, 202)
 
 
 async def _get(hub: Hub, call: _Call) -> Response:
@@ -244,4 +291,6 @@ _VERBS: Final[Mapping[tuple[str, str], Callable[[Hub, _Call], Awaitable[Response
     ("DELETE", "subscribe"): _delete_subscription,
     ("GET", "subscribe"): _get,
     ("GET", "subscriptions"): _subscriptions,
+    ("POST", "subscriptions"): _import,
+    ("GET", "errors"): _errors,
 }

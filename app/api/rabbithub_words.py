@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape, quoteattr
@@ -13,14 +17,19 @@ from starlette.responses import JSONResponse, Response
 from db.pool import Row
 from event.strict_json import StrictJsonError, loads
 from hub.form import Mode, Refused, Verify
-from hub.rabbithub import Resource, Wish
+from hub.rabbithub import Place, Resource, Wish
 
-__all__ = ["description", "read_wish", "record"]
+__all__ = ["description", "error_record", "imported", "read_import", "read_wish", "record"]
 
 _FORM = "application/x-www-form-urlencoded"
 _REQUIRED = ("callback", "topic", "mode", "verify")
 _CONTACT = ("app_name", "contact_name", "phone", "email", "description")
 _FIELDS_MAX = 64
+_ITEMS_MAX = 1_000
+_CREDENTIALS_BYTES_MAX = 1_000
+_HA_MODE = re.compile(r"all|none|[0-9]{1,4}")
+_KINDS: Final = {"exchange": "x", "queue": "q"}
+_PAIR: Final = ("hub.callback", "hub.topic", "hub.verify", "hub.verify_token")
 _ACTIONS: Final[Mapping[str, Sequence[tuple[str, str, Sequence[str]]]]] = {
     "endpoint": (
         ("PUT", "create", ("amqp.exchange_type",)),
@@ -29,8 +38,8 @@ _ACTIONS: Final[Mapping[str, Sequence[tuple[str, str, Sequence[str]]]]] = {
         ("GET", "generate_token", ("hub.intended_use", "rabbithub.data")),
     ),
     "subscribe": (
-        ("POST", "subscribe", ("hub.callback", "hub.topic", "hub.verify", "hub.lease_seconds", "hub.verify_token")),
-        ("POST", "unsubscribe", ("hub.callback", "hub.topic", "hub.verify", "hub.verify_token")),
+        ("POST", "subscribe", (*_PAIR, "hub.lease_seconds", "hub.basic_auth", "hub.max_tps", "hub.ha_mode")),
+        ("POST", "unsubscribe", _PAIR),
     ),
 }
 
@@ -49,26 +58,84 @@ def read_wish(content_type: str, body: bytes) -> Wish:
         Mode(mode), str(given["topic"]), str(given["callback"]), _verify(given["verify"]),
         _lease_seconds(given.get("lease_seconds")), _text(given, "verify_token"),
         (_text(given, "secret") or "").encode()[:199] or None, _details(given),
+        _authorization(given.get("basic_auth")),
     )  # fmt: skip
 
 
+def read_import(body: bytes) -> list[dict[str, Any]]:
+    """The items of a batch as they were exported (RH-49); raises ``Refused`` 400."""
+    document = _strict(body)
+    items = document.get("subscriptions") if isinstance(document, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise Refused(400, "subscriptions", "is missing, or is no list of objects")
+    if len(items) > _ITEMS_MAX:
+        raise Refused(413, "subscriptions", f"has more than {_ITEMS_MAX} items")
+    return items
+
+
+def imported(item: Mapping[str, Any]) -> tuple[Place, Wish, bool]:
+    """Where an item belongs, what it asks for and whether it is active; raises ``Refused`` 400."""
+    for name in ("resource_type", "resource_name", "topic", "callback"):
+        if not isinstance(item.get(name), str) or not item[name]:
+            raise Refused(400, name, "is missing, or is no text")
+    kind = _KINDS.get(item["resource_type"])
+    if kind is None or item.get("status", "active") not in ("active", "inactive"):
+        raise Refused(400, "", "resource_type is exchange or queue, status is active or inactive")
+    contact, auth = item.get("contact") or {}, item.get("outbound_auth") or {}
+    if not isinstance(contact, dict) or not isinstance(auth, dict):
+        raise Refused(400, "", "contact and outbound_auth are objects")
+    given = _clean({**contact, "ha_mode": item.get("ha_mode"), "max_tps": item.get("max_tps") or item.get("maxtps")})
+    _clean({name: item.get(name) for name in ("vhost", "resource_name", "topic", "callback")})
+    place = Place(str(item.get("vhost") or "/"), kind, item["resource_name"])
+    wish = Wish(
+        Mode.SUBSCRIBE, item["topic"], item["callback"], lease_seconds=_lease_seconds(item.get("lease_seconds")),
+        details=_details(given), authorization=_authorization(auth.get("auth_config")),
+    )  # fmt: skip
+    return place, wish, item.get("status", "active") == "active"
+
+
+def error_record(row: Row) -> dict[str, Any]:
+    """How often deliveries of a subscription have failed since it was last subscribed (RH-44)."""
+    return {
+        "resource": row["vhost"],
+        "resource_type": _type(row),
+        "queue": row["name"],
+        "topic": row["hub_topic"],
+        "callback": row["callback"],
+        "error_count": row["error_count"],
+        "first_error_time_microsec": _microseconds(row["first_error_at"]),
+        "last_error_time_microsec": _microseconds(row["last_error_at"]),
+        "last_error_msg": row["last_error"],
+        "id": row["id"],
+    }
+
+
 def record(row: Row) -> dict[str, Any]:
-    """A subscription as RabbitHub's listing shows it; credentials are never in it (RH-46)."""
+    """A subscription as RabbitHub's listing shows it, bindings without a lease; credentials are never in it (RH-46)."""
     details = json.loads(row["details"])
     return {
         "vhost": row["vhost"],
-        "resource_type": "exchange" if row["kind"] == "x" else "queue",
+        "resource_type": _type(row),
         "resource_name": row["name"],
         "topic": row["hub_topic"],
         "callback": row["callback"],
-        "lease_expiry_time_microsec": int(row["lease_until"].timestamp() * 1_000_000),
+        "lease_expiry_time_microsec": _microseconds(row["lease_until"]),
         "lease_seconds": row["lease_seconds"],
         "ha_mode": details.get("ha_mode", "none"),
         "status": "active" if row["state"] == "active" else "inactive",
         "max_tps": int(details.get("max_tps", 0)),
+        "outbound_auth": {"auth_type": "basic_auth"} if row["header_names"] else {},
         "contact": details.get("contact", {}),
         "id": row["id"],
     }
+
+
+def _type(row: Row) -> str:
+    return "exchange" if row["kind"] == "x" else "queue"
+
+
+def _microseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp() * 1_000_000)
 
 
 def description(resource: Resource, address: str, *, as_json: bool) -> Response:
@@ -123,10 +190,7 @@ def _form(media_type: str, body: bytes) -> dict[str, Any]:
 
 
 def _json(body: bytes) -> dict[str, Any]:
-    try:
-        document = loads(body)
-    except StrictJsonError as error:
-        raise Refused(400, "", f"the body is no strict JSON: {error.reason}") from None
+    document = _strict(body)
     hub = document.get("hub") if isinstance(document, dict) else None
     if not isinstance(hub, dict):
         raise Refused(400, "hub", "is missing, or is no object")
@@ -134,9 +198,18 @@ def _json(body: bytes) -> dict[str, Any]:
     if not isinstance(contact, dict):
         raise Refused(400, "hub.contact", "is no object")
     flat = {**contact, **{name: value for name, value in hub.items() if name != "contact"}}
+    if isinstance(flat.get("basic_auth"), dict):
+        flat["basic_auth"] = flat["basic_auth"].get("auth")
     if any(isinstance(value, dict | list) and name != "verify" for name, value in flat.items()):
         raise Refused(400, "hub", "holds something that is no text and no number")
     return _clean(flat)
+
+
+def _strict(body: bytes) -> Any:
+    try:
+        return loads(body)
+    except StrictJsonError as error:
+        raise Refused(400, "", f"the body is no strict JSON: {error.reason}") from None
 
 
 def _clean(given: dict[str, Any]) -> dict[str, Any]:
@@ -171,9 +244,24 @@ def _details(given: Mapping[str, Any]) -> dict[str, Any]:
     details: dict[str, Any] = {"contact": contact} if contact else {}
     if given.get("ha_mode"):
         details["ha_mode"] = str(given["ha_mode"])
+        if not _HA_MODE.fullmatch(details["ha_mode"]):
+            raise Refused(400, "hub.ha_mode", "is all, none or a number of nodes")
     max_tps = str(given.get("max_tps") or given.get("maxtps") or "")
     if max_tps:
         if not (max_tps.isascii() and max_tps.isdigit() and len(max_tps) <= 6):
             raise Refused(400, "hub.max_tps", "is a whole number")
         details["max_tps"] = int(max_tps)
     return details
+
+
+def _authorization(given: object) -> str | None:
+    """``hub.basic_auth``, which is base64 of ``user:password``, as a header's value (RH-33)."""
+    if not given:
+        return None
+    try:
+        pair = base64.b64decode(str(given), validate=True)
+    except (binascii.Error, ValueError):
+        pair = b""
+    if b":" not in pair or len(pair) > _CREDENTIALS_BYTES_MAX:
+        raise Refused(400, "hub.basic_auth", f"is base64 of user:password, {_CREDENTIALS_BYTES_MAX} bytes at most")
+    return f"Basic {base64.b64encode(pair).decode()}"

@@ -176,10 +176,11 @@ def _subscriptions(status: Status) -> str:
             callback(row["callback"]),
             _subscription_state(row, status.now),
             moment(row["created_at"], status.now),
+            f'<a href="pair?subscription={escape(row["public_id"])}">diagnosis</a>',
         ]
         for row in status.subscriptions
     ]
-    heads = ["Subscription", "Topic or pattern", "Callback", "State", "Made"]
+    heads = ["Subscription", "Topic or pattern", "Callback", "State", "Made", ""]
     return section("Subscriptions", table(heads, rows), f'{counts}, <a href="subscriptions">list</a>')
 
 

@@ -38,8 +38,8 @@ INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback
                               stage)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
         clock_timestamp() + make_interval(secs => $13::double precision), clock_timestamp(), $14, $15, $16,
-        CASE WHEN $2 = 'subscribe' AND EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = $1 AND t.name = $3
-                                               AND t.validator_url IS NOT NULL)
+        CASE WHEN $2 = 'subscribe' AND ($17 OR EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = $1 AND t.name = $3
+                                                       AND t.validator_url IS NOT NULL))
              THEN 'validate' ELSE 'verify' END)
 RETURNING id;
 
@@ -83,7 +83,8 @@ RETURNING c.id, c.tenant, c.mode, c.topic, c.topic_url, c.callback, c.callback_h
 -- name: close
 -- Decides. No row: another claim, or a newer request, has decided meanwhile. What was secret is forgotten.
 UPDATE hookwire.intents
-SET state = $3, reason = $4, decided_at = clock_timestamp(), key_id = NULL, sealed = NULL, verify_token = NULL
+SET state = $3, reason = $4, decided_at = clock_timestamp(), key_id = NULL, sealed = NULL, verify_token = NULL,
+    rabbithub = rabbithub - 'authorization'
 WHERE id = $1 AND attempts = $2 AND state = 'verifying'
 RETURNING id;
 
@@ -97,7 +98,8 @@ SELECT state, reason FROM hookwire.intents WHERE id = $1 AND decided_at IS NOT N
 
 -- name: abandon
 UPDATE hookwire.intents
-SET state = 'failed', reason = $2, decided_at = clock_timestamp(), key_id = NULL, sealed = NULL, verify_token = NULL
+SET state = 'failed', reason = $2, decided_at = clock_timestamp(), key_id = NULL, sealed = NULL, verify_token = NULL,
+    rabbithub = rabbithub - 'authorization'
 WHERE id = $1 AND decided_at IS NULL
 RETURNING state, reason;
 
@@ -134,7 +136,8 @@ WITH older AS MATERIALIZED (
 )
 UPDATE hookwire.intents i
 SET state = 'superseded', reason = 'a newer request was verified', decided_at = clock_timestamp(),
-    key_id = NULL, sealed = NULL, verify_token = NULL
+    key_id = NULL, sealed = NULL, verify_token = NULL,
+    rabbithub = rabbithub - 'authorization'
 FROM older o WHERE i.id = o.id;
 
 -- name: activate

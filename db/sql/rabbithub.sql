@@ -4,6 +4,9 @@
 SELECT id, vhost, kind, name, exchange_type, source FROM hookwire.rabbithub_resources
 WHERE tenant = $1 AND vhost = $2 AND kind = $3 AND name = $4;
 
+-- name: resource_by_id
+SELECT id, vhost, kind, name, exchange_type, source FROM hookwire.rabbithub_resources WHERE tenant = $1 AND id = $2;
+
 -- name: make_exchange
 INSERT INTO hookwire.rabbithub_resources (tenant, vhost, kind, name, exchange_type) VALUES ($1, $2, 'x', $3, $4)
 ON CONFLICT DO NOTHING RETURNING id;
@@ -27,13 +30,14 @@ DELETE FROM hookwire.subscriptions WHERE id = $1;
 SELECT count(*) FROM (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = $1 LIMIT 1001) AS counted;
 
 -- name: delete_resource
--- Its subscriptions end with it, and what waits in a queue is dropped.
+-- Its subscriptions and bindings end with it, and what waits in a queue is dropped.
 WITH resource AS (
     DELETE FROM hookwire.rabbithub_resources WHERE id = $1 RETURNING id, source
 ), ended AS (
     UPDATE hookwire.subscriptions s SET state = 'deleted', state_reason = 'the resource was deleted', version = s.version + 1,
         updated_at = clock_timestamp()
-    WHERE s.id IN (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r WHERE r.resource_id = $1)
+    WHERE s.id IN (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r
+                   WHERE r.resource_id = $1 OR r.queue_id = $1)
        OR s.id = (SELECT source FROM resource)
 ), dropped AS (
     DELETE FROM hookwire.deliveries d USING resource r WHERE d.subscription_id = r.source RETURNING d.event_id
@@ -52,13 +56,13 @@ RETURNING id;
 
 -- name: activate
 INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_regex, topic_url, callback, state,
-                                         lease_until, identity, filter_path)
+                                         lease_until, identity, filter_path, rate_per_second)
 SELECT $1, $2, 'rabbithub', j.made->>'topic', j.made->>'regex', j.made->>'address', $4, 'active', $5, $6,
-       (j.made->>'filter')::jsonpath
+       (j.made->>'filter')::jsonpath, nullif((j.made->'details'->>'max_tps')::double precision, 0)
 FROM (SELECT $3::text::jsonb AS made) AS j
 ON CONFLICT (tenant, identity) WHERE protocol = 'rabbithub' AND state <> 'deleted' DO UPDATE
 SET callback = excluded.callback, state = 'active', state_reason = NULL, lease_until = excluded.lease_until,
-    paused_until = NULL, version = s.version + 1, updated_at = clock_timestamp()
+    paused_until = NULL, rate_per_second = excluded.rate_per_second, version = s.version + 1, updated_at = clock_timestamp()
 RETURNING s.id, s.public_id,
           (SELECT coalesce(max(k.number), 0) + 1 FROM hookwire.subscription_secrets k WHERE k.subscription_id = s.id)
           AS secret_number;
@@ -67,7 +71,101 @@ RETURNING s.id, s.public_id,
 INSERT INTO hookwire.rabbithub_subscriptions AS r (subscription_id, resource_id, hub_topic, lease_seconds, details)
 SELECT $1, (j.made->>'resource')::bigint, j.made->>'hub_topic', $3, j.made->'details'
 FROM (SELECT $2::text::jsonb AS made) AS j
-ON CONFLICT (subscription_id) DO UPDATE SET lease_seconds = excluded.lease_seconds, details = excluded.details;
+ON CONFLICT (subscription_id) DO UPDATE
+SET lease_seconds = excluded.lease_seconds, details = excluded.details, error_count = 0, first_error_at = NULL,
+    last_error_at = NULL, last_error = NULL, window_from = NULL, window_errors = 0;
+
+-- name: authorization
+-- The headers of its own that a subscription is sent, sealed.
+SELECT s.id, s.headers_key_id, s.headers_sealed FROM hookwire.subscriptions s
+WHERE s.tenant = $1 AND s.identity = $2 AND s.protocol = 'rabbithub' AND s.state <> 'deleted' AND s.headers_sealed IS NOT NULL;
+
+-- name: bind
+-- A queue bound to an exchange (RH-18).
+INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_regex, topic_url, callback, state,
+                                         identity, filter_path)
+SELECT $1, $2, 'pull', j.made->>'topic', j.made->>'regex', j.made->>'address', $4, 'active', $5, (j.made->>'filter')::jsonpath
+FROM (SELECT $3::text::jsonb AS made) AS j
+ON CONFLICT (tenant, identity) WHERE protocol = 'pull' AND state <> 'deleted' AND identity IS NOT NULL DO UPDATE
+SET updated_at = clock_timestamp()
+RETURNING s.id;
+
+-- name: describe_binding
+INSERT INTO hookwire.rabbithub_subscriptions (subscription_id, resource_id, hub_topic, lease_seconds, queue_id)
+VALUES ($1, $2, $3, 0, $4) ON CONFLICT (subscription_id) DO NOTHING;
+
+-- name: move_bound
+-- What exchanges have routed to bindings goes into their queues: once, however many bindings of a queue chose it.
+WITH routed AS MATERIALIZED (
+    SELECT m.place, m.event_id, q.source,
+           row_number() OVER (PARTITION BY q.source, m.event_id ORDER BY r.subscription_id) AS copy
+    FROM hookwire.rabbithub_resources q
+    JOIN hookwire.rabbithub_subscriptions r ON r.queue_id = q.id
+    CROSS JOIN LATERAL (
+        SELECT d.ctid AS place, d.event_id FROM hookwire.deliveries d
+        WHERE d.subscription_id = r.subscription_id ORDER BY d.due_at, d.event_id LIMIT 1000
+        FOR UPDATE OF d SKIP LOCKED
+    ) AS m
+), arriving AS MATERIALIZED (
+    SELECT r.place, r.source, r.copy = 1 AND NOT EXISTS (
+               SELECT FROM hookwire.deliveries x WHERE x.event_id = r.event_id AND x.subscription_id = r.source) AS is_first
+    FROM routed r
+), dropped AS (
+    DELETE FROM hookwire.deliveries d USING arriving a WHERE d.ctid = a.place AND NOT a.is_first
+)
+UPDATE hookwire.deliveries d SET subscription_id = a.source FROM arriving a WHERE d.ctid = a.place AND a.is_first;
+
+-- name: count_error
+-- A failed attempt; more than $3 within $4 seconds make the subscription inactive (RH-42, RH-43), NULL: never.
+-- The subscription is locked first, as by whoever subscribes again.
+WITH held AS MATERIALIZED (
+    SELECT s.id FROM hookwire.subscriptions s WHERE s.id = $1 AND s.protocol = 'rabbithub' FOR NO KEY UPDATE
+), counted AS (
+    UPDATE hookwire.rabbithub_subscriptions r
+    SET error_count = r.error_count + 1, first_error_at = coalesce(r.first_error_at, now()), last_error_at = now(), last_error = $2,
+        window_from = CASE WHEN r.window_from > now() - make_interval(secs => $4::double precision) THEN r.window_from ELSE now() END,
+        window_errors = CASE WHEN r.window_from > now() - make_interval(secs => $4::double precision) THEN r.window_errors + 1 ELSE 1 END
+    FROM held h WHERE r.subscription_id = h.id
+    RETURNING r.window_errors
+)
+UPDATE hookwire.subscriptions s
+SET state = 'disabled', state_reason = 'too many failed deliveries', version = s.version + 1, updated_at = clock_timestamp()
+FROM counted c WHERE s.id = $1 AND s.state = 'active' AND c.window_errors > $3::bigint
+RETURNING s.id;
+
+-- name: errors
+SELECT q.vhost, q.kind, q.name, r.hub_topic, s.callback, r.error_count, r.first_error_at, r.last_error_at, r.last_error, s.id
+FROM hookwire.rabbithub_subscriptions r
+JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+JOIN hookwire.rabbithub_resources q ON q.id = r.resource_id
+WHERE s.tenant = $1 AND s.state <> 'deleted' AND s.id > $2 AND r.error_count > 0
+ORDER BY s.id LIMIT $3;
+
+-- name: expiring
+-- Leases that end within $1 seconds, and that operators have not been told about (RH-56).
+UPDATE hookwire.rabbithub_subscriptions r SET told_until = s.lease_until
+FROM hookwire.subscriptions s
+WHERE s.id = r.subscription_id AND s.protocol = 'rabbithub' AND s.state = 'active'
+  AND s.lease_until <= now() + make_interval(secs => $1::double precision) AND r.told_until IS DISTINCT FROM s.lease_until
+RETURNING s.id, s.lease_until;
+
+-- name: import
+-- As activate, of a subscription that was verified elsewhere; an inactive one stays inactive (RH-49).
+INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_regex, topic_url, callback, state,
+                                         state_reason, lease_until, identity, filter_path, rate_per_second)
+SELECT $1, $2, 'rabbithub', j.made->>'topic', j.made->>'regex', j.made->>'address', $4, $7,
+       CASE $7 WHEN 'disabled' THEN 'imported as inactive' END, now() + make_interval(secs => $5::double precision), $6,
+       (j.made->>'filter')::jsonpath, nullif((j.made->'details'->>'max_tps')::double precision, 0)
+FROM (SELECT $3::text::jsonb AS made) AS j
+ON CONFLICT (tenant, identity) WHERE protocol = 'rabbithub' AND state <> 'deleted' DO UPDATE
+SET callback = excluded.callback, state = excluded.state, state_reason = excluded.state_reason, paused_until = NULL,
+    lease_until = excluded.lease_until, rate_per_second = excluded.rate_per_second, version = s.version + 1,
+    updated_at = clock_timestamp()
+RETURNING s.id;
+
+-- name: note_import
+INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
+VALUES ($1, $2, 'import', 'RabbitHub subscriptions', NULL, $3);
 
 -- name: deactivate
 -- Unsubscribed: kept, to be activated again by subscribing.
@@ -79,7 +177,7 @@ RETURNING id;
 -- name: delete_subscription
 UPDATE hookwire.subscriptions
 SET state = 'deleted', state_reason = 'deleted', version = version + 1, updated_at = clock_timestamp()
-WHERE tenant = $1 AND identity = $2 AND protocol = 'rabbithub' AND state <> 'deleted'
+WHERE tenant = $1 AND identity = $2 AND protocol IN ('rabbithub', 'pull') AND state <> 'deleted'
 RETURNING id;
 
 -- name: expire
@@ -93,8 +191,9 @@ WHERE s.protocol = 'rabbithub' AND s.state = 'active' AND s.lease_until <= now()
 SELECT pg_try_advisory_xact_lock(1215262571, -4);
 
 -- name: dispatch
--- Competing consumers (RH-27): each that has nothing gets the oldest message of its queue. The delivery moves to it, and
--- with it to the workers. Its attempts go on counting where those of this consumer ended; its schedule and its age begin.
+-- Competing consumers (RH-27): each that has nothing gets the oldest due message of its queue. The delivery moves to it,
+-- and with it to the workers. Its attempts go on counting where those of this consumer ended. Its schedule and its age
+-- begin, or go on where they were when another attempt failed (RH-41).
 WITH idle AS MATERIALIZED (
     SELECT r.resource_id, s.id, row_number() OVER (PARTITION BY r.resource_id ORDER BY random()) AS turn
     FROM hookwire.rabbithub_resources q
@@ -102,6 +201,7 @@ WITH idle AS MATERIALIZED (
     JOIN hookwire.subscriptions s ON s.id = r.subscription_id
     WHERE q.kind = 'q' AND s.state = 'active' AND s.lease_until > now() AND (s.paused_until IS NULL OR s.paused_until <= now())
       AND NOT EXISTS (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = s.id)
+      AND NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = s.id AND g.open_until > now())
 ), message AS MATERIALIZED (
     SELECT i.resource_id, m.place, m.event_id, row_number() OVER (PARTITION BY i.resource_id ORDER BY m.event_id) AS turn
     FROM (SELECT resource_id, count(*) AS consumers FROM idle GROUP BY resource_id) AS i
@@ -113,7 +213,9 @@ WITH idle AS MATERIALIZED (
     ) AS m
 )
 UPDATE hookwire.deliveries d
-SET subscription_id = i.id, due_at = now(), created_at = now(), fence = NULL, attempts = p.number, free_attempts = p.number
+SET subscription_id = i.id, due_at = now(), fence = NULL, attempts = p.number,
+    free_attempts = p.number - (d.attempts - d.free_attempts),
+    created_at = CASE WHEN d.attempts > d.free_attempts THEN d.created_at ELSE now() END
 FROM message m JOIN idle i ON i.resource_id = m.resource_id AND i.turn = m.turn
 CROSS JOIN LATERAL (
     SELECT coalesce(max(a.number), 0) AS number FROM hookwire.attempts a
@@ -122,23 +224,28 @@ WHERE d.ctid = m.place
 RETURNING d.subscription_id;
 
 -- name: take_back
--- What an ended consumer still held goes back to the head of its queue (RH-29, RH-41); nothing, where a replay has put it
--- there meanwhile.
+-- What an ended consumer still held goes back to the head of its queue (RH-29). A message that failed waits there for its
+-- next attempt, by whichever consumer is free then, and delays nobody (RH-41). Nothing, where a replay has put it there
+-- meanwhile.
 WITH taken AS (
     DELETE FROM hookwire.deliveries d
     USING hookwire.rabbithub_resources q
     JOIN hookwire.rabbithub_subscriptions r ON r.resource_id = q.id
     JOIN hookwire.subscriptions s ON s.id = r.subscription_id
-    WHERE q.kind = 'q' AND s.state <> 'active' AND d.subscription_id = s.id
-    RETURNING d.event_id, q.source, d.tenant, d.replay_id
+    WHERE q.kind = 'q' AND d.subscription_id = s.id
+      AND (s.state <> 'active' OR (d.fence IS NULL AND d.attempts > d.free_attempts AND d.due_at > now()))
+    RETURNING d.event_id, q.source, d.tenant, d.replay_id, d.due_at, d.created_at,
+              CASE s.state WHEN 'active' THEN d.attempts - d.free_attempts ELSE 0 END AS failed
 )
-INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, replay_id)
-SELECT t.event_id, t.source, 'epoch', now(), t.tenant, t.replay_id FROM taken t
+INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, replay_id, attempts)
+SELECT t.event_id, t.source, CASE WHEN t.failed > 0 THEN t.due_at ELSE 'epoch' END,
+       CASE WHEN t.failed > 0 THEN t.created_at ELSE now() END, t.tenant, t.replay_id, t.failed
+FROM taken t
 ON CONFLICT DO NOTHING;
 
 -- name: subscriptions
 SELECT q.vhost, q.kind, q.name, r.hub_topic, s.callback, s.lease_until, r.lease_seconds, r.details::text AS details,
-       s.state, s.state_reason, s.id
+       s.state, s.state_reason, s.header_names, s.id
 FROM hookwire.rabbithub_subscriptions r
 JOIN hookwire.subscriptions s ON s.id = r.subscription_id
 JOIN hookwire.rabbithub_resources q ON q.id = r.resource_id

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+from urllib.parse import parse_qs
 
 import pytest
 
 from tests.app.conftest import ALL_ROLES, RunHub
 from tests.app.test_ingest import kind
-from tests.hub.callback import serve_callbacks
+from tests.hub.callback import answers, serve_callbacks
 from tests.hub.publisher import Page, serve_topics
 
 URL = "https://blog.example/feed"
@@ -58,3 +60,23 @@ async def test_a_ping_brings_a_foreign_topic_s_content_to_its_subscriber(running
             "link": f'<http://h/>; rel="hub", <{publisher.url()}>; rel="self"',
             "x-hub-signature": f"sha256={hmac.digest(b's3cr3t', b'v1', 'sha256').hex()}",
         }
+
+
+async def test_other_hubs_are_told_that_a_topic_hosted_here_has_changed(running_hub: RunHub) -> None:
+    """WS-74: after each change, by deliveries like all others, which are repeated until the other hub has taken it."""
+    async with running_hub(roles=ALL_ROLES, retry_schedule_seconds=(0,)) as hub, serve_callbacks() as callbacks:
+
+        async def refuses_once(writer: asyncio.StreamWriter, challenge: bytes) -> None:
+            await answers(503 if len(callbacks.posted) == 1 else 204)(writer, challenge)
+
+        callbacks.script["/hub"] = refuses_once
+        made = await hub.subscribe("orders", callbacks.url("/hub"), format="websub_ping")
+        await hub.publish("orders", b"1")
+        posts = await callbacks.wait_for_posts(2)
+        ping = parse_qs(posts[0][2].decode())
+        content = await hub.client.get(ping["hub.url"][0])
+
+        assert (made["format"], ping) == (
+            "websub_ping", {"hub.mode": ["publish"], "hub.url": [f"{hub.url}/topics/orders"]},
+        )  # fmt: skip
+        assert ([body for _, _, body in posts], content.content) == ([posts[0][2]] * 2, b"1")

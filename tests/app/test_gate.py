@@ -232,12 +232,12 @@ async def test_a_key_is_asked_for_once_by_all_who_come_at_once_and_again_when_it
     keys = _Fake(Grant("key_0", frozenset({"read"}), None, None))
     ring = Keyring(keys)  # type: ignore[arg-type]
 
-    await asyncio.gather(*(ring.known(_HEADER, "a", reads=True) for _ in range(5)))
+    await asyncio.gather(*(ring.known(_HEADER, "a", basic=True) for _ in range(5)))
     once = keys.questions
     ring._known[_HEADER].fresh_until -= FRESH_SECONDS
     keys.grant = None
     with pytest.raises(Problem, match="unauthorized"):
-        await ring.known(_HEADER, "a", reads=True)
+        await ring.known(_HEADER, "a", basic=True)
 
     assert (once, keys.questions, FRESH_SECONDS < 5) == (1, 2, True)
 
@@ -249,7 +249,7 @@ async def test_an_address_that_guesses_is_slowed_down_and_others_are_not() -> No
 
     async def guess(address: str, number: int) -> str:
         try:
-            await ring.known(b"Bearer hwk_%012d_%040d" % (number, number), address, reads=True)
+            await ring.known(b"Bearer hwk_%012d_%040d" % (number, number), address, basic=True)
         except Problem as problem:
             return problem.slug
         return "let in"

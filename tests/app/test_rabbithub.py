@@ -175,7 +175,7 @@ async def test_a_subscription_is_listed_made_inactive_and_active_again_and_delet
         assert shown == {
             "vhost": "/", "resource_type": "exchange", "resource_name": "e", "topic": "#", "callback": callbacks.url(),
             "lease_seconds": 2_592_000, "ha_mode": "all", "status": "active", "max_tps": 5,
-            "contact": {"app_name": "shop", "email": "a@b.example"},
+            "contact": {"app_name": "shop", "email": "a@b.example"}, "outbound_auth": {},
         }  # fmt: skip
         assert (soon, states, ends) == ({"subscriptions": []}, ["inactive", "active"], [400, 200, 404, 404, 404])
 

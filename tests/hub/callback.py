@@ -49,6 +49,7 @@ class Callbacks:
     port: int = 0
     script: dict[str, Answer] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
     posted: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     open_now: Counter[str] = field(default_factory=Counter)
     open_most: Counter[str] = field(default_factory=Counter)
@@ -105,6 +106,7 @@ class Callbacks:
         group = f"{head.lower().partition('host: ')[2].partition(':')[0]} {parse_qs(query)['hub.mode'][-1]}"
         self.open_now[group] += 1
         self.open_most[group] = max(self.open_most[group], self.open_now[group])
+        self.heads.append(head)
         self.targets.append(target)
         async with self.arrived:
             self.arrived.notify_all()

@@ -342,3 +342,35 @@ async def test_one_bad_topic_among_pings_leaves_the_others_alone(database_url: s
             await ping(on.rig.hub, Pinging((on.publisher.url(), "http://192.168.0.1/")))
 
         assert await on.rig.sql.fetchval("SELECT pings FROM hookwire.foreign_topics") == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (Page(headers="Link: <{url}>; rel=self, <http://h/>; rel=hub\r\n"), ("verified", "subscribe")),
+        (Page(headers="Link: <{url}?canonical>; rel=self, <http://h/>; rel=hub\r\n"), ("denied", "denied")),
+        (
+            Page(b'<html><head><link rel=hub href="/hub"><link rel=self href="/else">', "text/html"),
+            ("denied", "denied"),
+        ),
+        (Page(status=301, headers="Location: /new\r\n"), ("denied", "denied")),
+        (Page(), ("verified", "subscribe")),
+        (Page(status=500), ("failed", None)),
+    ],
+    ids=["itself", "another by header", "another by content", "moved", "says nothing", "error"],
+)
+async def test_where_topics_are_strict_only_their_own_url_is_subscribed_to(
+    database_url: str, page: Page, expected: tuple[str, str | None]
+) -> None:
+    """WS-22, WS-37: who names it otherwise is told the right one; what the topic says of itself is asked for first."""
+    async with stage(database_url, strict_topic=True) as on, on.rig.verifying():
+        url = on.publisher.url()
+        on.publisher.pages["/feed"] = Page(
+            page.body, page.content_type, page.status, page.headers.replace("{url}", url)
+        )
+        (state,) = await on.rig.decided(await on.rig.ask(topic_url=url))
+        told = [query["hub.mode"][0] for query in on.rig.callbacks.queries()]
+        reasons = [query.get("hub.reason", [""])[0] for query in on.rig.callbacks.queries()]
+
+        assert (state, next(iter(told), None)) == expected
+        assert ["the topic's own URL is" in reason for reason in reasons] == [mode == "denied" for mode in told]

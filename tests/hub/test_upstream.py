@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -86,9 +87,10 @@ class Stage:
         query |= {name.replace("_", ".", 1): value for name, value in changes.items()}
         return await self.client.get(urlsplit(form["hub.callback"]).path, params=query)
 
-    async def deliver(self, form: dict[str, str], body: bytes, signature: str | None = None) -> int:
+    async def deliver(self, form: dict[str, str], body: bytes, signature: str | None = None, hops: str = "") -> int:
         signed = f"sha256={hmac.digest(form['hub.secret'].encode(), body, 'sha256').hex()}"
         headers = {"Content-Type": "text/x", "X-Hub-Signature": signed if signature is None else signature}
+        headers["Hookwire-Hops"] = hops
         headers = {name: value for name, value in headers.items() if value}
         answer = await self.client.post(urlsplit(form["hub.callback"]).path, content=body, headers=headers)
         return answer.status_code
@@ -273,3 +275,20 @@ async def test_what_cannot_be_subscribed_to_says_why_and_is_tried_again(
         row = await until(lambda: on.rig.sql.fetchrow("SELECT * FROM hookwire.upstreams WHERE reason IS NOT NULL"))
 
         assert (row["reason"], row["due_at"] is not None, on.other.forms) == (error, True, [])
+
+
+async def test_hubs_that_feed_each_other_come_to_an_end(database_url: str) -> None:
+    """WS-105: content knows through how many hubs it came; at the limit it is refused, and nothing is published."""
+    async with stage(database_url) as on:
+        form = await on.active()
+        first, last = await on.deliver(form, b"1"), await on.deliver(form, b"2", hops="7")
+        over, nonsense = await on.deliver(form, b"3", hops="8"), await on.deliver(form, b"4", hops="x")
+        url = {"hub.topic": on.publisher.url()}
+        fat = await on.client.post("/hub/content", params=url, content=b"5", headers={"Hookwire-Hops": "8"})
+        rows = await on.rig.sql.fetch("SELECT payload, headers FROM hookwire.events ORDER BY id")
+
+        assert (first, last, over, nonsense, fat.status_code) == (202, 202, 400, 400, 400)
+        assert "hookwire-hops says that this has passed 8 hubs or more" in fat.text
+        assert [(row["payload"], json.loads(row["headers"]).get("hookwire-hops")) for row in rows] == [
+            (b"1", None), (b"2", "7"),
+        ]  # fmt: skip

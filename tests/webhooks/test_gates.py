@@ -193,7 +193,7 @@ async def test_a_closed_breaker_keeps_the_gate_of_a_rate_limit(database_url: str
 async def test_who_has_failed_for_long_is_disabled_with_the_reason_but_never_websub_s(
     database_url: str, protocol: str, state: tuple[str, str]
 ) -> None:
-    """WH-I09, WH-R15."""
+    """DL-9, WH-I09, WH-R15."""
     async with delivery_bench(database_url) as bench:
         make = bench.subscribe if protocol == "webhook" else bench.subscribe_websub
         subscription = await make(CALLBACK)

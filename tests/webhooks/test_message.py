@@ -174,3 +174,12 @@ def test_an_event_in_a_format_that_we_do_not_read_goes_as_it_is() -> None:
 def test_after_consent_every_delivery_says_who_sends() -> None:
     """WH-C14."""
     assert headers(event(), subscriber(request_origin="hub.example"))["webhook-request-origin"] == "hub.example"
+
+
+def test_another_hub_is_told_that_the_topic_has_changed() -> None:
+    """WS-74: a ping that names the topic's URL; the content is for it to fetch."""
+    listed, body = delivery_message(event(), subscriber(format="websub_ping"), 1_700_000_000, "https://hub.example")
+
+    assert (dict(listed)["content-type"], body) == (
+        "application/x-www-form-urlencoded", b"hub.mode=publish&hub.url=https%3A%2F%2Fhub.example%2Ftopics%2Fa.b",
+    )  # fmt: skip

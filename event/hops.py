@@ -1,0 +1,16 @@
+"""Hops: through how many hubs an event has come, so that hubs which feed each other don't go in circles (WS-105)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["HOPS_HEADER", "HOPS_MAX", "hops_of"]
+
+HOPS_HEADER: Final = "hookwire-hops"
+HOPS_MAX: Final = 8
+
+
+def hops_of(value: str) -> int | None:
+    """The number that a ``hookwire-hops`` header gives; None: it is none, or too many."""
+    hops = int(value) if value.isascii() and value.isdigit() and len(value) <= 3 else HOPS_MAX
+    return hops if hops < HOPS_MAX else None

@@ -1,0 +1,58 @@
+"""RabbitHub's shortcut: a queue of ours that subscribes to an exchange of ours is bound to it, without HTTP (RH-18).
+
+    queue --generate_token--> token --hub.verify_token of a subscribe request to the exchange--> binding
+
+What the exchange routes to a binding moves into the queue (`hub.rabbithub_queue`). A binding has no lease; it is listed
+as a subscription whose callback is the queue's endpoint, and ends by unsubscribing with a token for that, by a DELETE,
+or with its exchange or queue.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+
+from hub.acceptance import Hub
+from hub.form import Mode, Refused
+from hub.rabbithub import Resource, Wish, address, find_by_id, identity, made_of
+from hub.rabbithub_token import read
+
+__all__ = ["bind", "bound_queue", "unbind"]
+
+
+async def bound_queue(hub: Hub, exchange: Resource, wish: Wish) -> Resource | None:
+    """The queue whose own token this request brings; None: it is to be verified by HTTP.
+
+    Raises ``Refused`` 400: the token is for another use.
+    """
+    found = read(hub.secret_box, wish.verify_token or "")
+    if found is None or exchange.place.kind != "x":
+        return None
+    number, use = found
+    queue = await find_by_id(hub, number)
+    if queue is None or queue.place.kind != "q":
+        return None
+    if use != wish.mode:
+        raise Refused(400, "hub.verify_token", f"is to {use}")
+    return queue
+
+
+async def bind(hub: Hub, exchange: Resource, queue: Resource, hub_topic: str) -> None:
+    """Messages that the exchange routes by ``hub_topic`` go into the queue from now on; once more changes nothing."""
+    callback = address(hub, "endpoint", queue.place)
+    made = made_of(hub, exchange, Wish(Mode.SUBSCRIBE, hub_topic, callback))
+    pair = identity(exchange, hub_topic, callback)
+    async with hub.database.transaction() as session:
+        binding = await session.fetchval(
+            "rabbithub.bind", f"sub_{secrets.token_hex(12)}", hub.tenant, json.dumps(made), callback, pair
+        )
+        await session.execute("rabbithub.describe_binding", binding, exchange.id, hub_topic, queue.id)
+
+
+async def unbind(hub: Hub, exchange: Resource, queue: Resource, hub_topic: str) -> None:
+    """End it; what was routed already stays in the queue. Raises ``Refused`` 404."""
+    pair = identity(exchange, hub_topic, address(hub, "endpoint", queue.place))
+    async with hub.database.transaction() as session:
+        await session.execute("rabbithub.move_bound")
+        if await session.fetchrow("rabbithub.delete_subscription", hub.tenant, pair) is None:
+            raise Refused(404, "", "the queue is not bound so")

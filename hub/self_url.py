@@ -1,0 +1,37 @@
+"""Self URL: what another publisher's topic calls itself, asked for before somebody is subscribed to it (WS-22)."""
+
+from __future__ import annotations
+
+from urllib.parse import urljoin
+
+from hub.discovery import discover
+from hub.options import HubOptions
+from webhooks.failure import OutboundError
+from webhooks.outbound import Outbound, ReadLimits, Request
+from webhooks.url import UrlRefused, parse_target
+
+__all__ = ["TopicSilent", "own_url_of"]
+
+_LIMITS = ReadLimits(32 * 1024, read_bytes_max=640 * 1024, keep_bytes_max=512 * 1024)
+_MOVED = (301, 302, 303, 307, 308)
+
+
+class TopicSilent(Exception):
+    """The topic has not said; the text says why."""
+
+
+async def own_url_of(outbound: Outbound, options: HubOptions, url: str) -> str | None:
+    """The topic's self URL, or where it has moved to; None: it advertises none. Raises :class:`TopicSilent`."""
+    deadline_seconds = options.verification_deadline_seconds
+    try:
+        target = parse_target(url, options.url_policy)
+        response = await outbound.send(Request("GET", target, (), b"", deadline_seconds, reuse=False, limits=_LIMITS))
+    except (UrlRefused, OutboundError) as error:
+        raise TopicSilent(str(error)) from None
+    location = next(iter(response.values("location")), None)
+    if response.status in _MOVED and location:
+        return urljoin(url, location)
+    if response.status != 200:
+        raise TopicSilent(f"the topic answered {response.status}")
+    content_type = next(iter(response.values("content-type")), None)
+    return discover(response.values("link"), content_type, response.body, url).self_url

@@ -1,0 +1,18 @@
+"""Error policy: what failed deliveries mean for RabbitHub's messages and subscriptions (RH-41..RH-43)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ErrorPolicy"]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """``requeues``: a message that was refused is tried again; else it is a dead letter at once. One that got no answer
+    at all always is tried again. More than ``errors_max`` failures within ``errors_seconds`` make the subscription
+    inactive; None: none do."""
+
+    requeues: bool = True
+    errors_max: int | None = None
+    errors_seconds: float = 1.0
