@@ -109,7 +109,7 @@ async def test_a_refused_request_changes_nothing(
 
 async def test_a_small_flood_of_subscribe_requests_hardly_reaches_its_victim(running_hub: RunHub) -> None:
     """T19, WS-101, UD-18: as `tests/faults/test_flood.py`, with fewer requests."""
-    await flood(running_hub, 700)
+    await flood(running_hub, 350)
 
 
 async def flood(running_hub: RunHub, requests: int) -> None:
