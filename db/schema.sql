@@ -884,7 +884,7 @@ CREATE TABLE hookwire.subscriptions (
     request_origin text,
     batch_max integer,
     CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
-    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text]))),
+    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text]))),
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
     CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
     CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),

@@ -67,8 +67,8 @@ class DeliveryOptions(BaseModel):
         None,
         description="as_published: CloudEvents binary mode for what was published as one, else the bare content. raw: "
         "never a CloudEvent. binary, structured: always one. batch: a JSON array of them, up to `batch_max`. "
-        "websub_ping: the callback is another WebSub hub, which is told by hub.mode=publish that the topic has changed, "
-        "and fetches it. None: as_published.",
+        "websub_ping: the callback is another WebSub hub, which is told by hub.mode=publish that the topic has "
+        "changed, and fetches it. None: as_published.",
     )
     batch_max: int | None = Field(
         None, ge=1, le=1000, description="How many events one request carries at most; needed for format batch."
