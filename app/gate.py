@@ -178,8 +178,8 @@ class Gate:
             known.ways.add((method, path))
 
     def _is_open(self, method: str, path: str) -> bool:
-        # Other hubs have no key; our callback's own secret is its path.
-        if path in _OPEN or path.startswith(("/problems", "/docs/", "/hub/callback/")):
+        # Other hubs and callbacks have no key; the secret of our callback, and of an invitation, is its path.
+        if path in _OPEN or path.startswith(("/problems", "/docs/", "/hub/callback/", "/handshakes/")):
             return True
         # A topic's latest content is what WebSub's subscribers discover the hub by; they may have it delivered anyway,
         # but not what the hub tells its operators, nor the messages of its queues.

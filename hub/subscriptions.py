@@ -12,6 +12,7 @@ from db.pool import Database, Row, Session
 from db.secret_box import SecretBox
 from event.topic import compile_pattern
 from hub.filter import compile_filter
+from hub.invitation import invite, invited
 from webhooks.signature import new_key, parse_key
 from webhooks.subscriber import headers_context, secret_context
 
@@ -138,10 +139,23 @@ class Subscriptions:
             raise Stale
         return row
 
-    async def consented(self, public_id: str, origin: str, rate_per_second: float | None) -> Row | None:
+    def invite(self, row: Row) -> str:
+        """The token by which this version's callback may agree later (WH-C12)."""
+        return invite(self._box, row["public_id"], row["version"])
+
+    async def accepted(self, token: str, origin: str, rate_per_second: float | None) -> Row | None:
+        """As :meth:`consented`, by an invitation; None when it is none, too old, used, or of an earlier version."""
+        meant = invited(self._box, token)
+        return None if meant is None else await self.consented(meant[0], origin, rate_per_second, meant[1])
+
+    async def consented(
+        self, public_id: str, origin: str, rate_per_second: float | None, version: int | None = None
+    ) -> Row | None:
         """Its callback has agreed to deliveries from this origin (WH-C13); None when there is no such subscription."""
         async with self._database.transaction() as transaction:
-            number = await transaction.fetchval("subscription.consent", _TENANT, public_id, origin, rate_per_second)
+            number = await transaction.fetchval(
+                "subscription.consent", _TENANT, public_id, origin, rate_per_second, version
+            )
             if number is None:
                 return None
             await transaction.execute("gate.keep", number)

@@ -4,18 +4,21 @@
 
     OPTIONS callback   WebHook-Request-Origin: hub.example      -->
                        WebHook-Request-Rate: 3000
+                       WebHook-Request-Callback: https://hub.example/handshakes/...
                   <--  WebHook-Allowed-Origin: hub.example (or *)     consent; the status means nothing
                        WebHook-Allowed-Rate: 120 (or *)               requests per minute
+    or later      <--  GET or POST to that URL, with WebHook-Allowed-Rate if it likes
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from webhooks.outbound import Outbound, Request, Response
 from webhooks.url import Target
 
-__all__ = ["Consent", "NoConsent", "ask_consent", "consent_in"]
+__all__ = ["Consent", "NoConsent", "allowed_rate", "ask_consent", "consent_in"]
 
 _RATE_MAX = 6_000_000  # a minute: what a subscription's own limit may be
 
@@ -32,10 +35,16 @@ class Consent:
 
 
 async def ask_consent(
-    outbound: Outbound, target: Target, origin: str, rate_per_minute: int | None, deadline_seconds: float
-) -> Consent:
-    """Ask the exact callback; raises :class:`NoConsent`, ``webhooks.failure.OutboundError``."""
+    outbound: Outbound, target: Target, origin: str, rate_per_minute: int | None, invitation: str | None,
+    deadline_seconds: float,
+) -> Consent:  # fmt: skip
+    """Ask the exact callback; ``invitation`` is the URL by which it may agree later, None: it may not.
+
+    Raises :class:`NoConsent`, ``webhooks.failure.OutboundError``.
+    """
     headers = [("webhook-request-origin", origin)]
+    if invitation is not None:
+        headers.append(("webhook-request-callback", invitation))
     if rate_per_minute is not None:
         headers.append(("webhook-request-rate", str(rate_per_minute)))
     return consent_in(await outbound.send(Request("OPTIONS", target, headers, b"", deadline_seconds)), origin)
@@ -47,10 +56,15 @@ def consent_in(response: Response, origin: str) -> Consent:
     if len(origins) != 1 or not origins <= {"*", origin.lower()}:
         named = "nobody" if not origins else "others"
         raise NoConsent(f"the callback answered {response.status} and allows {named} in WebHook-Allowed-Origin")
-    rates = {value.strip() for value in response.values("webhook-allowed-rate")} - {"*"}
+    return Consent(allowed_rate(response.values("webhook-allowed-rate")))
+
+
+def allowed_rate(values: Iterable[str]) -> int | None:
+    """Requests per minute of a ``WebHook-Allowed-Rate``, None for no limit; raises :class:`NoConsent`."""
+    rates = {value.strip() for value in values} - {"*"}
     if not rates:
-        return Consent(None)
+        return None
     text = rates.pop()
     if rates or not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
         raise NoConsent("WebHook-Allowed-Rate is neither a number of requests per minute nor *")
-    return Consent(min(int(text), _RATE_MAX))
+    return min(int(text), _RATE_MAX)

@@ -1,7 +1,8 @@
 """Slots: how many attempts may run at once, in all, for one subscription and for one host (WH-I01).
 
-A subscription that has not lately succeeded counts as unproven, and the unproven ones together get half of all
-slots: a thousand dead callbacks, each holding a slot for its whole deadline, must leave room for the living.
+A subscription that has not lately succeeded counts as unproven, and the unproven ones together get half of all slots,
+and half of each host's: a thousand dead callbacks, each holding a slot for its whole deadline, must leave room for the
+living, also for those behind the same gateway.
 
 A receiver that seems overloaded gets half as many at once with each such attempt, down to one, and one more with each
 success: it is not buried when it comes back (WH-R16).
@@ -37,6 +38,8 @@ class Slots:
         self._unproven_used = 0
         self._by_subscription: Counter[int] = Counter()
         self._by_host: Counter[str] = Counter()
+        self._unproven_per_host_max = max(options.per_host // 2, 1)
+        self._unproven_by_host: Counter[str] = Counter()
         self._proven: set[int] = set()
         self._windows: dict[int, int] = {}
 
@@ -71,21 +74,28 @@ class Slots:
             self._used >= options.total
             or self._by_subscription[subscription] >= self.window(subscription)
             or self._by_host[host] >= options.per_host
-            or (not proven and self._unproven_used >= self._unproven_max)
+            or (not proven and not self._is_free_for_unproven(host))
         ):
             return False
         self._used += 1
-        self._unproven_used += not proven
+        if not proven:
+            self._unproven_used += 1
+            self._unproven_by_host[host] += 1
         self._by_subscription[subscription] += 1
         self._by_host[host] += 1
         return True
+
+    def _is_free_for_unproven(self, host: str) -> bool:
+        return self._unproven_used < self._unproven_max and self._unproven_by_host[host] < self._unproven_per_host_max
 
     def give(
         self, subscription: int, host: str, *, was_proven: bool, succeeded: bool, overloaded: bool = False
     ) -> None:
         """Return a slot and remember how the attempt went."""
         self._used -= 1
-        self._unproven_used -= not was_proven
+        if not was_proven:
+            self._unproven_used -= 1
+            _decrease(self._unproven_by_host, host)
         _decrease(self._by_subscription, subscription)
         _decrease(self._by_host, host)
         if succeeded:

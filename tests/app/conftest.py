@@ -76,9 +76,8 @@ def running_hub(database_url: str, tmp_path: Path) -> RunHub:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(process.run())
                 try:
-                    async with httpx.AsyncClient(
-                        base_url=assembly.public_url, trust_env=False, verify=False, timeout=20
-                    ) as client:
+                    reached = f"http://{loaded.listen}" if loaded.public_url else assembly.public_url
+                    async with httpx.AsyncClient(base_url=reached, trust_env=False, verify=False, timeout=20) as client:
                         hub = RunningHub(assembly.public_url, client, loaded, database_url)
                         await hub.until("/readyz", lambda answer: answer["database"] == "ok")
                         yield hub

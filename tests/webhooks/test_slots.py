@@ -40,6 +40,14 @@ def test_those_who_have_not_lately_succeeded_share_half() -> None:
     )
 
 
+def test_they_share_half_of_each_host_too() -> None:
+    """WH-I01: a thousand dead behind a gateway leave room for who lives there."""
+    slots = proven(SlotOptions(total=40, per_subscription=9, per_host=8), 1)
+    assert (taken(slots, 2, "a", 9), taken(slots, 3, "a", 9), taken(slots, 3, "b", 9), taken(slots, 1, "a", 9)) == (
+        4, 0, 4, 4,
+    )  # fmt: skip
+
+
 def test_one_slot_is_never_too_few_to_begin_with() -> None:
     assert taken(Slots(SlotOptions(total=1)), 1, "a", 2) == 1
 

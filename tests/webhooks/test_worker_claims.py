@@ -313,9 +313,9 @@ async def test_a_failing_head_holds_back_its_key_alone_and_the_order_is_kept(dat
     [
         ({"total": 6, "per_subscription": 9, "per_host": 9}, 3),
         ({"total": 20, "per_subscription": 2, "per_host": 9}, 6),
-        ({"total": 20, "per_subscription": 9, "per_host": 5}, 5),
+        ({"total": 20, "per_subscription": 9, "per_host": 10}, 5),
     ],
-    ids=["in all, while nobody is proven", "per subscription", "per host"],
+    ids=["in all, while nobody is proven", "per subscription", "per host, while nobody is proven"],
 )
 async def test_no_more_attempts_run_at_once_than_there_are_slots(
     database_url: str, slots: dict[str, int], most: int
