@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
+from app.settings_file import SettingsRefused, read_file
 from webhooks.custom_header import is_ours
 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
@@ -34,10 +34,6 @@ _FOREIGN = (
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 _HEADER_NAME = r"^([A-Za-z0-9-]{1,100})?$"
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
-
-
-class SettingsRefused(Exception):
-    """A setting is unknown or makes no sense; the text names it and what to do."""
 
 
 def _data_dir() -> Path:
@@ -424,7 +420,8 @@ def load_settings(
     """
     environment = os.environ if environment is None else environment
     _refuse_unknown([name for name in environment if name.startswith(PREFIX) and not _is_foreign(name)], PREFIX)
-    values = _from_file(file or (Path(environment["HOOKWIRE_CONFIG"]) if "HOOKWIRE_CONFIG" in environment else None))
+    values = read_file(file or (Path(environment["HOOKWIRE_CONFIG"]) if "HOOKWIRE_CONFIG" in environment else None))
+    _refuse_unknown(list(values), "")
     try:
         return Settings(**{**(defaults or {}), **values})
     except ValidationError as error:
@@ -449,17 +446,3 @@ def _refuse_unknown(names: list[str], prefix: str) -> None:
             nearest = difflib.get_close_matches(comparable, known, 1)
             hint = f"; did you mean {nearest[0]}?" if nearest else ""
             raise SettingsRefused(f"unknown setting {name}{hint}")
-
-
-def _from_file(file: Path | None) -> dict[str, Any]:
-    path = file or Path("hookwire.toml")
-    if not path.exists():
-        if file is not None:
-            raise SettingsRefused(f"HOOKWIRE_CONFIG: {path} does not exist")
-        return {}
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsRefused(f"{path}: {error}") from None
-    _refuse_unknown(list(values), "")
-    return values

@@ -23,7 +23,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -33,10 +33,9 @@ from db.errors import DatabaseError
 from db.pool import Database, Row
 from webhooks.attempt import Attempts
 from webhooks.batch import BatchSizes
-from webhooks.breaker import Breaker, BreakerOptions
+from webhooks.breaker import Breaker
 from webhooks.claim import Claim, Claims, claim_of
 from webhooks.contents import Contents
-from webhooks.error_policy import ErrorPolicy
 from webhooks.lifetime import ttl_seconds, within_lifetime
 from webhooks.metrics import DeliveryMetrics
 from webhooks.operator_event import RESERVED_PREFIX, Streaks, notices_of
@@ -44,8 +43,9 @@ from webhooks.outbound import Outbound
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision, decide
 from webhooks.settlement import Result, Settlement
-from webhooks.slots import SlotOptions, Slots
+from webhooks.slots import Slots
 from webhooks.subscriber import Subscribers
+from webhooks.worker_options import WorkerOptions
 
 __all__ = ["Worker", "WorkerOptions"]
 
@@ -59,30 +59,6 @@ _LATER_SECONDS_MAX = 60.0
 """Retries that are further away are left to the poll."""
 _OVERLOADED = ("throttled", "server_error", "timeout", "connect")
 """Outcomes after which a receiver gets fewer at once (WH-R16)."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """``lease_margin_seconds`` is added to a subscription's deadline to make the lease of a claim: so long may a
-    delivery wait in the buffer; deadline and margin are how long a killed worker holds up an ordered lane.
-    ``claim_max`` bounds what waits for a slot, ``payload_bytes_max`` the contents of all that is claimed;
-    ``poll_seconds`` is how often the database is asked who is due when nothing here told us and nobody rang."""
-
-    name: str
-    public_url: str
-    schedule_seconds: Sequence[int]
-    age_seconds_max: float = 604_800.0
-    timeout_seconds: float = 15.0
-    lease_margin_seconds: float = 5.0
-    retry_after_seconds_max: float = 3600.0
-    claim_max: int = 1_000
-    claim_subscriptions_max: int = 64
-    payload_bytes_max: int = 64 * 1024 * 1024
-    poll_seconds: float = 1.0
-    slots: SlotOptions = field(default_factory=SlotOptions)
-    breaker: BreakerOptions = field(default_factory=BreakerOptions)
-    errors: ErrorPolicy = field(default_factory=ErrorPolicy)
-    appends_hub_topic: bool = True
 
 
 class Worker:

@@ -1,0 +1,36 @@
+"""Options of a worker: where it delivers from, how long it waits, how much it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from webhooks.breaker import BreakerOptions
+from webhooks.error_policy import ErrorPolicy
+from webhooks.slots import SlotOptions
+
+__all__ = ["WorkerOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """``lease_margin_seconds`` is added to a subscription's deadline to make the lease of a claim: so long may a
+    delivery wait in the buffer; deadline and margin are how long a killed worker holds up an ordered lane.
+    ``claim_max`` bounds what waits for a slot, ``payload_bytes_max`` the contents of all that is claimed;
+    ``poll_seconds`` is how often the database is asked who is due when nothing here told us and nobody rang."""
+
+    name: str
+    public_url: str
+    schedule_seconds: Sequence[int]
+    age_seconds_max: float = 604_800.0
+    timeout_seconds: float = 15.0
+    lease_margin_seconds: float = 5.0
+    retry_after_seconds_max: float = 3600.0
+    claim_max: int = 1_000
+    claim_subscriptions_max: int = 64
+    payload_bytes_max: int = 64 * 1024 * 1024
+    poll_seconds: float = 1.0
+    slots: SlotOptions = field(default_factory=SlotOptions)
+    breaker: BreakerOptions = field(default_factory=BreakerOptions)
+    errors: ErrorPolicy = field(default_factory=ErrorPolicy)
+    appends_hub_topic: bool = True
