@@ -61,9 +61,9 @@ def replay(
 
     asked = {
         "topic": topic, "keys": key or [], "event_ids": event or [], "since": moment("--since", since),
-        "until": moment("--until", until), "to": to, "lost": _lost(lost) if lost is not None else [],
+        "until": moment("--until", until), "to": to, "lost": _lost(lost) if lost is not None else None,
     }  # fmt: skip
-    if resume is None and not any(asked[name] for name in asked if name != "to"):
+    if resume is None and lost is None and not any(asked[name] for name in asked if name != "to"):
         raise CommandFailed("everything? name a topic, keys, events, a time or a file of lost events", 2)
     settings = settings_from(config)
     storage = lake_of(lake, settings)
@@ -107,7 +107,7 @@ def _count(settings: Settings, storage: Storage, asked: dict[str, Any], as_json:
     from pipeline.lake import bronze
     from pipeline.selection import count, select
 
-    if asked["lost"]:
+    if asked["lost"] is not None:
         counts: dict[str, Any] = {"events": len(asked["lost"]), "oldest": None, "newest": None}
     else:
         spark = session("replay", settings)
@@ -142,7 +142,7 @@ async def send_all(
     """Send what is asked for batch by batch, each noted under ``replays/`` in the lake when it was answered."""
     from app.commands.resend import BATCH, batches
 
-    if asked["lost"]:
+    if asked["lost"] is not None:  # none that are left are not all that there are
         while asked["lost"]:
             ids, rest = asked["lost"][:BATCH], asked["lost"][BATCH:]
             await resender.send([await _of_hub(hub, event_id) for event_id in ids])

@@ -92,13 +92,25 @@ async def test_an_interrupted_replay_of_the_lake_goes_on_where_it_was(
     table = bronze(lake)
     records = [Record(n, "a", b"%d" % n, n) for n in range(1, 5)]
     table.commit(table.snapshot(), Change("archive", "run", table.write(bronze_of(spark, records), 1)))
-    asked: dict[str, Any] = {"topic": "orders", "keys": [], "event_ids": [], "since": None, "until": None, "lost": []}
+    asked: dict[str, Any] = {"topic": "orders", "keys": [], "event_ids": [], "since": None, "until": None, "lost": None}
     async with running_hub() as hub, connected() as client:
         resender = Resender(client, hub.url, "", None, None)
         await send_all(hub.settings, resender, lake, "first", {**asked, "above": 2}, hub.url)
         rows = await stored(hub)
     assert (resender.sent, [payload for *_, payload in rows]) == (Sent(published=2), [b"3", b"4"])
     assert json.loads(lake.read("replays/first.json"))["asked"]["above"] == 4
+
+
+async def test_a_replay_of_lost_events_that_is_done_has_nothing_to_go_on_with(
+    lake_uri: str, running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PL-07: killed behind its last note and resumed, it must not take an empty rest for the whole lake."""
+    monkeypatch.setattr("app.commands.pipeline_replay._of_lake", lambda *_: iter(some(1, 2)))
+    asked: dict[str, Any] = {"topic": None, "keys": [], "event_ids": [], "since": None, "until": None, "lost": []}
+    async with running_hub() as hub, connected() as client:
+        resender = Resender(client, hub.url, "", None, None)
+        await send_all(hub.settings, resender, Storage(lake_uri), "first", asked, hub.url)
+    assert resender.sent == Sent()
 
 
 async def test_what_an_audit_found_lost_is_published_from_the_hub(running_hub: RunHub, tmp_path: Path) -> None:
