@@ -38,7 +38,12 @@ def sync(
 
       hookwire sync hub.toml --prune
     """
-    run(_sync(_document(file), url, dry_run=dry_run, prune=prune, as_json=as_json, config=config))
+    document = _document(file)
+    if prune and "subscriptions" not in document:
+        raise CommandFailed(
+            f"{file} has no subscriptions, so that all would end: subscriptions = [] says it is meant", 2
+        )
+    run(_sync(document, url, dry_run=dry_run, prune=prune, as_json=as_json, config=config))
 
 
 def _document(file: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.commands.failure import CommandFailed
+from event.topic import TopicError, validate_pattern
 
 __all__ = ["Step", "plan", "read_wanted"]
 
@@ -53,18 +54,22 @@ def read_wanted(document: Json) -> tuple[dict[str, Json], list[Json]]:
     well_formed = isinstance(topics, dict) and all(isinstance(one, dict) for one in topics.values())
     if not well_formed or not isinstance(subscriptions, list):
         raise CommandFailed("topics are tables by name, subscriptions a list of tables", 2)
-    seen = set()
-    for one in subscriptions:
-        if (
-            not isinstance(one, dict)
-            or not isinstance(one.get("topic"), str)
-            or not isinstance(one.get("callback"), str)
-        ):
-            raise CommandFailed("each subscription has a topic and a callback", 2)
-        if _identity(one) in seen:
+    wanted: dict[tuple[str, str], Json] = {}
+    for one in map(_read_subscription, subscriptions):
+        if _identity(one) in wanted:
             raise CommandFailed(f"the subscription {_named(one)} is there twice", 2)
-        seen.add(_identity(one))
-    return dict(topics), list(subscriptions)
+        wanted[_identity(one)] = one
+    return dict(topics), list(wanted.values())
+
+
+def _read_subscription(one: Any) -> Json:
+    """With its pattern as the hub writes it: under another spelling it would be made, and pruned, again and again."""
+    if not isinstance(one, dict) or not isinstance(one.get("topic"), str) or not isinstance(one.get("callback"), str):
+        raise CommandFailed("each subscription has a topic and a callback", 2)
+    try:
+        return {**one, "topic": validate_pattern(one["topic"])}
+    except TopicError as error:
+        raise CommandFailed(f"the subscription {_named(one)}: {error}", 2) from None
 
 
 def plan(

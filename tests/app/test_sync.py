@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.commands.failure import CommandFailed
-from app.commands.sync import _document, _sync
+from app.commands.sync import _document, _sync, sync
 from app.commands.sync_plan import Step, plan, read_wanted
 from tests.app.conftest import RunHub, RunningHub
 
@@ -70,6 +70,8 @@ def test_a_topic_s_settings_that_the_file_does_not_name_are_kept() -> None:
     [
         {"subscriptions": [{"topic": "a"}]},
         {"subscriptions": [SHOP, SHOP]},
+        {"subscriptions": [{**SHOP, "topic": "#.*"}, {**SHOP, "topic": "*.#"}]},
+        {"subscriptions": [{**SHOP, "topic": "a..b"}]},
         {"subscriptions": {"a": 1}},
         {"topics": ["a"]},
         {"topic": {}},
@@ -79,6 +81,20 @@ def test_a_topic_s_settings_that_the_file_does_not_name_are_kept() -> None:
 def test_a_file_that_means_nothing_is_wrong_use(document: dict[str, Any]) -> None:
     with pytest.raises(CommandFailed) as caught:
         read_wanted(document)
+    assert caught.value.code == 2
+
+
+def test_a_pattern_in_another_spelling_is_the_same_subscription() -> None:
+    """WH-A08: the hub shows it in its own; else each run would make a second one, and prune what the first had made."""
+    _, wanted = read_wanted({"subscriptions": [{**SHOP, "topic": "#.*"}]})
+    assert plan({}, wanted, {}, [present({**SHOP, "topic": "*.#"})], prune=True) == []
+
+
+def test_a_file_without_subscriptions_ends_none(tmp_path: Path) -> None:
+    """WH-A08: an empty file, or half of one, with --prune."""
+    (tmp_path / "a.toml").write_text("[topics.a]", encoding="utf-8")
+    with pytest.raises(CommandFailed, match="all would end") as caught:
+        sync(tmp_path / "a.toml", prune=True)
     assert caught.value.code == 2
 
 
