@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
-from hub.acceptance import Hub, named_topic
+from hub.acceptance import Hub, Named, named_topic
 from hub.form import Refused
 from hub.topic_url import hub_url
 from webhooks.message import LINK_HEADER, link_header
@@ -42,8 +42,11 @@ def check_hops(value: str | None) -> int:
     return hops
 
 
-async def distribute(hub: Hub, topic_url: str, content: bytes, content_type: str | None, hops: int = 0) -> int:
-    """Publish the content, which has come through so many hubs, as an event of the topic; gives its number.
+async def distribute(
+    hub: Hub, topic_url: str, content: bytes, content_type: str | None, hops: int = 0, known: Named | None = None
+) -> int:
+    """Publish the content, which has come through so many hubs, as an event of the topic; gives its number. ``known``:
+    what the URL names, and may.
 
     Raises ``Refused`` and ``db.errors.DatabaseError``.
     """
@@ -51,7 +54,7 @@ async def distribute(hub: Hub, topic_url: str, content: bytes, content_type: str
         raise Refused(413, "", f"the content is larger than {hub.options.fetch_bytes_max} bytes")
     headers, key = {HOPS_HEADER: str(hops)} if hops else {}, None
     async with hub.database.transaction() as session:
-        topic = await named_topic(hub, session, topic_url, _PARAMETER)
+        topic = known or await named_topic(hub, session, topic_url, _PARAMETER)
         if topic.is_foreign:
             await session.execute("foreign.ensure", hub.tenant, topic.name, topic_url)
             # As what is fetched: in order, and with links of its own.

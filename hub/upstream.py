@@ -20,7 +20,7 @@ import structlog
 from db.errors import DatabaseError
 from db.pool import Row
 from db.secret_box import SecretBoxError
-from hub.acceptance import Hub
+from hub.acceptance import Hub, Named
 from hub.content import distribute
 from hub.discovery import Discovered, discover
 from hub.form import Refused
@@ -99,7 +99,8 @@ async def receive(
     except (SignatureRefused, SecretBoxError) as error:
         _log.warning("upstream_delivery_ignored", topic=row["topic"], error=str(error))
         return
-    await distribute(hub, row["url"], body, content_type, hops)
+    # We have asked for it ourselves: whether subscribers may name topics of others does not matter here.
+    await distribute(hub, row["url"], body, content_type, hops, Named(row["topic"], is_foreign=True))
 
 
 class Upstreams:

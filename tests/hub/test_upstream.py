@@ -110,11 +110,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(database_url: str) -> AsyncIterator[Stage]:
+async def stage(database_url: str, foreign_topics: str = "any") -> AsyncIterator[Stage]:
     other = OtherHub()
     server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
     other.port = server.sockets[0].getsockname()[1]
-    async with client_of(database_url, foreign_topics="any") as (client, rig), serve_topics() as publisher:
+    async with client_of(database_url, foreign_topics=foreign_topics) as (client, rig), serve_topics() as publisher:
         outbound = Client(POLICY, ThreadResolver())
         service = Upstreams(rig.hub, outbound, Wake(0.01, 0.05))
         async with asyncio.TaskGroup() as tasks:
@@ -129,9 +129,12 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
     server.close()
 
 
-async def test_a_topic_s_own_hub_is_asked_and_what_it_delivers_is_an_event(database_url: str) -> None:
-    """WS-87, WS-88, WS-91, WS-92, WS-96: discovery, form, verification, delivery."""
-    async with stage(database_url) as on:
+@pytest.mark.parametrize("foreign_topics", ["any", "registered", "off"])
+async def test_a_topic_s_own_hub_is_asked_and_what_it_delivers_is_an_event(
+    database_url: str, foreign_topics: str
+) -> None:
+    """WS-87, WS-88, WS-91, WS-92, WS-96: discovery, form, verification, delivery; whatever subscribers may name."""
+    async with stage(database_url, foreign_topics) as on:
         form = await on.active()
         status = await on.deliver(form, b"v1")
 
