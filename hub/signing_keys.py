@@ -101,7 +101,7 @@ class SigningKeys:
         for row in await session.fetch("signing_key.live", subscription):
             context = secret_context(subscription, row["number"])
             text = self._box.open(row["key_id"], row["sealed"], context).decode()
-            key = hub_key(text) if protocol == "websub" else parse_key(text)
+            key = hub_key(text) if protocol in ("websub", "rabbithub") else parse_key(text)
             public = key.verifier.text() if isinstance(key, Ed25519Key) else None
             kind: Literal["hmac", "ed25519"] = "hmac" if public is None else "ed25519"
             found.append(KeyInfo(row["number"], kind, public, row["created_at"], row["expires_at"]))

@@ -148,16 +148,16 @@ class Subscriptions:
         meant = invited(self._box, token)
         return None if meant is None else await self.consented(meant[0], origin, rate_per_second, meant[1])
 
-    async def consented(
-        self, public_id: str, origin: str, rate_per_second: float | None, version: int | None = None
-    ) -> Row | None:
-        """Its callback has agreed to deliveries from this origin (WH-C13); None when there is no such subscription."""
+    async def consented(self, public_id: str, origin: str, rate_per_second: float | None, version: int) -> Row | None:
+        """Its callback, as of this version, has agreed to deliveries from this origin (WH-C13); None when there is no
+        such subscription, or it has changed since."""
         async with self._database.transaction() as transaction:
             number = await transaction.fetchval(
                 "subscription.consent", _TENANT, public_id, origin, rate_per_second, version
             )
             if number is None:
                 return None
+            await transaction.execute("gate.close", [number])
             await transaction.execute("gate.keep", number)
             return await transaction.fetchrow("subscription.get", _TENANT, public_id)
 

@@ -59,9 +59,12 @@ async def handshake(request: Request, subscription_id: str, context: In) -> Subs
     except (NoConsent, OutboundError) as error:
         raise Problem("no-consent", str(error)) from None
     allowed = consent.rate_per_minute
-    return subscription_out(
-        await context.subscriptions.consented(row["public_id"], origin, None if allowed is None else allowed / 60)
+    agreed = await context.subscriptions.consented(
+        row["public_id"], origin, None if allowed is None else allowed / 60, row["version"]
     )
+    if agreed is None:
+        raise Problem("no-consent", "The subscription was changed meanwhile; ask again.")
+    return subscription_out(agreed)
 
 
 @router.get("/handshakes/{token}", name="agree", summary="Agree to deliveries, by the URL that the callback was told")

@@ -54,12 +54,12 @@ WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted' AND s.version 
 RETURNING s.id, s.protocol;
 
 -- name: consent
--- The callback has agreed to deliveries from this origin, at this rate (NULL: as it was), for this version (NULL:
--- whichever); who waited for that is active.
+-- The callback has agreed to deliveries from this origin, at this rate (NULL: as it was), for this version; who waited
+-- for that is active.
 UPDATE hookwire.subscriptions
 SET request_origin = $3, rate_per_second = coalesce($4, rate_per_second), state = 'active', state_reason = NULL,
     version = version + 1, updated_at = now()
-WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state IN ('active', 'disabled') AND version = coalesce($5, version)
+WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state IN ('active', 'disabled') AND version = $5
 RETURNING id;
 
 -- name: keep_headers

@@ -70,6 +70,23 @@ async def test_another_callback_has_agreed_to_nothing(running_hub: RunHub) -> No
         assert (agreed, kept, moved) == ("127.0.0.1", "127.0.0.1", None)
 
 
+async def test_a_callback_that_is_replaced_meanwhile_has_not_agreed(running_hub: RunHub) -> None:
+    """WH-C14: the consent is of the one that was asked."""
+    async with running_hub() as hub:
+
+        async def script(conversation: Conversation) -> None:
+            await conversation.read_request()
+            await hub.client.patch(path, json={"callback": f"{server.url()}/another"})
+            await conversation.send(answer(200, b"", "WebHook-Allowed-Origin: *"))
+
+        async with hostile_server(script) as server:
+            path = f"/subscriptions/{(await hub.subscribe('a', server.url(), state='disabled'))['id']}"
+            answered = await hub.client.post(f"{path}/handshake")
+
+        found = (await hub.client.get(path)).json()
+        assert (kind(answered)[::2], found["state"], found["request_origin"]) == ((409, "no-consent"), "disabled", None)
+
+
 async def test_who_has_no_callback_cannot_be_asked(running_hub: RunHub) -> None:
     async with running_hub() as hub:
         made = (await hub.client.post("/subscriptions/pull", json={"topic": "a"})).json()

@@ -150,6 +150,17 @@ async def test_the_subscriptions_of_a_queue_cannot_take_its_messages_along(runni
         assert (deleted, posts[-1][0], posts[-1][2]) == ([400, 204], "/good?hub.topic=", b"m")
 
 
+async def test_the_key_of_a_subscription_can_be_looked_at(running_hub: RunHub) -> None:
+    """WH-S17: a hub.secret is text of any kind."""
+    async with running_hub(roles=ALL_ROLES) as hub, serve_callbacks() as callbacks:
+        await exchange(hub, "e", "topic")
+        await hub.client.post("/rabbithub/subscribe/x/e", data=form(callbacks, secret="s"))
+        [made] = (await hub.client.get("/subscriptions")).json()["items"]
+        keys = await hub.client.get(f"/subscriptions/{made['id']}/keys")
+
+        assert (keys.status_code, [key["type"] for key in keys.json()["items"]]) == (200, ["hmac"])
+
+
 async def test_a_subscription_is_listed_made_inactive_and_active_again_and_deleted(running_hub: RunHub) -> None:
     """RH-19, RH-22, RH-23, RH-24, RH-28, RH-29, RH-32, RH-34, RH-36, RH-46, RH-47, RH-48, RD-14, RD-22."""
     async with running_hub() as hub, serve_callbacks() as callbacks:
