@@ -29,7 +29,8 @@ BEGIN
     END IF;
     IF NOT house.topics_auto_create THEN
         SELECT d.topic INTO wrong FROM unnest(topics) AS d(topic)
-        WHERE NOT EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = d.topic) LIMIT 1;
+        WHERE NOT starts_with(d.topic, 'hookwire.')
+          AND NOT EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = d.topic) LIMIT 1;
         IF wrong IS NOT NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('hookwire.publish: unknown topic %L', wrong);
         END IF;
@@ -1132,9 +1133,13 @@ CREATE INDEX subscriptions_exact ON hookwire.subscriptions USING btree (tenant, 
 
 CREATE INDEX subscriptions_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
+CREATE INDEX subscriptions_pair ON hookwire.subscriptions USING btree (tenant, identity, id) WHERE (protocol = 'websub'::text);
+
 CREATE INDEX subscriptions_pattern ON hookwire.subscriptions USING btree (tenant) WHERE ((state = 'active'::text) AND (topic_regex IS NOT NULL));
 
 CREATE INDEX subscriptions_permanent ON hookwire.subscriptions USING btree (lease_until) WHERE (permanent AND (protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
+
+CREATE INDEX subscriptions_pull_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'pull'::text) AND (state = 'active'::text));
 
 CREATE UNIQUE INDEX subscriptions_rabbithub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'rabbithub'::text) AND (state <> 'deleted'::text));
 

@@ -126,7 +126,9 @@ async def list_dead_letters(
             raise Problem("not-found", "There is no such subscription.")
         subscription = found["id"]
     before = read_cursor(cursor, [int, int, str]) or [_LARGEST, _LARGEST, ""]
-    rows = await context.database.fetch("dead_letter.page", "default", sink, subscription, kind, *before, limit + 1)
+    rows = await context.database.fetch_filtered(
+        "dead_letter.page", "default", sink, subscription, kind, *before, limit + 1
+    )
     last = rows[limit - 1] if len(rows) > limit else None
     key = [last["event_id"], last["subscription"], last["sink"]] if last else None
     next_cursor = link_next(request, response, key)

@@ -165,7 +165,7 @@ async def list_deliveries(
     else:
         require_every_topic(request)
     before = read_cursor(cursor, [int, int]) or [_LARGEST, _LARGEST]
-    rows = await context.database.fetch(
+    rows = await context.database.fetch_filtered(
         "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1
     )
     last = rows[limit - 1] if len(rows) > limit else None

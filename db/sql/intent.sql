@@ -216,10 +216,10 @@ USING (SELECT q.event_id FROM hookwire.deliveries q WHERE q.subscription_id = $1
 WHERE d.subscription_id = $1 AND d.event_id = owed.event_id;
 
 -- name: purge
--- Decided requests after a day, buckets that have been full for long.
+-- Decided requests after a day, buckets that have been full for long. By now(), as in expire.
 WITH old AS (
     DELETE FROM hookwire.intents i
-    USING (SELECT id FROM hookwire.intents WHERE decided_at < clock_timestamp() - interval '1 day'
+    USING (SELECT id FROM hookwire.intents WHERE decided_at < now() - interval '1 day'
            ORDER BY decided_at LIMIT $1 FOR UPDATE SKIP LOCKED) AS o
     WHERE i.id = o.id
     RETURNING i.id

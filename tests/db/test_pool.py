@@ -79,6 +79,13 @@ async def test_every_session_starts_with_every_time_out(database_url_both: str) 
         assert {name: await database.fetchval("test.setting", name) for name in wanted} == wanted
 
 
+async def test_a_filtered_list_is_planned_for_its_values_and_nothing_after_it(database_url: str) -> None:
+    async with opened(database_url) as database:
+        rows = await database.fetch_filtered("test.setting", "plan_cache_mode")
+        after = await database.fetchval("test.setting", "plan_cache_mode")
+        assert ([*rows[0].values()], after) == (["force_custom_plan"], "auto")
+
+
 async def test_a_statement_that_runs_too_long_ends_in_the_server(database_url: str) -> None:
     async with opened(database_url, **_QUICK) as database:
         with pytest.raises(Busy, match="statement timeout"):

@@ -99,6 +99,15 @@ async def test_what_nobody_wants_to_hear_is_not_even_stored(database_url: str) -
         assert await operator_events(bench) == []
 
 
+async def test_operators_hear_also_where_topics_are_not_created_by_publishing(database_url: str) -> None:
+    """WH-A09: the hub's own topic has nobody who could make it."""
+    async with delivery_bench(database_url) as bench:
+        subscription = await bench.subscribe("http://127.0.0.1:65534/", topic="hookwire.operator")
+        await bench.sql.execute("UPDATE hookwire.installation SET topics_auto_create = false")
+        notices = json.dumps([{"type": "breaker.opened", "subscription": subscription}])
+        assert await bench.database.fetchval("operator.tell", notices) == 1
+
+
 async def test_a_subscription_that_is_disabled_for_failing_is_told(database_url: str) -> None:
     """WH-I09."""
     async with delivery_bench(database_url) as bench, hostile_server() as server:
