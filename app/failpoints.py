@@ -37,6 +37,7 @@ _BEFORE = {
     "delivery.fan_out": "relay.before_fanout",
     "delivery.fan_out_slice": "relay.before_fanout",
     "delivery.settle": "deliver.after_response",
+    "intent.close": "verify.before_close",
 }
 _AFTER = {
     "event.publish_batch": "publish.after_commit",
@@ -49,6 +50,7 @@ _AFTER = {
     "delivery.fan_out_slice": "relay.after_fanout",
     "delivery.claim": "deliver.after_claim",
     "delivery.settle": "deliver.after_settle",
+    "intent.close": "verify.after_close",
 }
 POINTS = sorted({*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"})
 _STALL_SECONDS = 3.0

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document: what the framework knows of its routes, and the two routes that it does not serve itself.
+"""The OpenAPI 3.1 document: what the framework knows of its routes, and the routes that it does not serve itself.
 
 The checked-in copy is ``openapi/openapi.json``, written by ``scripts/openapi.py``; a test proves it fresh.
 """
@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from app.api.hub_contract import HUB_PATHS
 from app.api.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
+from app.api.rabbithub_contract import RABBITHUB_PATHS
 from app.api.refusals import PROBLEM_SCHEMA, refusals
 from app.problem import PROBLEM_MEDIA_TYPE
 
@@ -28,8 +29,8 @@ _DESCRIPTION = """\
 An event is stored in one PostgreSQL transaction and delivered in order per key, at least once; nothing that was
 acknowledged is lost.
 
-Every refusal but those of `/hub` is an `application/problem+json` document (RFC 9457) whose `type` is the address of
-a page that explains cause and cure; all of them are listed at `/problems`.
+Every refusal but those of `/hub` and `/rabbithub` is an `application/problem+json` document (RFC 9457) whose `type` is
+the address of a page that explains cause and cure; all of them are listed at `/problems`.
 """
 _TAGS = [
     {"name": "events", "description": "Publish events and see what became of them."},
@@ -42,12 +43,14 @@ _TAGS = [
     {"name": "audit", "description": "Who did what to holds, dead letters and replays."},
     {"name": "topics", "description": "What there is, how it is routed, its latest content."},
     {"name": "WebSub", "description": "The hub of the W3C WebSub recommendation."},
+    {"name": "RabbitHub", "description": "Exchanges and queues as endpoints, in RabbitHub's own words."},
     {"name": "keys", "description": "Who may use this API."},
     {"name": "operations", "description": "Health and metrics."},
 ]
 _FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
-_WITHOUT_KEY = ("/healthz", "/readyz", "/hub")
+_WITHOUT_KEY = ("/healthz", "/readyz", "/hub", "/hub/callback/{token}")
 _REFUSED_BY_THE_GATE = refusals("unauthorized", "forbidden", "too-many-requests")
+_TOO_LONG = refusals("uri-too-long")
 _SECURITY_SCHEMES = {
     "key": {
         "type": "http",
@@ -71,7 +74,7 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
         routes=api.routes, tags=_TAGS, servers=[{"url": "/", "description": "This hub."}],
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
     )  # fmt: skip
-    paths = {**PUBLISH_PATHS, **document["paths"], **HUB_PATHS}
+    paths = {**PUBLISH_PATHS, **document["paths"], **HUB_PATHS, **RABBITHUB_PATHS}
     document["paths"] = {path: paths[path] for path in dict.fromkeys((*_FIRST_PATHS, *paths))}
     schemas = document["components"]["schemas"] | PUBLISH_SCHEMAS | {"Problem": PROBLEM_SCHEMA}
     document["components"]["schemas"] = {
@@ -81,6 +84,8 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
     for name, path in document["paths"].items():
         for operation in path.values():
             _drop_framework_refusal(operation["responses"])
+            if any(parameter["in"] == "query" for parameter in operation.get("parameters", ())):
+                operation["responses"] |= {str(status): answer for status, answer in _TOO_LONG.items()}
             if "application/json" in operation.get("requestBody", {}).get("content", {}):
                 _announce_unstorable(operation["responses"])
             if name not in _WITHOUT_KEY:

@@ -1,4 +1,4 @@
-"""The OpenAPI part of ``POST /hub``, which is a plain route (``app.api.hub``) and so is written out by hand."""
+"""The OpenAPI part of ``/hub``, which are plain routes (``app.api.hub``) and so are written out by hand."""
 
 from __future__ import annotations
 
@@ -48,6 +48,20 @@ def _text(description: str, example: str) -> dict[str, Any]:
 
 _RETRY = {"Retry-After": {"description": "Seconds to wait before repeating.", "schema": {"type": "integer"}}}
 
+_TOKEN: dict[str, Any] = {
+    "name": "token",
+    "in": "path",
+    "required": True,
+    "description": "Known to that hub alone.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "maxLength": 64},
+}
+_HOPS: dict[str, Any] = {
+    "name": "Hookwire-Hops",
+    "in": "header",
+    "description": "Through how many hubs the content came.",
+    "schema": {"type": "integer", "minimum": 0, "maximum": 7},
+}
+
 HUB_PATHS: dict[str, Any] = {
     "/hub": {
         "get": {
@@ -85,5 +99,84 @@ HUB_PATHS: dict[str, Any] = {
                 "503": {**_text("The hub cannot store anything right now.", "repeat later"), "headers": _RETRY},
             },
         },
-    }
+    },
+    "/hub/content": {
+        "post": {
+            "tags": ["WebSub"],
+            "operationId": "hub_content",
+            "summary": "Publish a topic's new content, which is the body",
+            "parameters": [
+                {
+                    "name": "hub.topic",
+                    "in": "query",
+                    "required": True,
+                    "description": "The topic URL, hosted here or another publisher's.",
+                    "schema": {"type": "string", "format": "uri", "maxLength": 2048},
+                },
+                _HOPS,
+            ],
+            "requestBody": {"content": {"*/*": {"schema": {"description": "The content, of any type."}}}},
+            "responses": {
+                "202": {
+                    "description": "Committed.",
+                    "content": {
+                        "application/json": {
+                            "schema": {
+                                "type": "object",
+                                "required": ["sequence"],
+                                "properties": {"sequence": {"type": "integer"}},
+                            },
+                            "example": {"sequence": 42},
+                        }
+                    },
+                },
+                "400": _text(
+                    "`hub.topic` is missing, doubled or wrong.", "hub.topic is to be given once, in the query"
+                ),
+                "403": _text("The topic's URL is refused by policy.", "hub.topic is refused"),
+                "404": _text("The topic does not exist, or is not hosted here.", "hub.topic is not hosted here"),
+                "413": _text("The content is too large.", "the content is larger than 1048576 bytes"),
+                "503": {**_text("The hub cannot store anything right now.", "repeat later"), "headers": _RETRY},
+            },
+        }
+    },
+    "/hub/callback/{token}": {
+        "get": {
+            "tags": ["WebSub"],
+            "operationId": "hub_callback_verify",
+            "summary": "Another hub verifies a subscription of this one, or denies it",
+            "parameters": [
+                _TOKEN,
+                *(
+                    {"name": f"hub.{name}", "in": "query", "schema": {"type": "string"}}
+                    for name in ("mode", "topic", "challenge", "lease_seconds", "reason")
+                ),
+            ],
+            "responses": {
+                "200": _text("The challenge, or nothing for a denial.", "c3VtbWVy"),
+                "404": _text("Nothing of this was asked for here.", "hub.topic is nothing that was asked for here"),
+                "503": {**_text("The hub cannot store anything right now.", "repeat later"), "headers": _RETRY},
+            },
+        },
+        "post": {
+            "tags": ["WebSub"],
+            "operationId": "hub_callback_deliver",
+            "summary": "Another hub delivers",
+            "parameters": [
+                _TOKEN,
+                {"name": "X-Hub-Signature", "in": "header", "schema": {"type": "string"}},
+                _HOPS,
+            ],
+            "requestBody": {"content": {"*/*": {"schema": {"description": "The content, of any type."}}}},
+            "responses": {
+                "202": {"description": "Committed; or ignored, where the signature is wrong."},
+                "400": _text("The content has passed too many hubs.", "hookwire-hops says that this has passed 8 hubs"),
+                "403": _text("The signature is missing, or of an unknown method.", "X-Hub-Signature is missing"),
+                "404": _text("There is no such callback.", "there is no such callback"),
+                "410": _text("The subscription has ended.", "this subscription has ended"),
+                "413": _text("The content is too large.", "the content is larger than 1048576 bytes"),
+                "503": {**_text("The hub cannot store anything right now.", "repeat later"), "headers": _RETRY},
+            },
+        },
+    },
 }
