@@ -61,6 +61,8 @@ _HEADER_NAME = re.compile(r"[a-z0-9-]{1,100}")
 _PAGE_MAX = 1_000
 _QUERY_FIELDS_MAX = 64
 _DAY_SECONDS = 86_400
+_DAYS_MAX = 36_500
+"""Further than any lease; moments beyond the calendar are none to the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,7 @@ async def _subscriptions(hub: Hub, call: _Call) -> Response:
         callback, topic = _pair(call)
         pair = identity(await find(hub, call.place), topic, callback)
     if "hub.expires" in call.query:
-        expires_seconds = _number(call, "hub.expires") * _DAY_SECONDS
+        expires_seconds = min(_number(call, "hub.expires"), _DAYS_MAX) * _DAY_SECONDS
     after = _number(call, "after") if "after" in call.query else 0
     rows = await hub.database.fetch("rabbithub.subscriptions", hub.tenant, after, pair, expires_seconds, _PAGE_MAX)
     if call.place is not None:
