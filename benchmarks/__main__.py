@@ -11,8 +11,8 @@ import sys
 import time
 import traceback
 
-NAMES = ("publish", "deliver", "latency", "footprint", "idle", "outbound", "relay", "amqp", "pipeline")
-_WITH_OWN_COMMAND = ("idle", "outbound", "relay", "amqp", "pipeline")
+NAMES = ("publish", "deliver", "latency", "footprint", "idle", "outbound", "relay", "amqp", "pipeline", "archive")
+_WITH_OWN_COMMAND = ("idle", "outbound", "relay", "amqp", "pipeline", "archive")
 
 
 def main() -> int:

@@ -18,8 +18,8 @@ __all__ = ["ATTEMPT", "deliveries", "delivery_table"]
 
 ATTEMPT: Final = (
     "tenant string, event_id long, topic string, accepted_at timestamp, subscription string, protocol string, "
-    "number int, trigger string, started_at timestamp, connect_seconds double, first_byte_seconds double, "
-    "seconds double, status int, outcome string, decision string"
+    "number integer, trigger string, started_at timestamp, connect_seconds double, first_byte_seconds double, "
+    "seconds double, status integer, outcome string, decision string"
 )
 """An attempt as the hub has it on record; ``topic`` is the hub's, ``subscription`` its public id."""
 

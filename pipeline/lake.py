@@ -19,26 +19,39 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pipeline.schema import BRONZE, BRONZE_PARTITIONS
 from pipeline.storage import Storage
 
-__all__ = ["Change", "DataFile", "LakeConflict", "LakeDamaged", "Offsets", "Snapshot", "Table", "bronze"]
+__all__ = [
+    "Change",
+    "DataFile",
+    "LakeConflict",
+    "LakeDamaged",
+    "Offsets",
+    "Snapshot",
+    "Table",
+    "bronze",
+    "damage_named",
+]
 
 Offsets = Mapping[str, Mapping[int, int]]
 """Kafka topic, partition: the offset that is archived next."""
 
 _FORMAT = 1
 _WHOLE_EVERY = 100
+_UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND")  # as Spark names its errors
 
 
 class LakeDamaged(Exception):
@@ -94,6 +107,17 @@ class Change:
     offsets: Offsets | None = None
     incarnations: Mapping[str, str] | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def damage_named() -> Iterator[None]:
+    """A file that Spark cannot read within is :class:`LakeDamaged`, and not a page of Java."""
+    try:
+        yield
+    except PySparkException as error:
+        if not any(name in str(error) for name in _UNREADABLE):
+            raise
+        raise LakeDamaged("a file of the lake cannot be read: hookwire pipeline check names it") from error
 
 
 class Table:

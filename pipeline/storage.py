@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 from pyarrow import ArrowInvalid, NativeFile, fs
@@ -45,11 +46,18 @@ class Storage:
 
     def files(self, folder: str) -> dict[str, int]:
         """Path and size of every file below a folder, however deep; none if it is not there."""
+        return {path: info.size for path, info in self._found(folder)}
+
+    def written_at(self, folder: str) -> dict[str, datetime]:
+        """The same with the moment at which each was written last."""
+        return {path: info.mtime for path, info in self._found(folder)}
+
+    def _found(self, folder: str) -> Iterator[tuple[str, fs.FileInfo]]:
         found = self._system.get_file_info(
             fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True, recursive=True)
         )
         start = len(self._root.rstrip("/")) + 1
-        return {info.path[start:]: info.size for info in found if info.type is fs.FileType.File}
+        return ((info.path[start:], info) for info in found if info.type is fs.FileType.File)
 
     def open(self, path: str) -> NativeFile:
         """A file for reading at any place; close it. Raises FileNotFoundError."""
@@ -90,6 +98,14 @@ class Storage:
                 self._system.delete_file(f"{self._root}/{path}")
             except FileNotFoundError:
                 continue
+
+    def move(self, path: str, target: str) -> None:
+        """A file to another place, over one that is there; one that is not there any more is left out."""
+        self._system.create_dir(f"{self._root}/{target}".rpartition("/")[0])
+        try:
+            self._system.move(f"{self._root}/{path}", f"{self._root}/{target}")
+        except FileNotFoundError:
+            return
 
     def make_durable(self, paths: Iterable[str]) -> None:
         """What others wrote into a folder of this machine is on disk after this; stores are so by themselves."""

@@ -1,16 +1,17 @@
 """From an empty folder to a lake and an audit that can be believed.
 
 It starts Apache Kafka (or takes the one that the environment names) and `hookwire serve` with an embedded database in a
-temporary folder, and shows five things:
+temporary folder, and shows six things:
 
-    1. events are published, and the relay carries them to Kafka
+    1. events are published; the relay carries them to Kafka, and to a webhook that refuses one in twenty at first
     2. `hookwire pipeline archive` makes a lake of them, and finds nothing new the second time
-    3. `hookwire pipeline audit` finds the lake whole
-    4. behind the audit's back one event is deleted from the lake, one doubled, one moved before its neighbour
-    5. the audit names all three, and nothing else
+    3. `hookwire pipeline audit` finds the lake whole, and every delivery accounted for
+    4. attempts become tables of deliveries, metrics and service levels; the report is written
+    5. behind the audit's back one event is deleted from the lake, one doubled, one moved before its neighbour
+    6. the audit names all three, and nothing else
 
-Everything that it starts ends with it; `--lake FOLDER` keeps the lake. Exit codes: 0 all seen, 1 something was not as
-it should be, 2 wrong use.
+Everything that it starts ends with it; the report stays, and `--lake FOLDER` keeps the lake. Exit codes: 0 all seen, 1
+something was not as it should be, 2 wrong use.
 """
 
 import argparse
@@ -22,7 +23,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from aiohttp import web
 
 from app.commands.database import database_url
 from app.ledger import Ledger
@@ -64,10 +67,37 @@ def say(text: str = "") -> None:
     print(text, flush=True)
 
 
-async def published(url: str) -> list[str]:
-    """Events of ten keys, and their ids; returns when all of them are in Kafka."""
+@asynccontextmanager
+async def webhook() -> AsyncIterator[str]:
+    """A callback that answers one in twenty of its first tries with 503; yields its URL."""
+    seen: set[str] = set()
+
+    async def receive(request: web.Request) -> web.Response:
+        event_id = request.headers["webhook-id"]
+        is_busy = int(event_id.rpartition("_")[2]) % 20 == 0 and event_id not in seen
+        seen.add(event_id)
+        return web.Response(status=503 if is_busy else 204)
+
+    application = web.Application()
+    application.router.add_post("/hook", receive)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    port = free_port()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield f"http://127.0.0.1:{port}/hook"
+    finally:
+        await runner.cleanup()
+
+
+async def published(url: str, callback: str) -> list[str]:
+    """Events of ten keys, and their ids; returns when all of them are in Kafka and at the callback."""
     ids: list[str] = []
     async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as hub:
+        subscription = {"topic": "shop.orders", "callback": callback, "retry_schedule_seconds": [1, 5]}
+        answer = await hub.post("/subscriptions", json=subscription)
+        if answer.status_code != 201:
+            raise DemoFailed(f"subscribing was answered with {answer.status_code}: {answer.text}")
         for key in KEYS:
             lines = "\n".join(json.dumps({"customer": key, "order": n}) for n in range(PER_KEY))
             answer = await hub.post(
@@ -86,7 +116,8 @@ async def _carried(hub: httpx.AsyncClient, event_id: str) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         event = (await hub.get(f"/events/{event_id}")).json()
-        if [sink["state"] for sink in event["sinks"] if sink["sink"] == "kafka"] == ["sent"]:
+        is_sent = [sink["state"] for sink in event["sinks"] if sink["sink"] == "kafka"] == ["sent"]
+        if is_sent and [one["state"] for one in event["deliveries"]] == ["delivered"]:
             return
         if time.monotonic() > deadline:
             raise DemoFailed(f"the hub says of {event_id}: {event['summary']}")
@@ -156,20 +187,33 @@ def _places(rows: pa.Table, key: str) -> list[int]:
     return sorted((n for n, found in enumerate(keys) if found == key.encode()), key=offsets.__getitem__)
 
 
-async def demo(folder: Path, lake: Path) -> None:
-    """The five steps; raises DemoFailed."""
+async def reported(settings: Mapping[str, str], audit: Any, file: Path) -> None:
+    """Attempts as silver and gold, and the report about all of it."""
+    days = ("--since", "1d", "--until", "0s")
+    copied, measured, levels = [await pipeline(settings, job, *days) for job in ("deliveries", "metrics", "slo")]
+    rows = measured[1]["rows_in_database"], levels[1]["rows_in_database"]
+    say(f"   {copied[1]['rows']} attempts in the lake; {sum(rows)} rows of metrics and service levels in PostgreSQL")
+    found = Path(settings["HOOKWIRE_DATA_DIR"]).with_name("audit.json")
+    found.write_text(json.dumps(audit), encoding="utf-8")
+    code, _ = await pipeline(settings, "report", *days, "--audit", str(found), "--output", str(file))
+    _expect((copied[0], measured[0], 0 in rows, code), (0, 0, False, 0))
+    say(f"   {file}: open it in a browser")
+
+
+async def demo(folder: Path, lake: Path, report: Path) -> None:
+    """The six steps; raises DemoFailed."""
     kafka = take_server("kafka", folder, os.environ)
     say(f"   Apache Kafka {kafka.version} at {kafka.address}")
     settings = {
         "HOOKWIRE_DATA_DIR": str(folder / "data"), "HOOKWIRE_LISTEN": f"127.0.0.1:{free_port()}",
         "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS": kafka.address, "HOOKWIRE_PIPELINE_LAKE": str(lake),
-        "HOOKWIRE_KAFKA_TOPIC_PREFIX": f"demo-{secrets.token_hex(3)}-",
+        "HOOKWIRE_KAFKA_TOPIC_PREFIX": f"demo-{secrets.token_hex(3)}-", "HOOKWIRE_EGRESS_ALLOW_CIDRS": "127.0.0.0/8",
     }  # fmt: skip
     try:
         say("\n1. Publish")
-        async with running_hub(folder, settings) as (url, _):
-            ids = await published(url)
-        say(f"   {len(ids)} events of {len(KEYS)} keys were accepted, and are in Kafka")
+        async with webhook() as callback, running_hub(folder, settings) as (url, _):
+            ids = await published(url, callback)
+        say(f"   {len(ids)} events of {len(KEYS)} keys were accepted, are in Kafka, and were delivered")
         say("\n2. Archive")
         first = await pipeline(settings, "archive")
         again = await pipeline(settings, "archive")
@@ -177,19 +221,21 @@ async def demo(folder: Path, lake: Path) -> None:
         _expect((first[0], first[1]["rows"], again[1]["rows"]), (0, len(ids), 0))
         say("\n3. Audit")
         await close_the_hour(settings)
-        await _audited(settings, {})
-        say("\n4. Behind its back: one event deleted, one doubled, one moved")
+        audit = await _audited(settings, {})
+        say("\n4. Report")
+        await reported(settings, audit, report)
+        say("\n5. Behind its back: one event deleted, one doubled, one moved")
         planted = tampered(lake)
         for fault, event_id in planted.items():
             say(f"   {event_id} shall be {fault}")
-        say("\n5. Audit")
+        say("\n6. Audit")
         await _audited(settings, planted)
     finally:
         kafka.discard()
 
 
-async def _audited(settings: Mapping[str, str], planted: Mapping[str, str]) -> None:
-    """The audit finds these, and nothing else."""
+async def _audited(settings: Mapping[str, str], planted: Mapping[str, str]) -> Any:
+    """The audit finds these, and nothing else; its report."""
     code, report = await pipeline(settings, "audit")
     found: dict[str, Sequence[str]] = {finding["fault"]: finding["examples"] for finding in report["findings"]}
     for fault, examples in found.items():
@@ -197,6 +243,7 @@ async def _audited(settings: Mapping[str, str], planted: Mapping[str, str]) -> N
     cells, count = report["cells"], report["count"]
     say(f"   {report['records']} records in {cells} cells: {count} findings, exit code {code}")
     _expect((code, found), (1 if planted else 0, {fault: [event_id] for fault, event_id in planted.items()}))
+    return report
 
 
 def _expect(found: object, wanted: object) -> None:
@@ -210,13 +257,14 @@ def main() -> int:
         prog="make pipeline-demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--lake", type=Path, help="keep the lake in this folder, which must be empty")
+    parser.add_argument("--report", type=Path, default=Path("hookwire-report.html"), help="write the report here")
     wanted = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="hookwire-lake-"))
     folder.chmod(0o711)  # under root the database's account passes through
     WARDEN.remove(folder)
     started = time.monotonic()
     try:
-        asyncio.run(demo(folder, (wanted.lake or folder / "lake").absolute()))
+        asyncio.run(demo(folder, (wanted.lake or folder / "lake").absolute(), wanted.report.absolute()))
     except (DemoFailed, MissingServerError, ServerFailedError, TimeoutError) as error:
         print(f"\nNot as it should be: {error or type(error).__name__}", file=sys.stderr)
         return 1

@@ -59,11 +59,12 @@ def told_failures() -> Iterator[None]:
     try:
         from pipeline.archive import ArchiveFailed
         from pipeline.kafka_reader import KafkaUnreachable
-        from pipeline.lake import LakeConflict, LakeDamaged
+        from pipeline.lake import LakeConflict, LakeDamaged, damage_named
     except ImportError as error:
         raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
     try:
-        yield
+        with damage_named():
+            yield
     except KafkaUnreachable as error:
         raise CommandFailed(str(error), 3) from error
     except (ArchiveFailed, LakeConflict, LakeDamaged) as error:

@@ -10,7 +10,7 @@ from app.commands.pipeline_insight import anomaly, deadletter, schema, usage
 from app.commands.pipeline_replay import replay
 from app.commands.pipeline_report import report
 from app.commands.pipeline_service import deliveries, metrics, slo
-from app.commands.pipeline_upkeep import compact, erase, retain
+from app.commands.pipeline_upkeep import check, compact, erase, retain
 
 __all__ = ["pipeline"]
 
@@ -20,6 +20,6 @@ pipeline = typer.Typer(
 )
 for verb in (
     archive, runs, doctor, audit, replay, report, deliveries, metrics, slo, usage, anomaly, schema, deadletter, compact,
-    retain, erase,
+    check, retain, erase,
 ):  # fmt: skip
     pipeline.command()(verb)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.commands.entry import Config, run, say, settings_from
+from app.commands.entry import Config, Json, run, say, settings_from
 from app.commands.failure import CommandFailed
 from app.commands.lake import Lake
 from app.commands.pipeline_insight import Since, Until, days_of, insight_of
 from app.settings import Settings
 
 if TYPE_CHECKING:
-    from pipeline.report.figures import Attempts
+    from pipeline.report.figures import Attempts, Figures
 
 __all__ = ["report"]
 
@@ -28,7 +28,7 @@ Target = Annotated[float, typer.Option("--target", min=0.5, max=0.99999, help="S
 
 def report(
     output: Output = Path("hookwire-report.html"), since: Since = None, until: Until = None, audit: Audit = None,
-    target: Target = 0.99, lake: Lake = None, config: Config = None,
+    target: Target = 0.99, lake: Lake = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Write a report that a person can open in a browser, without a network.
 
@@ -39,7 +39,7 @@ def report(
       hookwire pipeline report --since 7d --target 0.999 --output week.html
     """
     days = days_of(since, until)
-    run(_report(settings_from(config), lake, days, _audit(audit), target, output))
+    run(_report(settings_from(config), lake, days, _audit(audit), target, output, as_json=as_json))
 
 
 def _audit(file: Path | None) -> dict[str, Any] | None:
@@ -56,30 +56,40 @@ def _audit(file: Path | None) -> dict[str, Any] | None:
 
 async def _report(
     settings: Settings, lake: str | None, days: tuple[date, date], audit: dict[str, Any] | None, target: float,
-    output: Path,
+    output: Path, *, as_json: bool,
 ) -> int:  # fmt: skip
+    from pipeline.report.figures import summary
+
     since = datetime.combine(days[0], datetime.min.time(), UTC)
     until = datetime.combine(days[1] + timedelta(days=1), datetime.min.time(), UTC)
     attempts = await _attempts(settings, since, until)
 
-    def made() -> str:
+    def figures() -> Figures:
         from pipeline.report.figures import Figures
-        from pipeline.report.page import page
 
         insight = insight_of("report", lake, settings, *days)
         volume: dict[str, dict[datetime, int]] = {}
         for row in insight.volume():
             volume.setdefault(row["topic"], {})[row["hour"]] = row["records"]
         anomalies = insight.anomalies(since, until, 6.0)
-        return page(Figures(since, until, datetime.now(UTC), volume, attempts, anomalies, audit, target))
+        return Figures(since, until, datetime.now(UTC), volume, attempts, anomalies, audit, target)
 
-    html = await asyncio.to_thread(made)
+    found = await asyncio.to_thread(figures)
+    _write(found, output)
+    if as_json:
+        say(json.dumps({"output": str(output), **summary(found)}, default=lambda moment: moment.isoformat()))
+    else:
+        say(f"{output}: {sum(hour.attempts for hour in attempts):,} attempts; open it in a browser")
+    return 0
+
+
+def _write(figures: Figures, output: Path) -> None:
+    from pipeline.report.page import page
+
     try:
-        output.write_text(html, encoding="utf-8")
+        output.write_text(page(figures), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(f"cannot write {output}: {error}", 2) from None
-    say(f"{output}: {sum(hour.attempts for hour in attempts):,} attempts; open it in a browser")
-    return 0
 
 
 async def _attempts(settings: Settings, since: datetime, until: datetime) -> list[Attempts]:

@@ -16,7 +16,7 @@ from app.commands.lake import Lake, lake_of, session, tell, told_failures
 if TYPE_CHECKING:
     from pipeline.compaction import Folder
 
-__all__ = ["compact", "erase", "retain"]
+__all__ = ["check", "compact", "erase", "retain"]
 
 Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic alone.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
@@ -24,6 +24,7 @@ FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="About
 Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="Keep so many days; days before go whole.")]
 Keys = Annotated[list[str] | None, typer.Option("--key", help="An ordering key of the subject's; may be repeated.")]
 KeysFile = Annotated[Path | None, typer.Option("--keys-file", help="The same, one key a line.")]
+Quarantine = Annotated[bool, typer.Option("--quarantine", help="Take damaged files out of the table and keep them.")]
 _MEBIBYTE = 1024 * 1024
 _REPLACED_KEPT = timedelta(days=1)
 
@@ -31,7 +32,9 @@ _REPLACED_KEPT = timedelta(days=1)
 def compact(
     lake: Lake = None, file_mb: FileSize = 128, dry_run: DryRun = False, as_json: Json = False, config: Config = None
 ) -> None:
-    """Write the small files of closed days anew as few large ones, and sweep what was replaced a day ago.
+    """Write the small files of closed days anew as few large ones, and sweep what is left of a day ago.
+
+    That is files that were replaced, and those of batches that were killed and have been done again since.
 
     Examples:
 
@@ -43,13 +46,21 @@ def compact(
     from pipeline.exchange import delete_replaced
     from pipeline.lake import bronze
     from pipeline.runs import recorded_run
+    from pipeline.sweep import sweep_killed
 
     settings = settings_from(config)
     storage = lake_of(lake, settings)
     table, now = bronze(storage), datetime.now(UTC)
     folders = crowded(table.snapshot(), now.date(), file_mb * _MEBIBYTE)
     files, rows = sum(len(folder.files) for folder in folders), sum(folder.rows for folder in folders)
-    done = {"folders": len(folders), "files": files, "rows": rows, "fewer_files": 0, "swept_files": 0}
+    done = {
+        "folders": len(folders),
+        "files": files,
+        "rows": rows,
+        "fewer_files": 0,
+        "swept_files": 0,
+        "killed_files": 0,
+    }
     if not dry_run:
         with told_failures(), recorded_run(storage, "compact", {"file_mb": file_mb}) as run:
             run.counts = done
@@ -57,13 +68,53 @@ def compact(
                 spark = session("compact", settings)
                 done["fewer_files"] = compact(spark, table, folders, run.id, file_mb * _MEBIBYTE, _tell_folder)
             done["swept_files"] = delete_replaced(storage, table, now - _REPLACED_KEPT)
+            done["killed_files"] = sweep_killed(storage, table, now - _REPLACED_KEPT)
     verb = "would be" if dry_run else "were"
     _result(done, as_json, f"{files} files of {len(folders)} days and topics {verb} compacted, {rows:,} records; "
-            f"{done['fewer_files']} files fewer, {done['swept_files']} old ones swept")  # fmt: skip
+            f"{done['fewer_files']} files fewer, {done['swept_files']} old ones swept, "
+            f"{done['killed_files']} of killed batches")  # fmt: skip
 
 
 def _tell_folder(folder: Folder) -> None:
     tell(f"{folder.day} {folder.topic}: {len(folder.files)} files, {folder.rows:,} records")
+
+
+def check(lake: Lake = None, quarantine: Quarantine = False, as_json: Json = False, config: Config = None) -> None:
+    """Look at every file of the lake's tables: is it there, whole, and Parquet with as many rows as it should have?
+
+    Exit code 1: some are not. With --quarantine they are put into quarantine/ of the lake, and the table's log says
+    why; the audit then names the events that were in them, and `hookwire pipeline replay --lost` publishes these again.
+
+    Examples:
+
+      hookwire pipeline check
+
+      hookwire pipeline check --quarantine --json
+    """
+    from pipeline.lake import bronze
+    from pipeline.runs import recorded_run
+    from pipeline.sweep import damages, put_aside
+
+    storage = lake_of(lake, settings_from(config))
+    table = bronze(storage)
+    with told_failures():
+        snapshot = table.snapshot()
+        found = damages(storage, table, snapshot)
+        records = sum(damage.file.rows for damage in found)
+        if quarantine and found:
+            with recorded_run(storage, "check", {"quarantine": True}) as run:
+                put_aside(storage, table, found, run.id)
+                run.counts, run.state = {"files": len(found), "records": records}, "findings"
+    done = {
+        "files": len(snapshot.files), "damaged": [{"path": d.file.path, "reason": d.reason} for d in found],
+        "records": records, "quarantined": quarantine,
+    }  # fmt: skip
+    lines = [f"bronze/{damage.file.path}: {damage.reason}" for damage in found]
+    verb = "put into quarantine" if quarantine else "damaged"
+    words = f"{len(snapshot.files)} files were looked at, {len(found)} {verb}, {records:,} records in them"
+    _result(done, as_json, "\n".join([*lines, words]))
+    if found:
+        raise typer.Exit(1)
 
 
 def retain(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-__all__ = ["Attempts", "Figures", "burn"]
+__all__ = ["Attempts", "Figures", "burn", "summary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +47,22 @@ def burn(attempts: Sequence[Attempts], target: float) -> list[tuple[datetime, fl
         used += hour.attempts - hour.good
         points.append((hour.hour, used / budget if budget else 0.0))
     return points
+
+
+def summary(figures: Figures) -> dict[str, Any]:
+    """What the tiles of the page say, and the findings, for programs: plain values that JSON can hold but moments."""
+    attempts, good = sum(a.attempts for a in figures.attempts), sum(a.good for a in figures.attempts)
+    used = burn(figures.attempts, figures.target)
+    return {
+        "since": figures.since,
+        "until": figures.until,
+        "records": {topic: sum(hours.values()) for topic, hours in figures.volume.items()},
+        "attempts": attempts,
+        "delivered": good,
+        "retries": sum(a.retries for a in figures.attempts),
+        "dead": sum(a.dead for a in figures.attempts),
+        "target": figures.target,
+        "budget_used": used[-1][1] if used else None,
+        "anomalies": list(figures.anomalies),
+        "audit_findings": None if figures.audit is None else figures.audit["count"],
+    }

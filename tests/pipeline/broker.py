@@ -10,6 +10,7 @@ from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 from confluent_kafka import Producer
 
+from pipeline.audit.selftest import Record
 from pipeline.kafka_options import KafkaOptions
 from scripts.servers.kafka import KafkaServer
 from tests.relay.kafka_topic import kafka_admin, make_topic
@@ -24,6 +25,15 @@ def ours(number: int, partition: int = 0) -> Written:
         ("hookwire-term", b"1"), ("hookwire-accepted-at", b"2026-01-15T09:00:00+00:00"),
     ]  # fmt: skip
     return b"key-%d" % (number % 3), b"%d" % number, partition, headers
+
+
+def record_of(event: Record) -> Written:
+    """As the relay writes an event of the audit's tests."""
+    headers: list[tuple[str, bytes | None]] = [
+        ("hookwire-event-id", event.event_id.encode()), ("hookwire-term", b"1"),
+        ("hookwire-accepted-at", b"2026-01-15T09:07:00+00:00"),
+    ]  # fmt: skip
+    return (event.key or "").encode(), event.value, 0, headers
 
 
 def write(kafka: KafkaServer, topic: str, *transactions: Sequence[Written], abort: Sequence[int] = ()) -> None:

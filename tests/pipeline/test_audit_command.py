@@ -19,7 +19,7 @@ from pipeline.runs import runs
 from pipeline.storage import Storage
 from scripts.servers.kafka import KafkaServer
 from tests.app.test_ledger import carry, close_hours
-from tests.pipeline.broker import Written, make, write
+from tests.pipeline.broker import make, record_of, write
 from tests.relay.stage import staged
 
 pytestmark = pytest.mark.usefixtures("restored_logging")
@@ -98,14 +98,6 @@ def test_what_is_not_archived_yet_is_not_lost(
     assert (code, report["unarchived"], [(f["fault"], f["examples"]) for f in report["findings"]]) == (
         1, 8, [("lost", [events[0].event_id])],
     )  # fmt: skip
-
-
-def record_of(event: Record) -> Written:
-    headers: list[tuple[str, bytes | None]] = [
-        ("hookwire-event-id", event.event_id.encode()), ("hookwire-term", b"1"),
-        ("hookwire-accepted-at", b"2026-01-15T09:07:00+00:00"),
-    ]  # fmt: skip
-    return (event.key or "").encode(), event.value, 0, headers
 
 
 OWED_TO_A_WEBHOOK = """

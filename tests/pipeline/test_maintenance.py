@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,12 @@ from pipeline.audit.selftest import INCARNATION, Record, bronze_of
 from pipeline.compaction import compact, crowded
 from pipeline.erasure import Erased, Subject, erase, erased_table, find
 from pipeline.exchange import exchange
-from pipeline.lake import Change, LakeConflict, LakeDamaged, Table, bronze
+from pipeline.lake import Change, LakeConflict, LakeDamaged, Table, bronze, damage_named
 from pipeline.retention import forgotten, retain
 from pipeline.runs import runs
 from pipeline.selection import Selection, archived, select
 from pipeline.storage import Storage
+from pipeline.sweep import sweep_killed
 
 DAY = date(2026, 1, 15)
 LARGE = 64 * 1024 * 1024
@@ -125,3 +126,39 @@ def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lak
     assert hookwire("erase", "--key", "a") == {"records": 2, "files": 1, "replaced": 3, "remaining": 0}
     assert [hookwire("retain", "--days", "1", *dry)["records"] for dry in (["--dry-run"], [], [])] == [1, 1, 0]
     assert {run.job for run in runs(lake)} == {"compact", "erase", "retain"}
+
+
+def test_files_of_killed_batches_go_after_a_day_and_young_ones_stay(spark: SparkSession, lake: Storage) -> None:
+    """Issue 7, bad input: those of the table stay, whatever their age."""
+    table = written(spark, lake, records(1, 2))
+    left = table.write(bronze_of(spark, records(3)), 2)
+    now = datetime.now(UTC)
+    assert [sweep_killed(lake, table, now + age) for age in (timedelta(hours=-1), timedelta(hours=1))] == [0, len(left)]
+    assert numbers_of(spark, table) == [1, 2]
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
+    spark: SparkSession, lake: Storage, tmp_path: Path
+) -> None:
+    """Issue 7, bad input: never dropped in silence, never a dead job."""
+
+    def check(*options: str) -> tuple[int, dict[str, object]]:
+        words = ["pipeline", "check", "--lake", str(tmp_path), "--json", *options]
+        done = CliRunner().invoke(application(), words, catch_exceptions=False)
+        return done.exit_code, json.loads(done.stdout)
+
+    table = written(spark, lake, records(1, 2), records(3), records(4))
+    short, gone, whole = (file.path for file in table.snapshot().files)
+    file = tmp_path / "bronze" / short
+    file.write_bytes(file.read_bytes()[:100])
+    (tmp_path / "bronze" / gone).unlink()
+    with pytest.raises(LakeDamaged, match="pipeline check"), damage_named():
+        table.read(spark).select("event_number").collect()
+    (code, found), again = check(), check("--quarantine")
+    assert (code, found["records"], again[0], check()[0]) == (1, 3, 1, 0)
+    assert [row["reason"][:15] for row in found["damaged"]] == ["it has 100 byte", "it is not there"]  # type: ignore[attr-defined]
+    assert (numbers_of(spark, table), (tmp_path / "quarantine" / "bronze" / short).exists()) == ([4], True)
+    *_, entry = table.entries()
+    assert ([row[0] for row in entry["notes"]["quarantined"]], whole) == ([short, gone], table.snapshot().files[0].path)
+    assert [run.counts for run in runs(lake)] == [{"files": 2, "records": 3}]

@@ -1,0 +1,112 @@
+"""The archive against a plain Spark copy of the same Kafka topic, in one run (PL-01, PL-K10).
+
+    python -m benchmarks.archive --events 1000000 --rounds 3
+
+Records as the relay writes them (eight headers, JSON of 100 bytes, 10,000 keys) lie in four partitions of a real
+broker. The yardstick reads them with the same source and writes Kafka's own columns as Parquet, nothing else. Ours
+types the envelope, judges every record, sorts, counts, flushes files to disk and makes the entry of the log. For each
+source (Spark's connector and our own) both alternate; medians of events a second and their ratio are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from pipeline.archive import ArchiveOptions, archive, unarchived
+from pipeline.kafka_jars import kafka_jars
+from pipeline.kafka_options import KafkaOptions
+from pipeline.kafka_reader import read_ranges
+from pipeline.lake import Snapshot, bronze
+from pipeline.session import SessionOptions, spark_session
+from pipeline.storage import Storage
+from scripts.servers.fleet import take_server
+from scripts.servers.kafka_jars import cache_folder
+
+TOPIC = "bench.orders"
+PARTITIONS = 4
+KEYS = 10_000
+SOURCES: tuple[Literal["jvm", "python"], ...] = ("jvm", "python")
+
+
+def filled(bootstrap: str, events: int) -> None:
+    """The topic, with so many records."""
+    made = AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
+    made[TOPIC].result()
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 500_000})
+    for number in range(1, events + 1):
+        headers = [
+            ("hookwire-event-id", b"evt_abcd2345_%d" % number), ("hookwire-sequence", b"%d" % number),
+            ("hookwire-term", b"7"), ("hookwire-topic", TOPIC.encode()), ("content-type", b"application/json"),
+            ("hookwire-accepted-at", b"2026-01-15T09:00:00.123456+00:00"), ("hookwire-key", b"key"),
+            ("hookwire-mode", b"transactional"),
+        ]  # fmt: skip
+        key = b"customer-%d" % (number % KEYS)
+        value = json.dumps({"order": number, "note": "x" * 60}).encode()
+        producer.produce(TOPIC, value, key, number % PARTITIONS, headers=headers)
+        if number % 10_000 == 0:
+            producer.poll(0)
+    producer.flush()
+
+
+def copied(spark: SparkSession, kafka: KafkaOptions, folder: str) -> None:
+    ranges = unarchived(Snapshot(), kafka, [TOPIC])
+    read_ranges(spark, kafka, ranges).write.parquet(folder)
+
+
+def archived(spark: SparkSession, kafka: KafkaOptions, folder: str, events: int) -> None:
+    done = archive(lambda: spark, bronze(Storage(folder)), kafka, ArchiveOptions((TOPIC,)), "bench")
+    assert (done.rows, done.quarantined) == (events, 0), done
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def run(spark: SparkSession, bootstrap: str, folder: Path, events: int, rounds: int) -> None:
+    for source in SOURCES:
+        kafka = KafkaOptions(bootstrap, source=source)
+        plain: list[float] = []
+        ours: list[float] = []
+        for number in range(rounds):
+            place = f"{folder}/{source}-{number}"
+            plain.append(seconds(partial(copied, spark, kafka, f"{place}-copy")))
+            ours.append(seconds(partial(archived, spark, kafka, f"{place}-lake", events)))
+        base, middle = statistics.median(plain), statistics.median(ours)
+        rates = f"copy {events / base:10,.0f}/s   archive {events / middle:10,.0f}/s"
+        print(f"{source:7} {rates}   ratio {base / middle:5.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as name:
+        folder = Path(name)
+        kafka = take_server("kafka", folder, os.environ)
+        try:
+            filled(kafka.address, options.events)
+            spark = spark_session(SessionOptions("benchmark", master="local[2]", jars=kafka_jars(cache_folder())))
+            run(spark, kafka.address, folder, options.events, options.rounds)
+            spark.stop()
+        finally:
+            kafka.discard()
+
+
+if __name__ == "__main__":
+    main()
