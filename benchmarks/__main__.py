@@ -11,8 +11,11 @@ import sys
 import time
 import traceback
 
-NAMES = ("publish", "deliver", "latency", "footprint", "idle", "outbound", "relay", "amqp", "pipeline", "archive")
-_WITH_OWN_COMMAND = ("idle", "outbound", "relay", "amqp", "pipeline", "archive")
+NAMES = (
+    "publish", "deliver", "latency", "isolation", "standing", "footprint", "idle", "outbound", "relay", "amqp",
+    "pipeline", "archive",
+)  # fmt: skip
+_WITH_OWN_COMMAND = ("standing", "idle", "outbound", "relay", "amqp", "pipeline", "archive")
 
 
 def main() -> int:

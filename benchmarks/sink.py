@@ -1,6 +1,8 @@
 """A webhook receiver that does nothing but answer 204 and count; runs in a process of its own.
 
-``python -m benchmarks.sink PORT``; GET /count answers with the number of POSTs and the first and last arrival.
+``python -m benchmarks.sink PORT``; GET /count answers with the number of POSTs and the first and last arrival. Not
+counted are POSTs to /dead, which are never answered, to /slow, answered after two seconds, and to /endless, answered
+without end.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import time
 from typing import cast
 
 import uvloop
+
+_NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
 class _Counter:
@@ -49,7 +53,15 @@ class _Sink(asyncio.Protocol):
             return
         if head.startswith(b"DELETE"):
             _Counter.count, _Counter.latencies = 0, []
-            self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+            self._transport.write(_NO_CONTENT)
+            return
+        if head.startswith(b"POST /dead"):
+            return
+        if head.startswith(b"POST /slow"):
+            asyncio.get_running_loop().call_later(2.0, self._transport.write, _NO_CONTENT)
+            return
+        if head.startswith(b"POST /endless"):
+            self._transport.write(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(1024 * 1024))
             return
         now = time.time()
         if _Counter.count == 0:
@@ -58,11 +70,11 @@ class _Sink(asyncio.Protocol):
         _Counter.last = now
         if body.startswith(b"t="):
             _Counter.latencies.append(now - float(body[2:20]))
-        self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        self._transport.write(_NO_CONTENT)
 
 
 async def _main(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(_Sink, "127.0.0.1", port, backlog=1024)
+    server = await asyncio.get_running_loop().create_server(_Sink, "0.0.0.0", port, backlog=4096)
     await server.serve_forever()
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Stage",
     "cpu_seconds",
     "free_port",
+    "peak_bytes",
     "postgres_cpu_seconds",
     "running_sink",
     "running_stage",
@@ -43,6 +44,12 @@ def cpu_seconds(pid: int) -> float:
     """Processor time of one process so far, user and system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory that a process has held."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def _tree(pid: int) -> list[int]:

@@ -43,6 +43,7 @@ class Options:
     rate_burst: int | None = None
     format: str | None = None
     batch_max: int | None = None
+    template: str | None = None
     headers: Mapping[str, str] | None = None
 
 

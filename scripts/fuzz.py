@@ -22,6 +22,8 @@ EXAMPLES = "200"
 """For each operation: with the coverage phase, more than 5,000 cases in all."""
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 START_SECONDS_MAX = 120.0
+ANSWER_SECONDS_MAX = "60"
+"""Longer than the longest wait that can be asked for (POST /subscriptions/{id}/dequeue)."""
 
 
 @contextmanager
@@ -56,6 +58,7 @@ def schemathesis(url: str, folder: Path, arguments: Sequence[str]) -> int:
     """Its exit code; what it leaves behind stays in the folder."""
     command = [str(PROGRAMS / "schemathesis"), "run", str(ROOT / "openapi" / "openapi.json"), "--url", url]
     command += ["--max-examples", EXAMPLES, "--checks", CHECKS, "--suppress-health-check", "all"]
+    command += ["--request-timeout", ANSWER_SECONDS_MAX]
     command += ["--phases", "examples,coverage,fuzzing", *arguments]
     environment = os.environ | {"SCHEMATHESIS_HOOKS": "scripts.fuzz_hooks", "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, check=False, cwd=folder, env=environment).returncode

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from event.attribute import encode_header_value
 from event.cloudevents import BATCH_TYPE, HttpMessage, encode_binary, encode_structured
 from event.event import Event
+from webhooks.chat import CHAT_FORMATS, chat_body
 from webhooks.custom_header import is_ours
 from webhooks.signature import hub_signature, webhook_headers
 from webhooks.subscriber import Subscriber
@@ -45,7 +46,12 @@ def delivery_message(
 
     What is signed is the body of the format that is sent (WH-C10).
     """
-    carried = _carried(event, subscriber.format, f"{public_url}/topics/{event.topic}")
+    if subscriber.format in CHAT_FORMATS:
+        carried = HttpMessage(
+            {"content-type": "application/json"}, chat_body(subscriber.format, subscriber.template, event)
+        )
+    else:
+        carried = _carried(event, subscriber.format, f"{public_url}/topics/{event.topic}")
     headers = list(webhook_headers(subscriber.keys, event.event_id, timestamp_seconds, carried.body).items())
     headers += carried.headers.items()
     headers.append(("hookwire-topic", event.topic))

@@ -47,8 +47,8 @@ class Subscriber:
     ``target`` is None when nothing may be sent; then ``refusal`` says why, and ``refusal_kind`` whether the URL policy
     refuses the callback ("blocked") or the fault is ours ("internal"). ``hub_secret`` is WebSub's, None without one.
     ``headers``, with lower-case names, are sent with every delivery. ``schedule`` and ``age_seconds_max`` None: the
-    configured ones. ``batch_max``: how many events one request may carry. ``lease_until`` is monotonic, None without a
-    lease. ``parks``: an exhausted head of a lane keeps its key waiting.
+    configured ones. ``batch_max``: how many events one request may carry; ``template``: how a chat shows one.
+    ``lease_until`` is monotonic, None without a lease. ``parks``: an exhausted head of a lane keeps its key waiting.
     """
 
     id: int
@@ -64,6 +64,7 @@ class Subscriber:
     signature_method: str
     format: str
     batch_max: int
+    template: str | None
     request_origin: str | None
     topic_url: str | None
     schedule: Sequence[int] | None
@@ -170,6 +171,7 @@ class Subscribers:
             signature_method=row["signature_method"],
             format=row["format"],
             batch_max=(row["batch_max"] or 1) if row["format"] == "batch" else 1,
+            template=row["template"],
             request_origin=row["request_origin"],
             topic_url=row["topic_url"],
             schedule=row["retry_schedule_seconds"],

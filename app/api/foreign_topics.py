@@ -168,7 +168,7 @@ class PairOut(BaseModel):
     last_outcome: str | None = Field(description="Of the oldest open delivery.")
 
 
-@router.get("/hub/pairs", summary="Where a subscriber stands", responses=refusals("invalid-parameter"))
+@router.get("/hub/pairs", summary="Where a subscriber stands", responses=refusals("invalid-parameter", "uri-too-long"))
 async def pair(
     context: In,
     topic: Annotated[str, Query(max_length=2048, description="The topic's URL, as in `hub.topic`.")],

@@ -21,6 +21,7 @@ from db.pool import Row
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
 from hub.subscriptions import Change, InUse, NewSubscription, Stale
+from webhooks.chat import CHAT_FORMATS, TEMPLATE_MAX, TemplateRefused, check_template
 from webhooks.custom_header import checked_headers
 from webhooks.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
 from webhooks.header import HeaderRefused
@@ -33,7 +34,7 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
-Format = Literal["as_published", "raw", "binary", "structured", "batch", "websub_ping"]
+Format = Literal["as_published", "raw", "binary", "structured", "batch", "websub_ping", "slack", "mattermost"]
 Mode = Literal["at_least_once", "at_most_once", "ordered"]
 Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
 
@@ -68,10 +69,17 @@ class DeliveryOptions(BaseModel):
         description="as_published: CloudEvents binary mode for what was published as one, else the bare content. raw: "
         "never a CloudEvent. binary, structured: always one. batch: a JSON array of them, up to `batch_max`. "
         "websub_ping: the callback is another WebSub hub, which is told by hub.mode=publish that the topic has "
-        "changed, and fetches it. None: as_published.",
+        "changed, and fetches it. slack, mattermost: a line for a chat's incoming webhook, written by `template`. "
+        "None: as_published.",
     )
     batch_max: int | None = Field(
         None, ge=1, le=1000, description="How many events one request carries at most; needed for format batch."
+    )
+    template: str | None = Field(
+        None,
+        max_length=TEMPLATE_MAX,
+        description="For chats: text with `{id}`, `{topic}`, `{key}`, `{time}`, `{content}`, `{data.a.b}` (of JSON). "
+        "None: topic and content.",
     )
     headers: dict[str, str] | None = Field(
         None, description="Sent with each delivery, such as Authorization. Sealed; nobody is shown their values again."
@@ -134,6 +142,7 @@ _EXAMPLE: dict[str, Any] = {
     "rate_burst": None,
     "format": "as_published",
     "batch_max": None,
+    "template": None,
     "request_origin": None,
     "header_names": None,
     "lease_until": None,
@@ -168,6 +177,7 @@ class SubscriptionOut(BaseModel):
     rate_burst: int | None
     format: Format
     batch_max: int | None
+    template: str | None
     request_origin: str | None = Field(description="CloudEvents handshake: the origin that the callback agreed to.")
     header_names: list[str] | None = Field(description="Headers of its own that are sent with each delivery.")
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
@@ -222,10 +232,19 @@ def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str
     return named
 
 
-def _check_batch(options: Mapping[str, Any]) -> None:
-    """Who wants several events in one request says how many (WH-C05)."""
-    if options.get("format") == "batch" and options.get("batch_max") is None:
+def _check_format(options: Mapping[str, Any]) -> None:
+    """Who wants several events in one request says how many (WH-C05); a template is for chats, of what there is."""
+    form, template = options.get("format"), options.get("template")
+    if form == "batch" and options.get("batch_max") is None:
         raise Problem("invalid-parameter", "format batch needs batch_max, 1 to 1000", parameter="batch_max")
+    if template is None:
+        return
+    if form not in CHAT_FORMATS:
+        raise Problem("invalid-parameter", f"a template is for {' and '.join(CHAT_FORMATS)}", parameter="template")
+    try:
+        check_template(template)
+    except TemplateRefused as error:
+        raise Problem("invalid-parameter", str(error), parameter="template") from None
 
 
 def pattern_of(topic: str) -> str:
@@ -269,7 +288,7 @@ def _callback(callback: str, context: Context) -> str:
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
     named = _in(body, context)
-    _check_batch(named)
+    _check_format(named)
     require_topic(request, named["topic"])
     try:
         row, secret = await context.subscriptions.create(NewSubscription(**named))
@@ -351,7 +370,7 @@ async def change(
     if "topic" in named:
         require_topic(request, named["topic"])
     unset = frozenset(DeliveryOptions.model_fields) & body.model_fields_set - named.keys()
-    _check_batch({"format": row["format"], "batch_max": row["batch_max"], **dict.fromkeys(unset), **named})
+    _check_format({name: row[name] for name in ("format", "batch_max", "template")} | dict.fromkeys(unset) | named)
     try:
         changed = await context.subscriptions.change(
             row["public_id"], Change(**named, unset=unset), version_meant(if_match)

@@ -102,7 +102,10 @@ async def list_upstreams(
 
 
 @router.delete(
-    "", status_code=204, summary="Take no more deliveries of it", responses=refusals("not-found", "invalid-parameter")
+    "",
+    status_code=204,
+    summary="Take no more deliveries of it",
+    responses=refusals("not-found", "invalid-parameter", "uri-too-long"),
 )
 async def unsubscribe(context: In, url: Annotated[str, Query(max_length=2048)]) -> None:
     """The other hub is told by 410 at its next delivery."""

@@ -4,11 +4,11 @@
 -- $3 holds its columns; what is left out has its default.
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
                                     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds,
-                                    at_most_once, on_exhausted, rate_per_second, rate_burst, format, batch_max)
+                                    at_most_once, on_exhausted, rate_per_second, rate_burst, format, batch_max, template)
 SELECT $1, $2, 'webhook', o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
        o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'), o.timeout_seconds,
        coalesce(o.at_most_once, false), coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
-       o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max
+       o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template
 FROM jsonb_populate_record(NULL::hookwire.subscriptions, $3::text::jsonb) AS o
 RETURNING id;
 
@@ -17,13 +17,13 @@ INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_
 
 -- name: get
 SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
-       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, batch_max, request_origin, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
+       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, batch_max, template, request_origin, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
        (SELECT g.open_until FROM hookwire.delivery_gates g WHERE g.subscription_id = subscriptions.id AND g.trips > 0) AS breaker_open_until
 FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted';
 
 -- name: list
 SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
-       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, batch_max, request_origin, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
+       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, batch_max, template, request_origin, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
        (SELECT g.open_until FROM hookwire.delivery_gates g WHERE g.subscription_id = subscriptions.id AND g.trips > 0) AS breaker_open_until
 FROM hookwire.subscriptions
 WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
@@ -34,12 +34,12 @@ ORDER BY id LIMIT $5;
 UPDATE hookwire.subscriptions s
 SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, filter, filter_path,
      retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds, at_most_once, on_exhausted,
-     rate_per_second, rate_burst, format, batch_max) = (
+     rate_per_second, rate_burst, format, batch_max, template) = (
         SELECT o.topic, o.topic_regex, o.callback, o.state, o.state_reason, o.paused_until, o.ordered, o.filter, o.filter_path,
                o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'),
                o.timeout_seconds, o.at_most_once,
                coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
-               o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max
+               o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template
         FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
     request_origin = CASE WHEN callback = coalesce($3::text::jsonb ->> 'callback', callback) THEN request_origin END,
     version = version + 1, updated_at = now()
@@ -75,7 +75,7 @@ WITH headers AS (
 DELETE FROM hookwire.subscription_secrets WHERE subscription_id = $1;
 
 -- name: for_delivery
-SELECT s.id, s.public_id, s.protocol, s.callback, s.topic_url, s.signature_method, s.format, s.batch_max, s.request_origin, s.retry_schedule_seconds,
+SELECT s.id, s.public_id, s.protocol, s.callback, s.topic_url, s.signature_method, s.format, s.batch_max, s.template, s.request_origin, s.retry_schedule_seconds,
        s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.at_most_once, s.on_exhausted = 'park' AS parks, s.version,
        s.headers_key_id, s.headers_sealed, extract(epoch FROM s.lease_until - now())::double precision AS lease_seconds_left,
        coalesce(k.numbers, '{}') AS secret_numbers, coalesce(k.key_ids, '{}') AS secret_key_ids,

@@ -393,3 +393,18 @@ async def test_a_change_to_batches_or_of_their_size_is_checked_as_a_whole(runnin
 
         assert [one.status_code for one in (too_early, both, unset, back)] == [400, 200, 400, 200]
         assert (both.json()["batch_max"], back.json()["format"]) == (50, "as_published")
+
+
+async def test_a_template_is_for_a_chat_and_names_what_there_is(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        body = {"topic": "a", "callback": "http://127.0.0.1:9000/", "format": "slack", "template": "{topic}: {data.x}"}
+        made = await hub.client.post("/subscriptions", json=body)
+        bad = [await hub.client.post("/subscriptions", json={**body, "template": "{nobody}"})]
+        bad += [await hub.client.post("/subscriptions", json={**body, "format": "raw"})]
+        path = f"/subscriptions/{made.json()['id']}"
+        bad += [await hub.client.patch(path, json={"format": "binary"})]
+        changed = await hub.client.patch(path, json={"format": "mattermost"})
+
+        assert (made.status_code, made.json()["template"]) == (201, "{topic}: {data.x}")
+        assert [kind(one)[::2] for one in bad] == [(400, "invalid-parameter")] * 3
+        assert (changed.status_code, changed.json()["format"]) == (200, "mattermost")

@@ -28,7 +28,8 @@ def subscriber(**more: Any) -> Subscriber:
     given = {
         "id": 1, "public_id": "sub_1", "version": 1, "protocol": "webhook", "target": None, "refusal": "",
         "refusal_kind": "blocked", "keys": [], "hub_secret": None, "signature_method": "sha256", "topic_url": None,
-        "format": "as_published", "batch_max": 1, "request_origin": None, "schedule": None, "age_seconds_max": None,
+        "format": "as_published", "batch_max": 1, "template": None, "request_origin": None, "schedule": None,
+        "age_seconds_max": None,
         "on_4xx": "retry", "on_410": "end", "at_most_once": False, "parks": False, "timeout_seconds": None,
         "lease_until": None, "headers": {}, "read_at": 0.0,
     } | more  # fmt: skip

@@ -1,0 +1,78 @@
+"""webhooks/chat.py: an event as a line in a chat room, for Slack's and Mattermost's incoming webhooks."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.hostile.server import hostile_server
+from tests.webhooks.bench import delivery_bench
+from tests.webhooks.test_message import event
+from webhooks.chat import TemplateRefused, chat_body, check_template
+
+ORDER = {"order": {"id": 17, "items": ["tea", "cup"]}, "customer": "<!channel> & @all", "paid": True}
+PAYLOAD = json.dumps(ORDER).encode()
+
+
+def line(form: str, template: str | None, **more: Any) -> str:
+    body: dict[str, str] = json.loads(chat_body(form, template, event(topic="orders.paid", **more)))
+    assert set(body) == {"text"}, "what an incoming webhook takes"
+    return body["text"]
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{topic} {key} {id}", "orders.paid k evt_abcd2345_7"),
+        ("{time}", "2026-01-02T00:00:00Z"),
+        ("{data.order.id} {data.order.items.1} {data.paid}", "17 cup true"),
+        ("{data.order.items}", '["tea", "cup"]'),
+        ("{data.none.at.all}|{data.order.items.9}|", "||"),
+        ("no place at all", "no place at all"),
+    ],
+)
+def test_a_template_is_filled_from_the_event(template: str, text: str) -> None:
+    assert line("slack", template, payload=PAYLOAD, key="k") == text
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [("slack", "&lt;!channel&gt; &amp; @all"), ("mattermost", "<!channel> & @\u200ball")],
+)
+def test_what_a_publisher_wrote_calls_nobody(form: str, text: str) -> None:
+    assert line(form, "{data.customer}", payload=PAYLOAD) == text
+
+
+def test_a_place_in_a_value_is_not_filled() -> None:
+    assert line("slack", "{data.a}", payload=b'{"a": "{topic}"}') == "{topic}"
+
+
+@pytest.mark.parametrize(("form", "text"), [("slack", "*orders.paid* hi"), ("mattermost", "**orders.paid** hi")])
+def test_without_a_template_it_is_topic_and_content(form: str, text: str) -> None:
+    assert line(form, None, payload=b"hi") == text
+
+
+def test_what_is_no_text_is_described_and_what_is_long_is_cut() -> None:
+    assert line("slack", "{content}", payload=b"\xff\x00", content_type="image/png") == "(2 bytes of image/png)"
+    assert len(line("slack", "{content}{content}", payload=b"x" * 5_000)) == 4_000
+
+
+@pytest.mark.parametrize(
+    "template", ["{}", "{nothing}", "{data}", "{data.}", "{data.a b}", "{topic.x}", "{data" + ".a" * 11 + "}"]
+)
+def test_a_template_that_names_what_no_event_has_is_refused(template: str) -> None:
+    with pytest.raises(TemplateRefused, match="is none of"):
+        check_template(template)
+
+
+async def test_a_room_gets_a_line_and_its_answer_counts(database_url: str) -> None:
+    """As Slack answers: 200 and ok."""
+    async with delivery_bench(database_url) as bench, hostile_server() as room:
+        await bench.subscribe(room.url("/ok"), format="slack", template="{data.customer} ordered")
+        await bench.deliver(b'{"customer": "Ada"}', content_type="application/x-other")
+        async with bench.working():
+            await bench.drained()
+        (request,) = room.requests
+        assert (request.header("content-type"), json.loads(request.body)) == (
+            b"application/json", {"text": "Ada ordered"},
+        )  # fmt: skip

@@ -1,0 +1,97 @@
+"""Chat: an event as a line in a room, by the incoming webhooks of Slack and Mattermost.
+
+::
+
+    template   *{topic}* {data.customer} paid {data.total}
+                  |  names: id, topic, key, time, content; data.a.b leads into JSON; what is not there is nothing
+                  v
+    body       {"text": "*orders.paid* customer-17 paid 19.90"}
+
+What a publisher wrote is text and nothing else: it calls nobody (``<!channel>``, ``@all``) and makes no link.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from event.attribute import format_time
+from event.event import Event
+from event.strict_json import StrictJsonError, loads
+
+__all__ = ["CHAT_FORMATS", "TEMPLATE_MAX", "TemplateRefused", "chat_body", "check_template"]
+
+CHAT_FORMATS: Final = ("slack", "mattermost")
+TEMPLATE_MAX: Final = 2_000
+_TEXT_MAX = 4_000
+"""What Slack shows of one message without folding it; Mattermost takes four times as much."""
+_USUAL: Final = {"slack": "*{topic}* {content}", "mattermost": "**{topic}** {content}"}
+_NAMES: Final = ("id", "topic", "key", "time", "content")
+_PLACE = re.compile(r"\{([^{}]*)\}")
+_PATH = re.compile(r"data(\.[^.{}\s]{1,100}){1,10}")
+
+
+class TemplateRefused(ValueError):
+    """The template names what no event has; the text says what."""
+
+
+def check_template(template: str) -> None:
+    """Raises :class:`TemplateRefused`."""
+    for name in _PLACE.findall(template):
+        if name not in _NAMES and not _PATH.fullmatch(name):
+            raise TemplateRefused(f"{{{name}}} is none of {', '.join(_NAMES)} and data.NAME")
+
+
+def chat_body(form: str, template: str | None, event: Event) -> bytes:
+    """The JSON that the incoming webhook of this chat takes; ``template`` None: topic and content."""
+    template = template or _USUAL[form]
+    values = {
+        "id": event.event_id, "topic": event.topic, "key": event.key or "", "time": format_time(event.accepted_at),
+        "content": _content(event),
+    }  # fmt: skip
+    data = _data(event) if "{data." in template else None
+
+    def value(place: re.Match[str]) -> str:
+        name = place[1]
+        return _inert(form, values[name] if name in values else _text(_at(data, name.split(".")[1:])))
+
+    text = _PLACE.sub(value, template)
+    return json.dumps({"text": text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"}).encode()
+
+
+def _inert(form: str, text: str) -> str:
+    if form == "slack":  # the three characters that its own rules have escaped
+        return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("@", "@\u200b")
+
+
+def _content(event: Event) -> str:
+    try:
+        return event.payload.decode()[:_TEXT_MAX]
+    except UnicodeDecodeError:
+        return f"({len(event.payload)} bytes of {event.content_type or 'no type'})"
+
+
+def _data(event: Event) -> Any:
+    try:
+        return loads(event.payload)
+    except StrictJsonError:
+        return None
+
+
+def _at(data: Any, path: list[str]) -> Any:
+    for name in path:
+        if isinstance(data, list) and name.isascii() and name.isdigit() and int(name) < len(data):
+            data = data[int(name)]
+        elif isinstance(data, dict):
+            data = data.get(name)
+        else:
+            return None
+    return data
+
+
+def _text(found: Any) -> str:
+    if found is None:
+        return ""
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
