@@ -84,4 +84,5 @@ class Breaker:
         failures = sum(1 for _, one in counted if one)
         if not failures:
             del self._attempts[subscription]
-        return len(counted) >= options.attempts_min and failures >= options.failure_share * len(counted)
+        # A success counts and opens nothing, even where it makes the number complete: the receiver is back.
+        return failed and len(counted) >= options.attempts_min and failures >= options.failure_share * len(counted)

@@ -23,6 +23,11 @@ def test_the_share_is_of_all_attempts_since_the_first_failure(failures: int, ope
     assert (judged(Breaker(BreakerOptions()), *outcomes)[-1] == "trip") is opens
 
 
+def test_a_success_opens_nothing_even_where_it_completes_the_number() -> None:
+    """WH-I07, WH-R16: a receiver that has come back is not left alone for that."""
+    assert judged(Breaker(BreakerOptions()), *[FAILED] * 9, FINE, FINE, FINE) == [None] * 12
+
+
 def test_attempts_of_long_ago_do_not_count() -> None:
     breaker = Breaker(BreakerOptions(window_seconds=100))
     assert judged(breaker, *[FAILED] * 9) + judged(breaker, *[FAILED] * 9, now=101) == [None] * 18
