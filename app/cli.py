@@ -72,6 +72,7 @@ def application() -> typer.Typer:
     from app.commands.deadletters import deadletters
     from app.commands.doctor import doctor
     from app.commands.keys import keys
+    from app.commands.layout import layout
     from app.commands.listen import listen
     from app.commands.migrate import migrate
     from app.commands.pipeline import pipeline
@@ -108,6 +109,7 @@ def application() -> typer.Typer:
         commands.command()(command)
     commands.add_typer(keys, name="keys")
     commands.add_typer(config, name="config")
+    commands.add_typer(layout, name="layout")
     commands.add_typer(deadletters, name="deadletters")
     commands.add_typer(pipeline, name="pipeline")
     # What follows --exec belongs to the program, whatever it looks like.

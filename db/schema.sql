@@ -108,6 +108,10 @@ CREATE FUNCTION hookwire.key_digest(topic text, key text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN sha256(((convert_to(topic, 'UTF8'::name) || '\x00'::bytea) || convert_to(key, 'UTF8'::name)));
 
+CREATE FUNCTION hookwire.lane_digest(topic text, key text) RETURNS bytea
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN hookwire.key_digest(topic, key);
+
 CREATE FUNCTION hookwire.ledger_hash(id bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN ((('x'::text || "left"(encode(sha256(int8send(id)), 'hex'::text), 16)))::bit(64))::bigint;
@@ -184,14 +188,14 @@ BEGIN
 
     IF wait THEN
         PERFORM pg_advisory_xact_lock(lock_class, wanted.stripe)
-        FROM (SELECT DISTINCT hookwire.stripe_of(hookwire.key_digest(d.topic, d.key)) AS stripe
+        FROM (SELECT DISTINCT hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) AS stripe
               FROM unnest(topics, keys) AS d(topic, key)
               LEFT JOIN hookwire.topics t ON t.tenant = in_tenant AND t.name = d.topic
               WHERE d.key IS NOT NULL AND coalesce(t.ordered, true)
               ORDER BY stripe) AS wanted;
     ELSE
         SELECT coalesce(array_agg(wanted.stripe), '{}') INTO refused
-        FROM (SELECT DISTINCT hookwire.stripe_of(hookwire.key_digest(d.topic, d.key)) AS stripe
+        FROM (SELECT DISTINCT hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) AS stripe
               FROM unnest(topics, keys) AS d(topic, key)
               LEFT JOIN hookwire.topics t ON t.tenant = in_tenant AND t.name = d.topic
               WHERE d.key IS NOT NULL AND coalesce(t.ordered, true)
@@ -200,7 +204,7 @@ BEGIN
         IF refused <> '{}' THEN
             SELECT coalesce(array_agg(DISTINCT d.unit), '{}') INTO busy
             FROM unnest(units, topics, keys) AS d(unit, topic, key)
-            WHERE d.key IS NOT NULL AND hookwire.stripe_of(hookwire.key_digest(d.topic, d.key)) = ANY (refused);
+            WHERE d.key IS NOT NULL AND hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) = ANY (refused);
             RETURN QUERY SELECT d.n::integer, 'busy', NULL::bigint, NULL::timestamptz, NULL::boolean
             FROM unnest(units) WITH ORDINALITY AS d(unit, n) WHERE d.unit = ANY (busy);
         END IF;
@@ -234,7 +238,7 @@ BEGIN
         INSERT INTO hookwire.outbox (id, layout, shard, sink)
         SELECT w.id, in_layout,
                CASE WHEN w.key IS NULL OR NOT w.ordered THEN (w.id & 63)::smallint
-                    ELSE hookwire.shard_of(hookwire.key_digest(w.topic, w.key)) END,
+                    ELSE hookwire.shard_of(hookwire.lane_digest(w.topic, w.key)) END,
                sink
         FROM won w, unnest(w.sinks) AS sink
     )
@@ -264,6 +268,10 @@ BEGIN
     END IF;
 END
 $$;
+
+CREATE FUNCTION hookwire.scope_of(layout smallint) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (SELECT l.order_scope FROM hookwire.layouts l WHERE (l.number = scope_of.layout));
 
 CREATE FUNCTION hookwire.shard_of(digest bytea) RETURNS smallint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE

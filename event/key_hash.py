@@ -28,7 +28,10 @@ class KeyHash(NamedTuple):
 
 
 def hash_key(topic: str, key: str) -> KeyHash:
-    """Hash an ordered event's topic and key (both without U+0000, see ``event.topic``)."""
+    """Hash an ordered event's topic and key (both without U+0000, see ``event.topic``).
+
+    Where a layout's order scope is ``key``, the topic is taken to be empty (RG-10).
+    """
     digest = hashlib.sha256(topic.encode() + b"\x00" + key.encode()).digest()
     return KeyHash(shard=digest[0] & (SHARDS - 1), stripe=((digest[1] << 8) | digest[2]) & (STRIPES - 1))
 

@@ -33,6 +33,7 @@ from db.errors import DatabaseError
 from relay.cancellation import TaskGroup, end_if_cancelled
 from relay.election import Deposed, Election, Seat
 from relay.hold import Hold, Holds
+from relay.key_order import one_topic_of_each_key, refusals_by_key
 from relay.metrics import RelayMetrics
 from relay.observer import Observer
 from relay.outbox import Outbox
@@ -90,6 +91,7 @@ class Harvester:
         self._metrics = metrics
         self._options = options
         self._observer = observer or Observer(sink.name)
+        self._turn = asyncio.Lock()
         self._asked = asyncio.Event()
         self._backoff_seconds = options.backoff_seconds_first
         self._holds_due_at = 0.0
@@ -113,13 +115,16 @@ class Harvester:
             self._wake.ring()
 
     async def reign(self, election: Election, seat: Seat) -> None:
-        """Hold a seat until it is asked for or lost; what is in flight when it is asked for is finished and purged."""
-        self._asked, seat.ring = seat.asked, self._wake.ring
+        """Hold a seat until it is asked for or lost; what is in flight when it is asked for is finished and purged.
+
+        One reign at a time: a seat may fall to us again while we are still leaving it.
+        """
         leader_id = _leader_id(seat.term)
-        self._metrics.term(self._sink.name, seat.term.group, seat.term.number)
-        self._unpurged.clear()
         try:
-            async with election.reign(seat):
+            async with election.reign(seat), self._turn:
+                self._asked, seat.ring = seat.asked, self._wake.ring
+                self._metrics.term(self._sink.name, seat.term.group, seat.term.number)
+                self._unpurged.clear()
                 self._observer.acquired(leader_id)
                 await self._govern(seat.term)
         except Deposed as over:
@@ -179,12 +184,12 @@ class Harvester:
                 _log.info("manifest_settled", sink=self._sink.name, records=published)
         for left in list(self._unpurged.values()):
             await self._purge(left)
-        await self._holds.begin(term.group)
+        await self._holds.begin(term)
         return term
 
     async def _stream(self, term: Term) -> None:
         """Claim and send until stopped or reopening; ends when nothing is in flight."""
-        slots = asyncio.Semaphore(self._sink.features.overlap)
+        slots = asyncio.Semaphore(self._overlap(term))
         self._reopening = False
         self._placing = 0
         self._placed.set()
@@ -209,6 +214,10 @@ class Harvester:
         except BaseExceptionGroup as failed:
             raise _foremost(failed) from failed
 
+    def _overlap(self, term: Term) -> int:
+        """How many batches may be in flight: where keys are in order across topics, a second one could overtake."""
+        return self._sink.features.overlap if term.order_scope == "topic_key" else 1
+
     def _is_over(self) -> bool:
         return self._asked.is_set() or self._reopening
 
@@ -224,6 +233,8 @@ class Harvester:
             self._wake.busy()
             if self._holds.any_standing:
                 records = await self._set_aside(term, records)
+            if term.order_scope == "key" and not features.purges:
+                records = one_topic_of_each_key(records)
             if records:
                 self._in_flight.update((record.id, record) for record in records)
                 return await self._numbered(term, records)
@@ -247,7 +258,7 @@ class Harvester:
         """Send one batch and record what became of it; unsent if there was a setback since before its claim."""
         receipt = await self._send(batch) if setbacks == self._setbacks else await self._left_unsent(batch)
         if receipt.refused:
-            await self._holds.place(batch.term, receipt.refused)
+            await self._holds.place(batch.term, refusals_by_key(batch, receipt))
             self._holds_due_at = min(self._holds_due_at, time.monotonic() + _HOLDS_SECONDS)
             self._placing -= 1
             if not self._placing:
@@ -339,7 +350,7 @@ class Harvester:
         if not due:
             return
         self._wake.busy()
-        async with _all_of(slots, self._sink.features.overlap):
+        async with _all_of(slots, self._overlap(term)):
             for hold, attempts in due:
                 if not self._is_over():
                     await self._drain(term, hold, attempts)
@@ -350,6 +361,8 @@ class Harvester:
         limit = 1
         for _ in range(_DRAIN_BATCHES_MAX):
             records = await self._holds.claim(term, hold, limit, features.batch_bytes_max)
+            if term.order_scope == "key":
+                records = one_topic_of_each_key(records)
             if not records:
                 if await self._holds.lift(term, hold):
                     _log.info("hold_lifted", sink=self._sink.name, topic=hold.topic, key=hold.key)

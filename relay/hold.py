@@ -58,14 +58,12 @@ class Hold:
     key: str
 
 
+_Lane = tuple[str, str, str]
+
+
 def _key_hold(record: Record) -> Hold:
     # A control character can't occur in a publisher's key, so this name is free.
     return Hold(record.tenant, record.topic, record.key if record.key is not None else f"\x1f{record.id}")
-
-
-def _hold_of(refusal: Refusal) -> Hold:
-    record = refusal.record
-    return Hold(record.tenant, record.topic, "") if refusal.scope == "topic" else _key_hold(record)
 
 
 class Holds:
@@ -76,17 +74,35 @@ class Holds:
         self._sink = sink
         self._incarnation = incarnation
         self._default_policy = default_policy
-        self._standing: set[Hold] = set()
+        self._standing: dict[_Lane, Hold] = {}
+        self._is_across_topics = False
 
     @property
     def any_standing(self) -> bool:
         """Whether anything is held at all."""
         return bool(self._standing)
 
-    async def begin(self, group: int) -> None:
+    async def begin(self, term: Term) -> None:
         """Learn what stands at the start of a reign."""
-        rows = await self._database.fetch("hold.open", self._sink, group)
-        self._standing = {Hold(row["tenant"], row["topic"], row["key"]) for row in rows}
+        rows = await self._database.fetch("hold.open", self._sink, term.group)
+        self._is_across_topics = term.order_scope == "key"
+        self._standing = {}
+        self._stand(Hold(row["tenant"], row["topic"], row["key"]) for row in rows)
+
+    def _stand(self, holds: Iterable[Hold]) -> None:
+        for hold in holds:
+            self._standing.setdefault(self._lane(hold), hold)
+
+    def _lane(self, hold: Hold) -> _Lane:
+        """What waits behind it: a topic, a key of a topic, or a key in all topics."""
+        return (hold.tenant, "" if hold.key and self._is_across_topics else hold.topic, hold.key)
+
+    def _hold_of(self, refusal: Refusal) -> Hold:
+        """A topic is held whole, unless its keys' records of other topics have to wait as well."""
+        record = refusal.record
+        by_topic = refusal.scope == "topic" and not (self._is_across_topics and record.key is not None)
+        hold = Hold(record.tenant, record.topic, "") if by_topic else _key_hold(record)
+        return self._standing.get(self._lane(hold), hold)
 
     def covering(self, record: Record) -> Hold | None:
         """The hold that a record has to wait behind, if any.
@@ -94,8 +110,8 @@ class Holds:
         Its key's before its topic's: what is older may wait behind the key's already, and is drained after the topic.
         """
         for hold in (_key_hold(record), Hold(record.tenant, record.topic, "")):
-            if hold in self._standing:
-                return hold
+            if (standing := self._standing.get(self._lane(hold))) is not None:
+                return standing
         return None
 
     async def place(self, term: Term, refusals: Iterable[Refusal], followers: Sequence[Record] = ()) -> None:
@@ -104,8 +120,11 @@ class Holds:
         Where the policy says so, a refused record is given up instead; or :class:`SinkStopped` is raised.
         """
         standing = [r for r in refusals if not await self.given_up(term, r)]
-        rows = [(_hold_of(r), r.record, r.reason, r.detail) for r in standing]
-        self._standing.update(hold for hold, *_ in rows)
+        rows = []
+        for refusal in standing:
+            refused = self._hold_of(refusal)
+            self._stand([refused])
+            rows.append((refused, refusal.record, refusal.reason, refusal.detail))
         rows += [(hold, record, "", "") for record in followers if (hold := self.covering(record)) is not None]
         if not rows:
             return
@@ -139,7 +158,7 @@ class Holds:
         rows = await self._database.fetch("hold.open", self._sink, term.group)
         # Somebody may have made one, to replay a dead letter. None is ever forgotten here: one that we are placing just
         # now is not in the table yet.
-        self._standing.update(Hold(r["tenant"], r["topic"], r["key"]) for r in rows)
+        self._stand(Hold(r["tenant"], r["topic"], r["key"]) for r in rows)
         return [(Hold(r["tenant"], r["topic"], r["key"]), r["attempts"]) for r in rows if r["due"]]
 
     async def claim(self, term: Term, hold: Hold, limit: int, bytes_max: int) -> list[Record]:
@@ -172,7 +191,7 @@ class Holds:
             "hold.rekey", self._sink, term.group, term.number, hold.tenant, hold.topic, hold.key,
             refusal.reason, refusal.detail, _PROBE_SECONDS_FIRST,
         )  # fmt: skip
-        self._standing.add(hold)
+        self._stand([hold])
 
     async def lift(self, term: Term, hold: Hold) -> bool:
         """End a hold that holds nothing any more; False when something came in meanwhile."""
@@ -180,5 +199,5 @@ class Holds:
             "hold.lift", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number
         )
         if lifted:
-            self._standing.discard(hold)
+            self._standing.pop(self._lane(hold), None)
         return bool(lifted)

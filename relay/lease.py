@@ -200,7 +200,10 @@ class Leases:
         )
         if taken is not None:
             self._in_vain.clear()
-            return Term(sink, row["grp"], taken["term"], taken["layout"], taken["batch_no"], taken["groups"])
+            return Term(
+                sink, row["grp"], taken["term"], taken["layout"], taken["batch_no"], taken["groups"],
+                taken["order_scope"],
+            )  # fmt: skip
         # A leader that was stopped in the middle of a deciding statement may hold the row for ever (RR-08).
         if _now() - self._in_vain.setdefault(seat, _now()) >= options.blocked_seconds:
             self._in_vain[seat] = _now()
@@ -278,12 +281,12 @@ class LeaseElection:
         """What a look at the seats has shown; ``renewed_at``: when the renewal left, if one did."""
         by_group: Mapping[int, Row] = {row["grp"]: row for row in rows}
         for group, seat in self.seats.items():
-            row = by_group[group]
-            if row["term"] != seat.term.number:
+            row = by_group.get(group)
+            if row is None or row["term"] != seat.term.number:
                 seat.lose(f"term {seat.term.number} of {self._sink}/{group} is over")
             elif renewed_at is not None:
                 self._trusted_until[group] = renewed_at + self._leases.lease_seconds
-            if not row["is_open"]:
+            if row is not None and not row["is_open"]:
                 seat.ask()
         open_rows = [row for row in rows if row["is_open"]]
         holders = [row["holder"] for row in open_rows]

@@ -13,6 +13,7 @@ ones; what a test adds is control. Faults are attributes of :class:`MemoryBroker
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -31,13 +32,18 @@ class Kept(NamedTuple):
     record: Record
 
 
+_Seat = tuple[int, int]
+"""Layout and group."""
+
+
 class MemoryBroker:
-    """What outlives every sink: the log, the fence, the number of the last committed batch, the faults to come."""
+    """What outlives every sink: the log, for each group its fence and the number of its last committed batch, and the
+    faults to come."""
 
     def __init__(self) -> None:
         self.log: list[Kept] = []
-        self.epoch = 0
-        self.committed = 0
+        self.epochs: Counter[_Seat] = Counter()
+        self.committed: dict[_Seat, int] = {}
         self.down = False
         self.answers_lost = 0
         self.missing: set[str] = set()
@@ -70,6 +76,7 @@ class MemorySink:
         self.features = features or Features(window="batch", batch_records_max=100, overlap=2)
         self._broker = broker
         self._epoch = 0
+        self._seat = (0, 0)
         self._setbacks = 0
         self._broken = True
         self._turn = asyncio.Lock()
@@ -78,10 +85,11 @@ class MemorySink:
         """Take the fence, whatever the term's number: a broker grants it to whoever asks last."""
         if self._broker.down:
             raise SinkUnavailable("the broker in memory is down")
-        self._broker.epoch += 1
-        self._epoch = self._broker.epoch
+        self._seat = (term.layout, term.group)
+        self._broker.epochs[self._seat] += 1
+        self._epoch = self._broker.epochs[self._seat]
         self._broken = False
-        return self._broker.committed if self.features.manifests else None
+        return self._broker.committed.get(self._seat, 0) if self.features.manifests else None
 
     async def send(self, batch: Batch) -> Receipt:
         """Keep the records in call order, or say why not."""
@@ -104,7 +112,7 @@ class MemorySink:
         if broker.down:
             self._broken = True
             raise SinkUnavailable("the broker in memory is down")
-        if self._epoch < broker.epoch:
+        if self._epoch < broker.epochs[self._seat]:
             self._broken = True
             raise Fenced("another sink was opened later")
         taken, refused = _divided(batch.records, broker.judge)
@@ -112,7 +120,8 @@ class MemorySink:
             self._broken = True
             return Receipt((), refused, reopen=True)
         broker.log.extend(Kept(batch.term.number, record) for record in taken)
-        broker.committed = batch.number or broker.committed
+        if batch.number is not None:
+            broker.committed[self._seat] = batch.number
         if broker.answers_lost:
             broker.answers_lost -= 1
             self._broken = True
@@ -161,7 +170,8 @@ class MemoryElection:
 
     async def campaign(self) -> Seat:
         """Wait until the seat is free, then take it."""
-        await self.free.wait()
+        while not self.free.is_set():  # of several that wait, all are woken
+            await self.free.wait()
         self.free.clear()
         try:
             term = await self._grant() if self._grant else Term(self._sink, 0, len(self.terms) + 1, 1, 0)

@@ -279,7 +279,9 @@ class NeliElection:
                     "term.raise", self._sink, role, self._options.owner, self._options.times.session_seconds
                 )
                 if row is not None:
-                    return Term(self._sink, role, row["term"], row["layout"], row["batch_no"], row["groups"])
+                    return Term(
+                        self._sink, role, row["term"], row["layout"], row["batch_no"], row["groups"], row["order_scope"]
+                    )
             except DatabaseError as error:
                 end_if_cancelled()
                 _log.warning("term_not_raised", sink=self._sink, group=role, error=str(error))

@@ -138,7 +138,9 @@ class Outbox:
         row = await self._database.fetchrow("term.current", self._sink, term.group)
         if row is None or row["term"] != term.number:
             raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
-        return replace(term, layout=row["layout"], batch_no=row["batch_no"], groups=row["groups"])
+        return replace(
+            term, layout=row["layout"], batch_no=row["batch_no"], groups=row["groups"], order_scope=row["order_scope"]
+        )
 
     async def advance_low_water(self) -> None:
         """Move the marks up when it is safe; called between claims, does something about once a second."""

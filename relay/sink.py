@@ -30,17 +30,20 @@ from typing import Literal, Protocol
 from relay.record import Record
 
 __all__ = [
-    "SHARDS", "Batch", "Features", "Fenced", "Receipt", "Refusal", "Sink", "SinkError", "SinkUnavailable", "Term",
+    "SHARDS", "Batch", "Features", "Fenced", "OrderScope", "Receipt", "Refusal", "Sink", "SinkError", "SinkUnavailable",
+    "Term",
 ]  # fmt: skip
 
 SHARDS = 64
+OrderScope = Literal["topic_key", "key"]
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """One reign over (sink, partition group). ``number`` rises with every change of owner.
 
-    ``layout`` is the numbered layout it was given under (RR-11), ``groups`` how many groups that has for the sink.
+    ``layout`` is the numbered layout it was given under (RR-11), ``groups`` how many groups that has for the sink;
+    ``order_scope`` "key": a key is one lane through all topics (RG-10).
     """
 
     sink: str
@@ -49,6 +52,7 @@ class Term:
     layout: int
     batch_no: int
     groups: int = 1
+    order_scope: OrderScope = "topic_key"
 
     @property
     def shards(self) -> Sequence[int]:

@@ -16,7 +16,8 @@ UPDATE hookwire.relay_terms t
 SET term = t.term + 1, owner = $3, member = NULL,
     lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
 WHERE t.sink = $1 AND t.grp = $2 AND t.is_open
-RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups;
+RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups,
+       hookwire.scope_of(t.layout) AS order_scope;
 
 -- name: take
 -- Only if it is still this term, of whoever was judged to be gone. Never waits: a deposed leader may hold
@@ -29,7 +30,8 @@ WITH seat AS MATERIALIZED (
     SET term = t.term + 1, owner = $3, member = $6,
         lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
     FROM seat WHERE t.sink = seat.sink AND t.grp = seat.grp
-    RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups
+    RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups,
+       hookwire.scope_of(t.layout) AS order_scope
 )
 SELECT * FROM taken;
 
@@ -42,7 +44,8 @@ WITH released AS (
 SELECT pg_notify('hookwire_relay', '') FROM released;
 
 -- name: current
-SELECT t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups
+SELECT t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups,
+       hookwire.scope_of(t.layout) AS order_scope
 FROM hookwire.relay_terms t WHERE t.sink = $1 AND t.grp = $2;
 
 -- name: terminate_blockers

@@ -128,7 +128,7 @@ def task_groups(tree: ast.Module) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         if isinstance(node, ast.AsyncWith):
             for item in node.items:
-                if item.optional_vars and ast.unparse(item.context_expr) == "asyncio.TaskGroup()":
+                if item.optional_vars and ast.unparse(item.context_expr) in ("asyncio.TaskGroup()", "TaskGroup()"):
                     yield item.optional_vars
         elif isinstance(node, ast.arg) and node.annotation and "TaskGroup" in ast.unparse(node.annotation):
             yield ast.Name(node.arg)

@@ -92,7 +92,7 @@ async def test_only_what_was_acknowledged_is_purged(stage: Stage, features: Feat
     broker.gate.clear()
     ids = await stage.publish("a", "b")
     async with running(memory_relay(stage, broker, features)) as run:
-        await until(lambda: broker.epoch)
+        await until(lambda: broker.epochs)
         await asyncio.wait([run], timeout=0.1)  # long enough for any purge that must not happen
         unanswered = await stage.owed()
         broker.gate.set()
@@ -105,7 +105,7 @@ async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(s
     ids = await stage.publish(*(f"key {number % 20}" for number in range(230)))
     async with running(memory_relay(stage, broker, NUMBERED)):
         await all_carried(stage)
-    assert (broker.ids(), broker.committed) == (ids, 5)
+    assert (broker.ids(), broker.committed) == (ids, {(1, 0): 5})
 
 
 async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(stage: Stage) -> None:
@@ -210,7 +210,7 @@ async def test_what_a_dead_leader_committed_is_settled_without_being_sent_again(
 async def test_a_marker_that_this_database_never_wrote_stops_the_relay_with_a_reason(stage: Stage) -> None:
     """RP-10, F59, RR-06."""
     broker = MemoryBroker()
-    broker.committed = 7
+    broker.committed[1, 0] = 7
     await stage.publish("a")
     relay = memory_relay(stage, broker, NUMBERED)
     async with running(relay):
@@ -249,8 +249,8 @@ async def test_a_fenced_leader_stands_for_election_again(stage: Stage) -> None:
     """RK-25: never a crash."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
     async with running(memory_relay(stage, broker, election=election)):
-        await until(lambda: broker.epoch)
-        broker.epoch += 1
+        await until(lambda: broker.epochs)
+        broker.epochs[1, 0] += 1
         ids = await stage.publish("a")
         await all_carried(stage)
     assert (broker.ids(), [term.number for term in election.terms]) == (ids, [1, 2])
@@ -261,7 +261,7 @@ async def test_a_deposed_leader_stops_at_once_and_stands_again(stage: Stage) -> 
     broker.gate.clear()
     ids = await stage.publish("a")
     async with running(memory_relay(stage, broker, election=election)):
-        await until(lambda: broker.epoch)
+        await until(lambda: broker.epochs)
         election.depose()
         await until(lambda: len(election.terms) == 2)
         broker.gate.set()
@@ -459,7 +459,7 @@ async def test_what_was_claimed_before_a_setback_does_not_pass_what_was_refused(
     sick = await stage.publish("sick", payload=bytes(20))
     sick += await stage.publish(*["sick"] * 120)
     async with running(memory_relay(stage, broker, PLAIN)) as run:
-        await until(lambda: broker.epoch)
+        await until(lambda: broker.epochs)
         await asyncio.wait([run], timeout=0.1)  # both slots fill
         broker.gate.set()
         await until(stage_holds(stage, 121))

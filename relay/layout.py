@@ -1,0 +1,259 @@
+"""Layout: into how many groups a sink's shards are cut, and what is kept in order; changed while relays run (RR-11).
+
+::
+
+    close the seats --> all left --> raise the terms --> fence each old producer --> switch --> open
+         |                 |                |                      |
+         +-----------------+----------------+----------------------+--- anything fails: open them as they were
+
+Seats are closed, so that relays finish what is in flight and leave. Terms are raised, so that the database refuses
+whoever did not. Each old group's sink is opened once more under its old name: that fences its producer or waits for
+its lock queue, and its manifests are settled. Then one transaction numbers the new layout and seats it. Publishing
+goes on all the time, and what it leaves waits; only a change of the order scope holds it up, while what waits is
+hashed anew.
+
+The order scope is ``topic_key``: a topic's key is a lane; or ``key``: a key is one lane through all topics (RG-10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from db.direct import Direct
+from db.errors import Busy, DatabaseError
+from db.pool import Database, Session
+from relay.harvester import MarkerAhead
+from relay.outbox import Outbox
+from relay.sink import SHARDS, Fenced, OrderScope, Sink, SinkUnavailable, Term
+
+__all__ = ["Change", "Layout", "LayoutRefused", "Plan", "Relayout", "read_layout"]
+
+_HASHING: Mapping[OrderScope, str] = {"topic_key": "layout.order_by_topic_key", "key": "layout.order_by_key"}
+_HASHED_MAX = 200_000
+_HELD = "records are held, and their order would change; see hookwire deadletters list, and retry, skip or purge them"
+_LOOK_SECONDS = 0.1
+_LOCK_SECONDS = 2.0
+
+
+class LayoutRefused(Exception):
+    """The layout stays as it was; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """``groups``: of each sink that has more or less than one."""
+
+    number: int
+    groups: Mapping[str, int]
+    order_scope: OrderScope
+
+    def groups_of(self, sink: str) -> int:
+        """How many groups a sink has."""
+        return self.groups.get(sink, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is wanted: groups of some sinks, an order scope; None: as it is."""
+
+    groups: Mapping[str, int]
+    order_scope: OrderScope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``sinks`` stand still meanwhile; ``waiting`` is what they owe, counted up to a bound. No sinks: nothing to do."""
+
+    before: Layout
+    after: Layout
+    sinks: Sequence[str]
+    waiting: Mapping[str, int]
+    owners: Sequence[str]
+
+
+async def read_layout(session: Session) -> Layout:
+    """The layout as it is now."""
+    row = await session.fetchrow("layout.current")
+    assert row is not None, "the installation has a layout"
+    return Layout(row["number"], json.loads(row["groups"]), row["order_scope"])
+
+
+class Relayout:
+    """One change. ``make_sink`` gives the sink to fence old producers with, None where the term alone fences;
+    ``say`` is told of each step. ``patience_seconds`` bounds each of them."""
+
+    def __init__(
+        self,
+        database: Database,
+        connect: Callable[[], Awaitable[Direct]],
+        incarnation: str,
+        make_sink: Callable[[str], Sink | None],
+        say: Callable[[str], None],
+        patience_seconds: float = 60.0,
+    ) -> None:
+        self._database = database
+        self._connect = connect
+        self._incarnation = incarnation
+        self._make_sink = make_sink
+        self._say = say
+        self._patience_seconds = patience_seconds
+
+    async def plan(self, change: Change) -> Plan:
+        """What a change would do; raises :class:`LayoutRefused`, ``db.errors.DatabaseError``."""
+        before = await read_layout(self._database)
+        sinks = [row["name"] for row in await self._database.fetch("layout.sinks")]
+        rows = await self._database.fetch("layout.waiting", _HASHED_MAX + 1)
+        waiting: dict[str, int] = {row["sink"]: row["owed"] + row["held"] for row in rows}
+        for sink, count in change.groups.items():
+            if sink not in sinks:
+                raise LayoutRefused(f"{sink}: this installation has no such sink; it has {', '.join(sinks)}")
+            if not 1 <= count <= SHARDS:
+                raise LayoutRefused(f"{sink}={count}: a sink has 1 to {SHARDS} groups")
+        after = Layout(before.number + 1, {**before.groups, **change.groups}, change.order_scope or before.order_scope)
+        moved = [sink for sink in sinks if before.groups_of(sink) != after.groups_of(sink)]
+        if before.order_scope != after.order_scope:
+            moved = sinks
+            if sum(waiting.values()) > _HASHED_MAX:
+                raise LayoutRefused(
+                    f"more than {_HASHED_MAX:,} events wait, and to hash them anew would hold up publishing for long; "
+                    "let the relays catch up first"
+                )
+            if await self._database.fetchval("layout.holds"):
+                raise LayoutRefused(_HELD)
+        seats = await self._database.fetch("layout.seats")
+        owners = sorted({row["owner"] for row in seats if row["owner"] and row["sink"] in moved})
+        return Plan(before, after, moved, {sink: waiting.get(sink, 0) for sink in moved}, owners)
+
+    async def run(self, change: Change, actor: str, reason: str | None) -> Plan:
+        """Change the layout; returns what was done.
+
+        Raises :class:`LayoutRefused`, :class:`relay.sink.SinkUnavailable`, ``db.errors.DatabaseError``; then the seats
+        are open and the layout is as it was.
+        """
+        async with self._alone():
+            plan = await self.plan(change)
+            await self._open(plan.before)
+            if not plan.sinks:
+                return plan
+            began = time.monotonic()
+            try:
+                await self._empty(plan.sinks)
+                for term in await self._raise(plan.sinks):
+                    await self._fence(term)
+                await self._switch(plan, actor, reason)
+            finally:
+                # After the switch they are open already; after a failure nothing has changed but the terms.
+                with suppress(DatabaseError):
+                    await self._database.fetchrow("layout.turn", list(plan.sinks), True)
+            stood_seconds = time.monotonic() - began
+            self._say(f"layout {plan.after.number} is seated; its sinks stood still for {stood_seconds:.1f} s")
+            return plan
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        session = await self._connect()
+        try:
+            if not await session.fetchval("layout.lock"):
+                raise LayoutRefused("somebody else is changing the layout just now")
+            yield
+        finally:
+            await session.aclose()
+
+    async def _open(self, layout: Layout) -> None:
+        """What a change that was killed has left closed."""
+        sinks = [row["name"] for row in await self._database.fetch("layout.sinks")]
+        row = await self._database.fetchrow("layout.turn", sinks, True)
+        if row is not None and row["count"]:
+            self._say(f"an earlier change was cut off: {row['count']} seats of layout {layout.number} are open again")
+
+    async def _empty(self, sinks: Sequence[str]) -> None:
+        """Close the seats and wait until nobody sits on one."""
+        row = await self._database.fetchrow("layout.turn", list(sinks), False)
+        assert row is not None, "a count is a row"
+        self._say(f"closing {row['count']} seats of {', '.join(sinks)}")
+        deadline, said = time.monotonic() + self._patience_seconds, ""
+        while owners := [row["owner"] for row in await self._database.fetch("layout.occupied", list(sinks))]:
+            if time.monotonic() > deadline:
+                raise LayoutRefused(f"{', '.join(owners)} did not leave within {self._patience_seconds:g} s")
+            if said != (said := f"waiting for {', '.join(owners)} to finish what is in flight"):
+                self._say(said)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _raise(self, sinks: Sequence[str]) -> list[Term]:
+        """Raise the terms; a stopped leader that holds a row in an open transaction is disconnected (RR-08)."""
+        try:
+            rows = await self._database.fetch("layout.raise", list(sinks))
+        except Busy:
+            self._say("disconnecting a leader that hangs in a transaction")
+            await self._database.fetchval("term.terminate_blockers")
+            rows = await self._database.fetch("layout.raise", list(sinks))
+        return [
+            Term(row["sink"], row["grp"], row["term"], row["layout"], row["batch_no"], row["groups"]) for row in rows
+        ]
+
+    async def _fence(self, term: Term) -> None:
+        """Make sure that no producer of an old group can send any more, and settle what it has left."""
+        sink = self._make_sink(term.sink)
+        if sink is None:
+            return
+        self._say(f"fencing {term.sink}, group {term.group} of {term.groups}")
+        try:
+            committed = await self._opened(sink, term)
+            if committed is None:
+                return
+            if committed > term.batch_no:
+                raise MarkerAhead(f"{term.sink} has committed batch {committed} of {term.batch_no}")
+            await Outbox(self._database, term.sink, self._incarnation, payload=False).settle_manifests(term, committed)
+        except MarkerAhead as finding:
+            raise LayoutRefused(f"{finding}: the database was restored; see docs/how-to/restore.md") from finding
+        finally:
+            await sink.close()
+
+    async def _opened(self, sink: Sink, term: Term) -> int | None:
+        """Open it, again and again: an AMQP broker gives the lock only when its holder's connection has ended."""
+        deadline = time.monotonic() + self._patience_seconds
+        while True:
+            try:
+                return await sink.open(term)
+            except (SinkUnavailable, Fenced) as error:
+                if time.monotonic() > deadline:
+                    raise SinkUnavailable(f"{term.sink}/{term.group} can't be fenced: {error}") from error
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _switch(self, plan: Plan, actor: str, reason: str | None) -> None:
+        """All in one transaction; again while somebody's publishing transaction is open."""
+        deadline = time.monotonic() + self._patience_seconds
+        while True:
+            try:
+                async with self._database.transaction() as session:
+                    await self._move(session, plan)
+                    await session.execute("layout.audit", actor, f"layout {plan.after.number}", reason)
+                    await session.execute("member.tell")
+            except Busy as error:
+                if time.monotonic() > deadline:
+                    raise LayoutRefused(f"a publishing transaction stays open: {error}") from error
+                self._say("waiting for the end of a publishing transaction")
+                await asyncio.sleep(_LOOK_SECONDS)
+            else:
+                return
+
+    async def _move(self, session: Session, plan: Plan) -> None:
+        sinks = list(plan.sinks)
+        if plan.before.order_scope != plan.after.order_scope:
+            await session.fetchval("event.set_lock_timeout", f"{int(_LOCK_SECONDS * 1000)}ms")
+            await session.execute("layout.stop_publishing")
+            await session.execute(_HASHING[plan.after.order_scope])
+            count = await session.execute("layout.hash_owed")
+            self._say(f"{count} waiting records hashed anew")
+            if await session.fetchval("layout.holds"):
+                raise LayoutRefused(_HELD)
+        number = await session.fetchval("layout.add", json.dumps(dict(plan.after.groups)), plan.after.order_scope)
+        await session.execute("layout.move_held", sinks, number)
+        await session.execute("layout.spread_holds", sinks)
+        await session.execute("layout.drop_holds", sinks)
+        await session.execute("layout.seat", sinks, number)

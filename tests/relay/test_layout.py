@@ -1,0 +1,256 @@
+"""Layouts, changed while relays carry: on a real PostgreSQL, with real leases and brokers in memory (RO-05, RR-11)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import asyncpg
+import pytest
+
+from db.direct import Direct, connect_direct
+from relay.key_order import one_topic_of_each_key, refusals_by_key
+from relay.layout import Change, LayoutRefused, Plan, Relayout, read_layout
+from relay.lease import LeaseOptions, Leases
+from relay.memory import MemoryBroker, MemorySink
+from relay.sink import Batch, Features, Receipt, Refusal, Sink, SinkUnavailable, Term
+from tests.relay.stage import (
+    DEADLINE_SECONDS,
+    INCARNATION,
+    Stage,
+    all_carried,
+    publish,
+    relay_of,
+    running,
+    staged,
+    until,
+)
+from tests.relay.test_kafka_batches import record
+
+NUMBERED = Features(window="batch", batch_records_max=20, overlap=2, manifests=True)
+
+
+@pytest.fixture
+async def stage(database_url: str) -> AsyncIterator[Stage]:
+    async with staged(database_url, groups=2) as opened:
+        yield opened
+
+
+def relayout(stage: Stage, broker: MemoryBroker, said: list[str] | None = None, patience: float = 20.0) -> Relayout:
+    async def connect() -> Direct:
+        return await connect_direct(stage.database.options)
+
+    def sink(_: str) -> Sink:
+        return MemorySink(broker, NUMBERED)
+
+    return Relayout(stage.database, connect, INCARNATION, sink, (said if said is not None else []).append, patience)
+
+
+@asynccontextmanager
+async def two_relays(stage: Stage, broker: MemoryBroker) -> AsyncIterator[None]:
+    """Two processes that share the groups by leases."""
+    async with AsyncExitStack() as stack:
+        for owner in ("one", "two"):
+            leases = Leases(
+                stage.database, lambda: connect_direct(stage.database.options), [stage.sink],
+                LeaseOptions(owner, poll_seconds=0.05),
+            )  # fmt: skip
+            attending = asyncio.create_task(leases.run())
+            stack.push_async_callback(asyncio.wait_for, attending, DEADLINE_SECONDS)
+            stack.callback(leases.stop)
+            relay = relay_of(stage, lambda: MemorySink(broker, NUMBERED), election=leases.election(stage.sink))
+            await stack.enter_async_context(running(relay))
+        yield
+
+
+async def groups_led(stage: Stage) -> list[int]:
+    found = await stage.connection.fetch("SELECT grp FROM hookwire.relay_terms WHERE owner IS NOT NULL ORDER BY grp")
+    return [row["grp"] for row in found]
+
+
+@asynccontextmanager
+async def publishing(stage: Stage, keys: Sequence[str], topics: Sequence[str]) -> AsyncIterator[list[int]]:
+    """Publish all the while; the ids, in commit order of one writer."""
+    ids: list[int] = []
+    stopping = asyncio.Event()
+
+    async def write() -> None:
+        connection = await asyncpg.connect(stage.url)
+        number = 0
+        while not stopping.is_set():
+            ids.extend(await publish(connection, [keys[number % len(keys)]], topics[number % len(topics)]))
+            number += 1
+        await connection.close()
+
+    writer = asyncio.create_task(write())
+    try:
+        yield ids
+    finally:
+        stopping.set()
+        await writer
+
+
+async def test_the_number_of_groups_changes_while_two_relays_carry_and_a_writer_publishes(stage: Stage) -> None:
+    """RO-05, RR-11, I1, I3, I4: more groups, then fewer; nothing is lost, repeated or out of order."""
+    broker, said = MemoryBroker(), []
+    change = relayout(stage, broker, said)
+    async with two_relays(stage, broker), publishing(stage, ["a", "b", "c", "d", "e"], ["orders"]) as ids:
+        await until(lambda: len(broker.log) > 50)
+        for count in (5, 1):
+            await change.run(Change({"kafka": count}), "me", None)
+            await until(lambda: groups_led_are(stage, count))  # noqa: B023 - called at once
+            seen = len(broker.log)
+            await until(lambda: len(broker.log) > seen + 50)  # noqa: B023 - called at once
+    async with two_relays(stage, broker):
+        await all_carried(stage)
+    assert sorted(broker.ids()) == ids
+    assert [broker.ids(key) for key in "abcde"] == [sorted(broker.ids(key)) for key in "abcde"]
+    assert (await read_layout(stage.database)).groups == {"kafka": 1}
+    assert any(line.startswith("fencing kafka, group 4 of 5") for line in said)
+
+
+async def groups_led_are(stage: Stage, count: int) -> bool:
+    return await groups_led(stage) == list(range(count))
+
+
+async def test_holds_move_to_the_groups_that_their_records_belong_to(stage: Stage) -> None:
+    """RR-11, RO-08: a topic is held by each group for its own keys, and drained by it."""
+    broker = MemoryBroker()
+    broker.missing.add("orders")
+    ids = await stage.publish(*(f"key {number}" for number in range(12)))
+    async with two_relays(stage, broker):
+        await until(lambda: held_are(stage, 12))
+    await relayout(stage, broker).run(Change({"kafka": 7}), "me", None)
+    rows = await stage.connection.fetch("SELECT DISTINCT grp, shard % 7 AS mine FROM hookwire.held ORDER BY grp")
+    holds = await stage.connection.fetch("SELECT grp FROM hookwire.holds ORDER BY grp")
+    broker.missing.clear()
+    await stage.probe_now()
+    async with two_relays(stage, broker):
+        await all_carried(stage)
+    assert ([row["grp"] for row in rows], sorted(broker.ids())) == ([row["mine"] for row in rows], ids)
+    assert [row["grp"] for row in holds] == [row["grp"] for row in rows]
+
+
+async def held_are(stage: Stage, count: int) -> bool:
+    return len(await stage.held()) == count
+
+
+async def test_a_producer_that_cannot_be_fenced_leaves_the_layout_as_it_was(stage: Stage) -> None:
+    broker = MemoryBroker()
+    broker.down = True
+    change = relayout(stage, broker, patience=0.3)
+    await stage.database.execute("term.ensure", ["kafka"])
+    with pytest.raises(SinkUnavailable, match="kafka/0 can't be fenced"):
+        await change.run(Change({"kafka": 3}), "me", None)
+    rows = await stage.connection.fetch("SELECT grp, is_open FROM hookwire.relay_terms ORDER BY grp")
+    present = await read_layout(stage.database)
+    assert ([tuple(row) for row in rows], present.groups) == ([(0, True), (1, True)], {"kafka": 2})
+
+
+async def test_seats_that_a_killed_change_left_closed_are_opened_by_the_next(stage: Stage) -> None:
+    await stage.database.execute("term.ensure", ["kafka"])
+    await stage.connection.execute("UPDATE hookwire.relay_terms SET is_open = false")
+    said: list[str] = []
+    plan = await relayout(stage, MemoryBroker(), said).run(Change({"kafka": 2}), "me", None)
+    closed = await stage.connection.fetchval("SELECT count(*) FROM hookwire.relay_terms WHERE NOT is_open")
+    assert (plan.sinks, closed) == ([], 0)
+    assert said == ["an earlier change was cut off: 2 seats of layout 1 are open again"]
+
+
+async def test_two_changes_at_a_time_are_one_too_many(stage: Stage) -> None:
+    await stage.connection.execute("SELECT pg_advisory_lock(1215262571, -4)")
+    with pytest.raises(LayoutRefused, match="somebody else"):
+        await relayout(stage, MemoryBroker()).run(Change({"kafka": 3}), "me", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (Change({"kafka": 0}), "kafka=0: a sink has 1 to 64 groups"),
+        (Change({"kafka": 65}), "kafka=65: a sink has 1 to 64 groups"),
+        (Change({"pigeon": 2}), "pigeon: this installation has no such sink; it has kafka"),
+    ],
+    ids=["none", "too many", "unknown"],
+)
+async def test_what_cannot_be_is_refused(stage: Stage, change: Change, says: str) -> None:
+    with pytest.raises(LayoutRefused, match=says):
+        await relayout(stage, MemoryBroker()).plan(change)
+
+
+# --- the order scope ----------------------------------------------------------------------------------------------
+
+
+async def by_key(stage: Stage, broker: MemoryBroker) -> Plan:
+    return await relayout(stage, broker).run(Change({}, "key"), "me", None)
+
+
+async def test_with_order_scope_key_a_key_is_one_lane_through_all_topics(stage: Stage) -> None:
+    """RG-10, RO-03: whatever waits is hashed anew; of a key no two topics are ever in one batch."""
+    broker, keys, topics = MemoryBroker(), ["a", "b", "c"], ["orders", "bills", "news", "x"]
+    waiting = [(await stage.publish(key, topic=topic))[0] for topic in topics for key in keys]
+    await by_key(stage, broker)
+    shards = await stage.connection.fetch(
+        "SELECT DISTINCT e.key, o.shard FROM hookwire.outbox o JOIN hookwire.events e USING (id)"
+    )
+    async with two_relays(stage, broker), publishing(stage, keys, topics) as ids:
+        await until(lambda: len(broker.log) > 100)
+    async with two_relays(stage, broker):
+        await all_carried(stage)
+    assert len(shards) == len(keys)
+    assert [broker.ids(key) for key in keys] == [sorted(broker.ids(key)) for key in keys]
+    assert sorted(broker.ids()) == [*waiting, *ids]
+
+
+async def test_with_order_scope_key_poison_in_one_topic_holds_the_key_in_all(stage: Stage) -> None:
+    """RG-10, RO-08."""
+    broker = MemoryBroker()
+    broker.record_bytes_max = 10
+    await by_key(stage, broker)
+    await stage.publish("sick", topic="orders", payload=bytes(20))
+    await stage.publish("sick", topic="bills")
+    well = await stage.publish("well", topic="bills")
+    async with two_relays(stage, broker):
+        await until(lambda: held_are(stage, 2))
+        await until(lambda: broker.ids() == well)
+        held, broker.record_bytes_max = await stage.holds(), None
+        await stage.probe_now()
+        await all_carried(stage)
+    assert (held, broker.ids("sick")) == ([("orders", "sick")], sorted(broker.ids("sick")))
+
+
+async def test_the_order_scope_does_not_change_while_records_are_held(stage: Stage) -> None:
+    await stage.connection.execute(
+        "INSERT INTO hookwire.holds (sink, tenant, topic, key, reason, detail, probe_at)"
+        " VALUES ('kafka', 'default', 't', 'k', 'x', '', now())"
+    )
+    with pytest.raises(LayoutRefused, match="hookwire deadletters list"):
+        await by_key(stage, MemoryBroker())
+
+
+async def test_publishers_whose_transaction_began_before_the_change_use_the_new_rule(stage: Stage) -> None:
+    """RR-11: a snapshot of before the change, as REPEATABLE READ keeps it, still sees the new hash."""
+    writer = await asyncpg.connect(stage.url)
+    await writer.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM hookwire.topics")
+    await by_key(stage, MemoryBroker())
+    await publish(writer, ["k"], "orders")
+    await publish(writer, ["k"], "bills")
+    await writer.execute("COMMIT")
+    await writer.close()
+    assert await stage.connection.fetchval("SELECT count(DISTINCT shard) FROM hookwire.outbox") == 1
+
+
+def test_of_each_key_only_what_comes_before_its_first_change_of_topic_is_taken() -> None:
+    """RG-10."""
+    records = [
+        record(1, topic="a", key="k"), record(2, topic="b", key="l"), record(3, topic="b", key="k"),
+        record(4, topic="a", key="k"), record(5, topic="b", key="l"), record(6, topic="c", key=None),
+    ]  # fmt: skip
+    assert [one.id for one in one_topic_of_each_key(records)] == [1, 2, 5, 6]
+
+
+def test_a_topic_that_takes_nothing_holds_every_key_that_stands_before_it() -> None:
+    records = [record(1, topic="a", key="k"), record(2, topic="a", key="l"), record(3, topic="b", key="m")]
+    receipt = Receipt([records[2]], [Refusal(records[0], "topic", "absent", "")])
+    batch = Batch(Term("kafka", 0, 1, 1, 0, order_scope="key"), records)
+    assert [refusal.record.id for refusal in refusals_by_key(batch, receipt)] == [1, 2]
