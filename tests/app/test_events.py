@@ -11,6 +11,7 @@ from tests.app.test_ingest import kind
 
 
 async def test_a_delivered_event_tells_its_story(running_hub: RunHub, receiver: Receiver) -> None:
+    """WH-22: and no replication slot keeps the database's log for it."""
     async with running_hub(ALL_ROLES) as hub:
         subscription = await hub.subscribe("orders.*", receiver.callback)
         accepted = (
@@ -20,6 +21,7 @@ async def test_a_delivered_event_tells_its_story(running_hub: RunHub, receiver: 
             f"/events/{accepted['id']}", lambda event: [d["state"] for d in event["deliveries"]] == ["delivered"]
         )
 
+        assert await hub.sql("SELECT 1 FROM pg_replication_slots WHERE database = current_database()") == []
         [delivery] = event.pop("deliveries")
         assert event == {
             **accepted,

@@ -1,4 +1,7 @@
-"""The gate: which key may do what, on every route; revoked within seconds; no secret anywhere (SE-04..SE-08, AB-04)."""
+"""The gate: which key may do what, on every route; revoked within seconds; no secret anywhere.
+
+SE-04..SE-08, AB-04, WH-T08.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ async def test_each_attempt_is_signed_over_its_own_time() -> None:
     outbound = Recorded()
     attempts = Attempts(outbound, "https://hub.example", 3600)
     for seconds in (0, 300):
-        await attempts.make(claim(), 15.0, AT + timedelta(seconds=seconds))
+        await attempts.make([claim()], 15.0, AT + timedelta(seconds=seconds))
     first, second = (dict(request.headers) for request in outbound.requests)
     assert (first["webhook-id"], int(second["webhook-timestamp"]) - int(first["webhook-timestamp"])) == (
         second["webhook-id"],
@@ -65,7 +65,7 @@ async def test_a_subscriber_s_token_goes_in_a_header() -> None:
     """WH-C16: never in the query."""
     outbound = Recorded()
     bearer = {"authorization": "Bearer t"}
-    await Attempts(outbound, "https://hub.example", 3600).make(claim(headers=bearer), 15.0, AT)
+    await Attempts(outbound, "https://hub.example", 3600).make([claim(headers=bearer)], 15.0, AT)
     [request] = outbound.requests
     assert (dict(request.headers)["authorization"], request.target.request_target) == ("Bearer t", b"/hook")
 
@@ -74,7 +74,7 @@ async def test_a_subscriber_s_token_goes_in_a_header() -> None:
 async def test_only_at_most_once_does_without_kept_connections(at_most_once: bool) -> None:
     """WH-O06."""
     outbound = Recorded()
-    await Attempts(outbound, "https://hub.example", 3600).make(claim(at_most_once=at_most_once), 15.0, AT)
+    await Attempts(outbound, "https://hub.example", 3600).make([claim(at_most_once=at_most_once)], 15.0, AT)
     assert [request.reuse for request in outbound.requests] == [not at_most_once]
 
 
@@ -82,12 +82,12 @@ async def test_only_at_most_once_does_without_kept_connections(at_most_once: boo
 async def test_a_cloudevents_receiver_is_believed_for_longer(form: str, seconds: float) -> None:
     """WH-R06, WH-C15."""
     outbound = Recorded(("retry-after", "7200"), status=503)
-    outcome = await Attempts(outbound, "https://hub.example", 3600).make(claim(format=form), 15.0, AT)
+    outcome = await Attempts(outbound, "https://hub.example", 3600).make([claim(format=form)], 15.0, AT)
     assert outcome.retry_after_seconds == seconds
 
 
 async def test_no_answer_is_an_outcome_too() -> None:
-    outcome = await Attempts(Recorded(silent=True), "https://hub.example", 3600).make(claim(), 15.0, AT)
+    outcome = await Attempts(Recorded(silent=True), "https://hub.example", 3600).make([claim()], 15.0, AT)
     assert (outcome.kind, outcome.status) == ("timeout", None)
 
 
@@ -95,7 +95,7 @@ async def test_what_may_not_be_sent_is_not() -> None:
     """EG-03: and the reason is the outcome's."""
     outbound = Recorded()
     to = {"target": None, "refusal": "port 25 is not allowed"}
-    outcome = await Attempts(outbound, "https://hub.example", 3600).make(claim(**to), 15.0, AT)
+    outcome = await Attempts(outbound, "https://hub.example", 3600).make([claim(**to)], 15.0, AT)
     assert (outcome.kind, outcome.detail, outbound.requests) == ("blocked", "port 25 is not allowed", [])
 
 

@@ -295,7 +295,7 @@ async def test_a_4xx_or_a_410_means_what_the_subscription_says(database_url: str
 
 
 async def test_failures_are_repeated_by_the_schedule_until_one_succeeds(database_url: str) -> None:
-    """WH-T03, WS-59: the same body and id each time, delivered once; the timestamp is the attempt's."""
+    """WH-T03, WH-09, WS-59: the same body and id each time, delivered once; the timestamp is the attempt's."""
     replies = [answer(500), answer(404), OK]
     async with delivery_bench(database_url) as bench, hostile_server(by_body({b"{}": replies})) as server:
         await bench.subscribe(server.url("/"))
