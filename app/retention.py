@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import structlog
 
 from app.process import pause
-from db.errors import DatabaseError, Refused
+from db.errors import Busy, DatabaseError, Refused
 from db.pool import Database
 from db.statements import for_partition
 
@@ -106,13 +106,23 @@ class Retention:
         return removed
 
     async def _walk(self, statement: str, upto: int, *more: int | str | None) -> int:
-        """Batch after batch, each behind the last one that was looked at; gives how many went."""
-        last, removed = 0, 0
+        """Batch after batch, each behind the last one that was looked at; gives how many went.
+
+        Events that many subscriptions have got have as many attempts, so that a batch may take longer than a statement
+        may: then it is made smaller, or nothing would ever go.
+        """
+        last, removed, batch = 0, 0, self._options.batch
         while not self._stopping.is_set() and last < upto:
-            row = await self._database.fetchrow(statement, last, upto, self._options.batch, *more)
+            try:
+                row = await self._database.fetchrow(statement, last, upto, batch, *more)
+            except Busy:
+                if batch == 1:
+                    raise
+                batch = max(batch // 8, 1)
+                continue
             assert row is not None, "aggregates give a row"
             removed += row["purged"]
-            if row["examined"] < self._options.batch:
+            if row["examined"] < batch:
                 break
             last = row["last_id"]
         return removed
@@ -136,7 +146,10 @@ class Retention:
         partition = self._database.with_statements(for_partition(name, parent))
         try:
             await partition.execute("partition.finish_detach" if pending else "partition.detach")
-        except Refused as error:  # another partition of it is being detached, here or in another process
+        except (
+            Refused,
+            Busy,
+        ) as error:  # another one is being detached, or a transaction that runs for long is waited for
             _log.info("partition_waits", partition=name, error=str(error))
             return False
         return True

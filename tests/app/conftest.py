@@ -16,6 +16,7 @@ import pytest
 from app.process import Process
 from app.settings import Settings
 from app.wiring import open_hub
+from db.pool import Database, PoolOptions, open_database
 
 WAIT_SECONDS = 60.0
 ALL_ROLES = ("api", "relay", "deliver")
@@ -57,6 +58,18 @@ class RunningHub:
                 if holds(answer):
                     return answer
                 await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def opened(database_url: str) -> AsyncIterator[tuple[Database, asyncpg.Connection]]:
+    """A database as the process has it, and a connection of the test's own."""
+    database = await open_database(PoolOptions(database_url))
+    sql = await asyncpg.connect(database_url)
+    try:
+        yield database, sql
+    finally:
+        await sql.close()
+        await database.aclose()
 
 
 RunHub = Callable[..., AbstractAsyncContextManager[RunningHub]]

@@ -1,8 +1,6 @@
 """app/upkeep.py on a real database: partitions ahead, old keys forgotten, what the ended are owed cancelled."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -10,20 +8,10 @@ import pytest
 
 from app.upkeep import Upkeep
 from db.errors import Unavailable
-from db.pool import Database, PoolOptions, open_database
+from db.pool import Database
+from tests.app.conftest import opened
 
 DAY = 86_400
-
-
-@asynccontextmanager
-async def opened(database_url: str) -> AsyncIterator[tuple[Database, asyncpg.Connection]]:
-    database = await open_database(PoolOptions(database_url))
-    sql = await asyncpg.connect(database_url)
-    try:
-        yield database, sql
-    finally:
-        await sql.close()
-        await database.aclose()
 
 
 async def partitions(sql: asyncpg.Connection) -> int:
