@@ -19,7 +19,7 @@ from webhooks.subscriber import headers_context, secret_context
 __all__ = ["Change", "InUse", "NewSubscription", "Options", "Stale", "Subscriptions"]
 
 _TENANT = "default"
-_CANCEL_MAX = 5_000  # what is left is found by the upkeep
+_CANCEL_MAX = 5_000
 _NO_COLUMNS = ("secret", "unset", "filter", "headers")
 
 
@@ -172,7 +172,8 @@ class Subscriptions:
     async def delete(self, public_id: str, version: int | None = None) -> bool:
         """End it; False when there is none. Raises :class:`Stale` when ``version`` is not that of now, :class:`InUse`.
 
-        What it was still owed becomes dead letters with that reason (WH-06); WebSub's queue is dropped (DL-10).
+        What it was still owed becomes dead letters with that reason (WH-06), WebSub's queue is dropped (DL-10), what a
+        consumer of RabbitHub's held goes back; however much there is, of which the upkeep does the rest.
         """
         async with self._database.transaction() as transaction:
             row = await transaction.fetchrow("subscription.delete", _TENANT, public_id, version)
@@ -182,12 +183,7 @@ class Subscriptions:
                     return False
                 raise Stale if version not in (None, present["version"]) else InUse
             await transaction.execute("subscription.forget_secrets", row["id"])
-            if row["protocol"] == "websub":
-                await transaction.execute("delivery.drop", row["id"])
-            elif row["protocol"] == "rabbithub":  # what a queue's consumer held goes back to the queue
-                await transaction.fetchval("delivery.cancel_ended", [row["id"]], _CANCEL_MAX)
-            else:
-                await transaction.execute("delivery.cancel", row["id"], "gone", "subscription deleted")
+            await transaction.fetchval("delivery.cancel_ended", [row["id"]], _CANCEL_MAX)
         return True
 
 

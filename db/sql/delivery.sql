@@ -328,6 +328,8 @@ WITH result AS MATERIALIZED (
            CASE WHEN s.replay_id = 0 THEN 'manual' WHEN s.replay_id IS NOT NULL THEN 'replay'
                 WHEN s.attempts = 1 THEN 'first' ELSE 'retry' END, $17, r.address, coalesce(r.detail, r.reason), r.headers::jsonb, r.body
     FROM settled s JOIN result r USING (event_id, subscription_id, fence)
+    -- Of an event that a replay overtook, which is fanned out afterwards, the first attempt is on record already.
+    ON CONFLICT DO NOTHING
 ), buried AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
     SELECT s.event_id, s.subscription_id, s.tenant, r.kind, s.attempts, r.status, r.outcome, coalesce(r.reason, r.detail)
@@ -341,16 +343,6 @@ SELECT count(*) FROM settled;
 UPDATE hookwire.deliveries d SET due_at = now(), fence = NULL, attempts = d.attempts - 1
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
 WHERE d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence;
-
--- name: cancel
--- The subscription has ended: what it was still owed becomes dead letters with that reason (WH-R09).
-WITH gone AS (
-    DELETE FROM hookwire.deliveries d WHERE d.subscription_id = $1
-    RETURNING d.event_id, d.subscription_id, d.tenant, d.attempts, d.last_status, d.last_outcome
-)
-INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
-SELECT event_id, subscription_id, tenant, $2, attempts, last_status, last_outcome, $3 FROM gone
-ON CONFLICT DO NOTHING;
 
 -- name: bury
 -- Claimed, but there is nothing to send: the event's contents are gone.
@@ -387,8 +379,8 @@ SELECT w.subscription_id AS id FROM walk w
 WHERE (SELECT s.state IN ('gone', 'expired', 'denied', 'deleted') FROM hookwire.subscriptions s WHERE s.id = w.subscription_id);
 
 -- name: cancel_ended
--- Up to $2 deliveries of subscriptions that have ended, as cancel does; WebSub's are dropped (DL-2, DL-10). What a consumer
--- of a RabbitHub queue held goes back there instead (RH-29).
+-- Up to $2 deliveries of subscriptions that have ended: what they were still owed becomes dead letters with that reason
+-- (WH-R09); WebSub's are dropped (DL-2, DL-10). What a consumer of a RabbitHub queue held goes back there instead (RH-29).
 WITH owed AS MATERIALIZED (
     SELECT q.event_id, q.subscription_id, s.protocol, s.state_reason
     FROM hookwire.subscriptions s JOIN hookwire.deliveries q ON q.subscription_id = s.id
@@ -449,9 +441,6 @@ WITH ended AS (
     SELECT $1, $4, 'delivery.give_up', 'webhooks ' || e.event_id || ' ' || e.subscription_id, $5 FROM ended e
 )
 SELECT e.subscription_id FROM ended e;
-
--- name: drop
-DELETE FROM hookwire.deliveries WHERE subscription_id = $1;
 
 -- name: list
 -- Open, delivered and dead deliveries in one shape; keyset on (event_id, subscription number), newest first. Each branch

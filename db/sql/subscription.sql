@@ -48,7 +48,7 @@ RETURNING id;
 
 -- name: delete
 -- Not what a RabbitHub queue keeps its messages in: without it they would be for nobody.
-UPDATE hookwire.subscriptions s SET state = 'deleted', state_reason = 'deleted', version = s.version + 1, updated_at = now()
+UPDATE hookwire.subscriptions s SET state = 'deleted', state_reason = 'subscription deleted', version = s.version + 1, updated_at = now()
 WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted' AND s.version = coalesce($3, s.version)
   AND NOT EXISTS (SELECT FROM hookwire.rabbithub_resources q WHERE q.source = s.id)
 RETURNING s.id, s.protocol;

@@ -12,6 +12,7 @@ import pytest
 
 from db.pool import PoolOptions, open_database
 from db.secret_box import SecretBox
+from db.statements import STATEMENTS
 from hub.subscriptions import Change, NewSubscription, Subscriptions
 from webhooks.signature import new_key
 from webhooks.subscriber import secret_context
@@ -145,6 +146,20 @@ async def test_deleting_turns_what_was_owed_into_dead_letters_and_ends_the_subsc
         assert await bench.subscriptions.get(row["public_id"]) is None
         assert await bench.subscriptions.change(row["public_id"], Change(state="active")) is None
         assert await bench.sql.fetchval("SELECT count(*) FROM hookwire.subscription_secrets") == 0
+
+
+async def test_an_end_does_not_wait_for_all_that_is_owed(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """WH-06: millions would take longer than a statement may; the upkeep does the rest."""
+    monkeypatch.setattr("hub.subscriptions._CANCEL_MAX", 2)
+    async with opened(database_url) as bench:
+        row, _ = await bench.subscriptions.create(NewSubscription("t", CALLBACK))
+        await bench.owe(row["id"], 1, 2, 3)
+        await bench.subscriptions.delete(row["public_id"])
+        counts = "SELECT (SELECT count(*) FROM hookwire.deliveries), (SELECT count(*) FROM hookwire.dead_letters)"
+        at_once = tuple(await bench.sql.fetchrow(counts))
+        await bench.sql.fetchval(STATEMENTS["delivery.cancel_ended"], [row["id"]], 5_000)
+
+        assert (at_once, tuple(await bench.sql.fetchrow(counts))) == ((1, 2), (0, 3))
 
 
 async def test_a_websub_subscription_is_changed_by_subscribing_only(database_url: str) -> None:

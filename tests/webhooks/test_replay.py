@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.hostile.server import hostile_server
 from tests.webhooks.bench import Bench, delivery_bench
 from webhooks.replay import Replayer
 
@@ -104,6 +105,22 @@ async def test_what_is_on_its_way_stays_as_it_is(database_url: str) -> None:
         await finish(bench)
         rows = await bench.sql.fetch("SELECT attempts, replay_id FROM hookwire.deliveries")
         assert [tuple(row) for row in rows] == [(0, None)]
+
+
+async def test_an_event_that_a_replay_delivers_before_its_fan_out_is_delivered_once_more_and_no_oftener(
+    database_url: str,
+) -> None:
+    """WH-P04, WH-12: both are a first attempt; the second's outcome must not be refused, or it would be sent again."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        subscription = await bench.subscribe(server.url("/ok"))
+        await bench.publish(b"")
+        await job(bench, "events", subscription)
+        await finish(bench)
+        async with bench.working():
+            await bench.drained()
+            await bench.fan_out()
+            await bench.drained()
+        assert (len(server.requests), len(await bench.attempts("number"))) == (2, 1)
 
 
 async def test_a_lane_keeps_its_order_among_what_is_replayed(database_url: str) -> None:
