@@ -30,6 +30,8 @@ from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.problem import Problem
+from app.rabbithub_path import PREFIX as RABBITHUB
+from app.rabbithub_path import parts_of
 from db.errors import DatabaseError
 from event.topic import is_reserved
 from hub.keys import Grant, Keys
@@ -157,11 +159,11 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or raise ``Problem`` for the front door to answer with."""
         if scope["type"] == "http":
-            way = (scope["method"], scope["path"])
+            way = (scope["method"], _path_of(scope))
             known = self._keyring.fresh([value for name, value in scope["headers"] if name == b"authorization"])
             if known is not None and way in known.ways:  # the hot path: 1 us
                 scope["state"]["grant"] = known.grant
-            elif not self._is_open(*way) and not _brings_token(scope):
+            elif not self._is_open(*way) and not _brings_token(scope, *way):
                 await self._let_in(scope, *way)
         await self._app(scope, receive, send)
 
@@ -169,7 +171,7 @@ class Gate:
         client = scope.get("client")
         header = _authorization(scope)
         reads = method in _READS
-        basic = reads or (path.startswith("/rabbithub/") and not _is_from_a_page(scope))
+        basic = reads or (path.startswith(RABBITHUB) and not _is_from_a_page(scope))
         known = await self._keyring.known(header, client[0] if client else "", basic=basic)
         _judge(known.grant, method, path)
         scope["state"]["grant"] = known.grant
@@ -193,9 +195,22 @@ def _is_from_a_page(scope: Scope) -> bool:
     return any(name in (b"origin", b"sec-fetch-site") for name, _ in scope["headers"])
 
 
-def _brings_token(scope: Scope) -> bool:
+def _path_of(scope: Scope) -> str:
+    """The path, below /rabbithub as it was sent: a slash within a name there must not look like one between names."""
+    path: str = scope["path"]
+    if path.startswith(RABBITHUB) and (raw := scope.get("raw_path")):
+        return str(raw, "latin-1")
+    return path
+
+
+def _rabbithub_what(path: str) -> str:
+    """endpoint, subscribe, subscriptions; '' where it is no path of RabbitHub's."""
+    return parts_of(path)[1] if path.startswith(RABBITHUB) else ""
+
+
+def _brings_token(scope: Scope, method: str, path: str) -> bool:
     """Another hub that verifies one of our exchanges or queues (RH-17): the token in its query is what is judged."""
-    if scope["method"] != "GET" or not scope["path"].startswith("/rabbithub/") or "/endpoint/" not in scope["path"]:
+    if method != "GET" or _rabbithub_what(path) != "endpoint":
         return False
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
     return query.get("hub.mode", [""])[-1] in ("subscribe", "unsubscribe") and "hub.verify_token" in query
@@ -222,9 +237,10 @@ def _judge(grant: Grant, method: str, path: str) -> None:
         if not grant.reaches(topic):
             raise _out_of_reach(grant)
         return
-    if path == "/hub/content" or (method == "POST" and path.startswith("/rabbithub/") and "/endpoint/" in path):
+    what = _rabbithub_what(path)
+    if path == "/hub/content" or (method == "POST" and what == "endpoint"):
         _require_scope(grant, "publish")
-    elif method == "POST" and path.startswith("/rabbithub/") and "/subscribe/" in path:
+    elif method == "POST" and what == "subscribe":
         _require_scope(grant, "subscribe")
     elif path.startswith(("/subscriptions", "/filters/")) or path == "/hub":
         _require_scope(grant, "subscribe", *(("read",) if reads else ()))

@@ -21,7 +21,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl, quote
 
 import structlog
 from starlette.requests import Request
@@ -30,6 +30,7 @@ from starlette.routing import Route
 
 from app.api.actor import actor_of
 from app.api.rabbithub_words import description, error_record, imported, read_import, read_wish, record
+from app.rabbithub_path import parts_of
 from db.errors import DatabaseError
 from event.identity import format_event_id
 from hub.acceptance import Hub, outcome
@@ -99,20 +100,16 @@ def rabbithub_routes(hub: Hub) -> list[Route]:
 
 def _call(request: Request) -> _Call:
     raw = request.scope.get("raw_path") or request.url.path.encode()
-    segments = [unquote(part) for part in raw.decode("latin-1").removeprefix("/rabbithub/").split("/")]
+    vhost, what, rest = parts_of(raw.decode("latin-1"))
     try:
         query = dict(parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=_QUERY_FIELDS_MAX))
     except ValueError:
         raise Refused(400, "", f"the address has more than {_QUERY_FIELDS_MAX} parameters") from None
-    if any("\0" in text for text in (*segments, *query.values())):
+    if any("\0" in text for text in (vhost, *rest, *query.values())):
         raise Refused(400, "", "the address holds a NUL character")
-    vhost = "/"
-    if segments[0] not in ("endpoint", "subscribe", "subscriptions") and len(segments) > 1:
-        vhost = segments.pop(0)
-    what, rest = segments[0], segments[1:]
     if what not in ("endpoint", "subscribe", "subscriptions"):
         raise Refused(404, "", "there is nothing at this address")
-    if what == "subscriptions" and (not rest or rest == ["errors"]):
+    if what == "subscriptions" and rest in ([], ["errors"]):
         return _Call(request, rest[0] if rest else what, None, query)
     if len(rest) != 2 or rest[0] not in ("x", "q"):
         raise Refused(404, "", "an address ends in x/NAME or q/NAME")

@@ -162,6 +162,21 @@ async def test_the_hubs_own_topics_are_not_open(running_hub: RunHub) -> None:
         assert found == [401, 401, 400]
 
 
+async def test_a_slash_within_a_name_of_rabbithubs_opens_nothing(running_hub: RunHub) -> None:
+    """RH-01, RH-17, SE-04: a virtual host of that name is none of the words that decide what a key is needed for."""
+    async with running_hub(access="keys") as hub:
+        path = "/rabbithub/%2Fendpoint%2F/subscriptions"
+        publisher = authorized(await bearer(hub, "publish"))
+        found = [
+            (await hub.client.get(f"{path}?hub.mode=subscribe&hub.verify_token=x")).status_code,
+            (await hub.client.post("/rabbithub//endpoint//subscriptions", headers=publisher)).status_code,
+            (await hub.client.post(path, headers=publisher, json={"subscriptions": []})).status_code,
+            (await hub.client.post("/rabbithub/%2Fsubscribe%2F/subscriptions", headers=publisher)).status_code,
+        ]
+
+        assert found == [401, 404, 403, 403]
+
+
 BAD_HEADERS = [
     b"",
     b"Bearer",
