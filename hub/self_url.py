@@ -30,8 +30,15 @@ async def own_url_of(outbound: Outbound, options: HubOptions, url: str) -> str |
         raise TopicSilent(str(error)) from None
     location = next(iter(response.values("location")), None)
     if response.status in _MOVED and location:
-        return urljoin(url, location)
+        return _moved_to(url, location)
     if response.status != 200:
         raise TopicSilent(f"the topic answered {response.status}")
     content_type = next(iter(response.values("content-type")), None)
     return discover(response.values("link"), content_type, response.body, url).self_url
+
+
+def _moved_to(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:  # such as http://[
+        raise TopicSilent("the topic redirects to no URL") from None

@@ -356,8 +356,9 @@ async def test_one_bad_topic_among_pings_leaves_the_others_alone(database_url: s
         (Page(status=301, headers="Location: /new\r\n"), ("denied", "denied")),
         (Page(), ("verified", "subscribe")),
         (Page(status=500), ("failed", None)),
+        (Page(status=301, headers="Location: http://[\r\n"), ("failed", None)),
     ],
-    ids=["itself", "another by header", "another by content", "moved", "says nothing", "error"],
+    ids=["itself", "another by header", "another by content", "moved", "says nothing", "error", "moved nowhere"],
 )
 async def test_where_topics_are_strict_only_their_own_url_is_subscribed_to(
     database_url: str, page: Page, expected: tuple[str, str | None]
