@@ -12,7 +12,7 @@ import time
 import traceback
 
 NAMES = (
-    "publish", "deliver", "latency", "isolation", "standing", "footprint", "idle", "outbound", "relay", "amqp",
+    "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "outbound", "relay", "amqp",
     "pipeline", "archive",
 )  # fmt: skip
 _WITH_OWN_COMMAND = ("standing", "idle", "outbound", "relay", "amqp", "pipeline", "archive")

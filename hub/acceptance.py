@@ -60,9 +60,11 @@ async def accept(hub: Hub, request: Subscribing, requester: str | None = None) -
     pair = identity(topic, request.callback)
     async with hub.database.transaction() as session:
         await _check_allowed(hub, session, named, "hub.topic")
+        await take_tokens(hub, session, target.host)
+    async with hub.database.transaction() as session:
+        await session.execute("intent.line_up", target.host)
         if named.is_foreign and request.mode is Mode.SUBSCRIBE:
             await session.execute("foreign.ensure", hub.tenant, topic, request.topic_url)
-        await take_tokens(hub, session, target.host)
         intent_id = await _insert(hub, session, request, named, target.host, pair, requester)
     hub.wake()
     _log.info("intent_accepted", intent=intent_id, mode=str(request.mode), topic=topic, callback_host=target.host)
@@ -168,7 +170,12 @@ async def _check_allowed(hub: Hub, session: Session, topic: Named, parameter: st
 
 
 async def take_tokens(hub: Hub, session: Session, host: str) -> None:
-    """The host's bucket first, then the tenant's, in this order everywhere: opposite orders would deadlock."""
+    """The host's bucket first, then the tenant's, in this order everywhere: opposite orders would deadlock.
+
+    At the end of a transaction of their own, which waits for no disk: all requests of a tenant take turns at its row,
+    and a token that a crash gives back does no harm. Raises ``Refused`` 429.
+    """
+    await session.execute("intent.hurry")
     options = hub.options
     buckets = (
         ("", host, options.verifications_per_minute_host, "this callback host"),

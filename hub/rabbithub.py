@@ -179,6 +179,8 @@ async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
     sealed = hub.secret_box.seal(wish.secret, request_context(hub.tenant, pair)) if wish.secret else None
     async with hub.database.transaction() as session:
         await take_tokens(hub, session, target.host)
+    async with hub.database.transaction() as session:
+        await session.execute("intent.line_up", target.host)
         intent_id: int = await session.fetchval(
             "rabbithub.accept", hub.tenant, str(wish.mode), binding.topic, wish.hub_topic, wish.callback, target.host,
             pair, lease_seconds if wish.mode is Mode.SUBSCRIBE else None, wish.verify_token,

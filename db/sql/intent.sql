@@ -5,9 +5,12 @@
 SELECT i.topics_auto_create OR EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = $1 AND t.name = $2)
 FROM hookwire.installation i;
 
+-- name: hurry
+-- This transaction's COMMIT does not wait for the disk.
+SELECT set_config('synchronous_commit', 'off', true);
+
 -- name: take_token
--- $3 tokens a minute, at most $3 saved up. No row: the bucket is empty. Holds the bucket's row until the transaction
--- ends, so that requests for one host get their ids in the order in which they become visible.
+-- $3 tokens a minute, at most $3 saved up. No row: the bucket is empty.
 INSERT INTO hookwire.verification_buckets AS b (tenant, host, tokens, refilled_at)
 VALUES ($1, $2, $3::double precision - 1, clock_timestamp())
 ON CONFLICT (tenant, host) DO UPDATE
@@ -15,6 +18,10 @@ SET tokens = least($3, b.tokens + $3 / 60 * extract(epoch FROM clock_timestamp()
     refilled_at = clock_timestamp()
 WHERE b.tokens + $3 / 60 * extract(epoch FROM clock_timestamp() - b.refilled_at)::double precision >= 1
 RETURNING tokens;
+
+-- name: line_up
+-- Requests for one host wait for each other's COMMIT, so that they get their ids in the order in which they become visible.
+SELECT FROM hookwire.verification_buckets WHERE tenant = '' AND host = $1 FOR UPDATE;
 
 -- name: token_wait_seconds
 SELECT greatest(ceil((1 - b.tokens) * 60 / $3::double precision

@@ -117,19 +117,20 @@ async def flood(running_hub: RunHub, requests: int) -> None:
     async with running_hub() as hub, serve_callbacks() as callbacks:
         loop = asyncio.get_running_loop()
         started_at = loop.time()
-        left = iter(range(requests))
+        answers: list[int] = []
 
-        async def attacker() -> list[int]:
-            return [await ask(hub, callbacks.url(f"/{n}"), topic=f"t{n}") for n in left]
+        async def attacker() -> None:
+            while len(answers) < requests or 429 not in answers:  # a slow machine gives the bucket time to fill again
+                number = len(answers)
+                answers.append(await ask(hub, callbacks.url(f"/{number}"), topic=f"t{number}"))
 
-        found = await asyncio.gather(*(attacker() for _ in range(16)))
+        await asyncio.gather(*(attacker() for _ in range(16)))
         other = await ask(hub, callbacks.url("/honest", host="127.0.0.2"))
-        answers = [status for one in found for status in one]
         await hub.until("/subscriptions?topic=t", lambda answer: [s["state"] for s in answer["items"]] == ["active"])
         seen = _seen(callbacks)
         minutes = (loop.time() - started_at) / 60
 
-        assert (len(answers), set(answers), other) == (requests, {202, 429}, 202)
+        assert (len(answers) >= requests, set(answers), other) == (True, {202, 429}, 202)
         assert seen <= 300 * (1 + minutes)
         assert answers.count(202) <= 300 * (1 + minutes)
         assert callbacks.open_most["127.0.0.1 subscribe"] == 1

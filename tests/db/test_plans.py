@@ -176,6 +176,13 @@ _SWEPT: list[tuple[str, tuple[object, ...]]] = [
     ("rabbithub.expire", ()),
     ("rabbithub.dispatch", ()),
     ("rabbithub.take_back", ()),
+    ("rabbithub.move_bound", ()),
+    ("rabbithub.expiring", (172_800.0,)),
+    ("rabbithub.count_error", (7, "answered 500", 3, 60.0)),
+    ("diagnosis.requests", ("default", "\\\\x00", 10)),
+    ("diagnosis.subscription", ("default", "sub_7")),
+    ("diagnosis.attempts", (7, 10)),
+    ("diagnosis.owed", (7, 10)),
 ]
 
 
@@ -187,6 +194,18 @@ async def test_no_sweep_reads_what_is_not_due(sql: asyncpg.Connection, mode: str
 
     found = {name: await reads_of_filled(sql, name, arguments, mode) for name, arguments in _SWEPT}
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.parametrize("mode", _MODES)
+async def test_a_claim_of_verifications_reads_open_requests_only(sql: asyncpg.Connection, mode: str) -> None:
+    """WS-101: 20,000 decided ones cost nothing."""
+    await sql.execute(_LEASES)
+    await sql.execute("VACUUM ANALYZE")
+
+    assert set(await reads_of_filled(sql, "intent.claim", (32, 20.0), mode)) <= {"intents by Index Scan"}
+    explained = f"EXPLAIN (ANALYZE, COSTS OFF) {STATEMENTS['intent.claim']}".replace("$1", "32").replace("$2", "20")
+    plan = "\n".join(row[0] for row in await sql.fetch(explained))
+    assert "Rows Removed" not in plan, plan
 
 
 # --- lists with filters --------------------------------------------------------------------------------------------
