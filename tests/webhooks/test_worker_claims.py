@@ -312,7 +312,7 @@ async def test_a_failing_head_holds_back_its_key_alone_and_the_order_is_kept(dat
     ("slots", "most"),
     [
         ({"total": 6, "per_subscription": 9, "per_host": 9}, 3),
-        ({"total": 20, "per_subscription": 2, "per_host": 9}, 6),
+        ({"total": 20, "per_subscription": 2, "per_host": 12}, 6),
         ({"total": 20, "per_subscription": 9, "per_host": 10}, 5),
     ],
     ids=["in all, while nobody is proven", "per subscription", "per host, while nobody is proven"],
@@ -405,7 +405,7 @@ async def test_a_soft_stop_finishes_what_is_in_flight_and_gives_back_the_rest_un
     async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
         subscription = await bench.subscribe(server.url())
         await bench.deliver(*(b"%d" % n for n in range(12)))
-        slots = {"total": 8, "per_subscription": 16, "per_host": 2}
+        slots = {"total": 8, "per_subscription": 16, "per_host": 4}
         async with bench.working(slots=slots) as worker:
             await arrived(server, 2)
             await until(lambda: claimed(bench, 4))
