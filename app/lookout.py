@@ -14,6 +14,7 @@ lost (RO-09). Services poll by themselves only while they have work, and now and
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 
 import structlog
@@ -55,12 +56,15 @@ class Lookout:
     async def run(self) -> None:
         """Look again and again until stopped."""
         while not self._stopping.is_set():
+            began = time.monotonic()
             try:
                 await self.look()
             except DatabaseError as error:
                 _log.warning("lookout_blind", error=str(error))
                 self._on_silence()
-            await pause(self._stopping, self._interval_seconds)
+                began = time.monotonic()
+            # A look over many dead rows, which somebody's old snapshot keeps, takes a twentieth of the time at most.
+            await pause(self._stopping, max(self._interval_seconds, 20 * (time.monotonic() - began)))
 
     async def look(self) -> None:
         """Look once and ring where something is due; raises ``db.errors.DatabaseError``."""

@@ -15,6 +15,7 @@ from db.pool import PoolOptions, Row
 __all__ = ["database_checks", "server_checks"]
 
 _VERSION_MIN = 15
+_SNAPSHOT_SECONDS_MAX = 900.0
 _TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
 
 
@@ -32,7 +33,7 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
         middle = (asked_at + time.time()) / 2
         found = [*server_checks(settings, server), *_clock(server, middle), *await _roles(settings, connection)]
         if server["is_made"]:
-            found += [*await _tables(connection), *await _partitions(connection)]
+            found += [*await _tables(connection), *await _care(connection), *await _partitions(connection)]
         return [*found, *await _schema(options.url)]
     except DatabaseError as error:
         return [Check("database", "database", "unreachable", str(error), "the connection broke while we asked")]
@@ -135,6 +136,21 @@ async def _tables(connection: Direct) -> list[Check]:
             Check("SC-08", "sequences", "refuse", f"cached, so ids lose their order: {', '.join(cached)}", cure)
         )
     return found or [Check("SC-08", "tables", "ok", "logged; sequences without cache")]
+
+
+async def _care(connection: Direct) -> list[Check]:
+    """RP-02, RP-04: queue tables live on being vacuumed, and on nothing that keeps their dead rows."""
+    found = []
+    neglected = [row["name"] for row in await connection.fetch("check.neglected_tables")]
+    if neglected:
+        cure = "ALTER TABLE hookwire.<name> SET (autovacuum_enabled = on, autovacuum_vacuum_scale_factor = 0)"
+        found.append(Check("RP-02", "table care", "warn", f"vacuumed too seldom: {', '.join(neglected)}", cure))
+    holders = await connection.fetch("check.old_snapshots", _SNAPSHOT_SECONDS_MAX)
+    if holders:
+        told = [row["holder"] + (f" for {row['seconds']:.0f} s" if row["seconds"] else "") for row in holders]
+        cure = "end it: nothing that was deleted since can be removed, and every look at a queue takes longer"
+        found.append(Check("RP-04", "old snapshots", "warn", f"kept by {', '.join(told)}", cure))
+    return found or [Check("RP-02", "table care", "ok", "vacuumed by threshold; no old snapshot")]
 
 
 async def _partitions(connection: Direct) -> list[Check]:

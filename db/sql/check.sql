@@ -37,3 +37,28 @@ SELECT (SELECT max(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''(\d
        (SELECT coalesce((max(w.last_id) - min(w.last_id)) / greatest(count(*) - 1, 1), 0)
         FROM hookwire.id_watermarks w WHERE w.day >= current_date - 7) AS ids_per_day
 FROM hookwire.event_id e;
+
+-- name: neglected_tables
+-- Queue tables that are not vacuumed by a constant threshold any more, as the migrations set them up (RP-02).
+SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'hookwire' AND c.relname IN ('outbox', 'deliveries')
+  AND (NOT coalesce(c.reloptions, '{}') @> '{autovacuum_vacuum_scale_factor=0}'
+       OR coalesce(c.reloptions, '{}') && '{autovacuum_enabled=false,autovacuum_enabled=off}')
+ORDER BY name;
+
+-- name: old_snapshots
+-- What keeps dead rows from being removed for more than $1 seconds: transactions, prepared ones, abandoned replication
+-- slots (RP-04).
+SELECT 'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ')', '') AS holder,
+       extract(epoch FROM clock_timestamp() - a.xact_start)::double precision AS seconds
+FROM pg_stat_activity a
+WHERE a.datname = current_database() AND a.backend_xmin IS NOT NULL AND a.backend_type = 'client backend'
+  AND a.xact_start < clock_timestamp() - make_interval(secs => $1::double precision)
+UNION ALL
+SELECT 'prepared transaction ' || p.gid, extract(epoch FROM clock_timestamp() - p.prepared)::double precision
+FROM pg_prepared_xacts p
+WHERE p.database = current_database() AND p.prepared < clock_timestamp() - make_interval(secs => $1::double precision)
+UNION ALL
+SELECT 'replication slot ' || r.slot_name, NULL::double precision
+FROM pg_replication_slots r WHERE NOT r.active AND (r.xmin IS NOT NULL OR r.catalog_xmin IS NOT NULL)
+ORDER BY seconds DESC NULLS LAST LIMIT 5;

@@ -172,6 +172,8 @@ async def test_a_migrated_database_has_no_findings(database_url_both: str, tmp_p
             "DELETE FROM hookwire.migrations WHERE version = (SELECT max(version) FROM hookwire.migrations)",
             [("SC-10", "warn")],
         ),
+        ("ALTER TABLE hookwire.outbox RESET (autovacuum_vacuum_scale_factor)", [("RP-02", "warn")]),
+        ("ALTER TABLE hookwire.deliveries SET (autovacuum_enabled = false)", [("RP-02", "warn")]),
         ("SELECT setval('hookwire.event_id', 40000000)", [("RR-05", "refuse")]),
         (
             "INSERT INTO hookwire.id_watermarks (day, last_id) "
@@ -184,7 +186,7 @@ async def test_a_migrated_database_has_no_findings(database_url_both: str, tmp_p
 async def test_a_database_that_was_tampered_with_is_found(
     database_url: str, tmp_path: Path, harm: str, expected: list[tuple[str, str]]
 ) -> None:
-    """SC-06, SC-08, SC-10, RR-05."""
+    """SC-06, SC-08, SC-10, RR-05, RP-02."""
     connection = await asyncpg.connect(database_url)
     await connection.execute(harm.format(database=database_url.rpartition("/")[2]))
     await connection.close()
@@ -192,6 +194,20 @@ async def test_a_database_that_was_tampered_with_is_found(
     checks = await database_checks(settings_of(tmp_path, profile="production"), PoolOptions(database_url))
 
     assert found(checks) == expected
+
+
+async def test_who_keeps_dead_rows_by_an_old_snapshot_is_named(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RP-04."""
+    monkeypatch.setattr("app.checks.database._SNAPSHOT_SECONDS_MAX", 0.0)
+    reader = await asyncpg.connect(database_url, server_settings={"application_name": "a report"})
+    await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM hookwire.topics")
+    checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url))
+    await reader.close()
+
+    assert found(checks) == [("RP-04", "warn")]
+    assert "(a report) for " in next(check.detail for check in checks if check.is_finding)
 
 
 async def test_a_role_that_publishes_without_waiting_for_the_disk_is_named(database_url: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Hot statements keep using their indexes: new, with 10^5 rows, with as many dead ones (RP-03, RR-07).
+"""Hot statements keep using their indexes: new, with 10^5 or 10^6 rows, with as many dead ones (RP-03, RR-07).
 
 A plan is asked for as the pool may run it: custom for the given values, and generic as after many runs.
 """
@@ -15,31 +15,41 @@ from db.statements import STATEMENTS
 ROWS = 100_000
 SUBSCRIPTIONS = 20_000
 SHARDS = list(range(64))
+_PAGES_MAX = 600  # of 64 shards, each a walk down the index, with room for the schema's own
 GROWING = (
     "events", "outbox", "held", "deliveries", "attempts", "dead_letters", "idempotency_keys", "subscriptions",
     "intents",
 )  # fmt: skip
 
-_FILL = f"""
+
+def fill(rows: int) -> str:
+    """So many events, owed to two sinks and one subscription each."""
+    return f"""
 INSERT INTO hookwire.relay_terms (sink, grp, term) SELECT sink, 0, 1 FROM unnest('{{webhooks,kafka}}'::text[]) AS sink;
 INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)
     SELECT 'sub_' || n, 'webhook', 't' || n, 'https://a.example/', 'active' FROM generate_series(1, {SUBSCRIPTIONS}) n;
 INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, headers, sinks, payload)
     SELECT n, now(), true, 'default', 't' || n % {SUBSCRIPTIONS}, 'k', '{{}}', '{{webhooks,kafka}}', 'payload'
-    FROM generate_series(1, {ROWS}) n;
+    FROM generate_series(1, {rows}) n;
 INSERT INTO hookwire.outbox (id, layout, shard, sink)
-    SELECT n, 1, n % 64, sink FROM generate_series(1, {ROWS}) n, unnest('{{webhooks,kafka}}'::text[]) AS sink;
+    SELECT n, 1, n % 64, sink FROM generate_series(1, {rows}) n, unnest('{{webhooks,kafka}}'::text[]) AS sink;
 INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
     SELECT n, 1 + n % {SUBSCRIPTIONS}, now(), now(), 'default', CASE WHEN n % 2 = 0 THEN 'k' END
-    FROM generate_series(1, {ROWS}) n;
+    FROM generate_series(1, {rows}) n;
 """
-_LEDGER = f"""
+
+
+def ledger(rows: int) -> str:
+    """What they leave when they are sent, and as many dead letters."""
+    return f"""
 INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
-    SELECT 'kafka', 'sent', array_agg(n) FROM generate_series(1, {ROWS}) n GROUP BY n / 1000;
+    SELECT 'kafka', 'sent', array_agg(n) FROM generate_series(1, {rows}) n GROUP BY n / 1000;
 INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts)
-    SELECT n, 1 + n % {SUBSCRIPTIONS}, 'default', 'exhausted', 10 FROM generate_series(1, {ROWS}) n;
-UPDATE hookwire.ledger_cursor SET mark_id = {ROWS}, mark_at = now(), mark_xid = pg_current_xact_id();
+    SELECT n, 1 + n % {SUBSCRIPTIONS}, 'default', 'exhausted', 10 FROM generate_series(1, {rows}) n;
+UPDATE hookwire.ledger_cursor SET mark_id = {rows}, mark_at = now(), mark_xid = pg_current_xact_id();
 """
+
+
 _MODES = ("custom", "generic")
 _DRAIN = "DELETE FROM hookwire.outbox; DELETE FROM hookwire.deliveries"
 
@@ -130,16 +140,48 @@ async def reads_of_filled(
     return [read for read in found if sizes["hookwire." + read.partition(" ")[0]] > 0]
 
 
-async def test_no_hot_statement_reads_a_whole_table(sql: asyncpg.Connection) -> None:
+@pytest.mark.parametrize("rows", [ROWS, pytest.param(10 * ROWS, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
+async def test_no_hot_statement_reads_a_whole_table(sql: asyncpg.Connection, rows: int) -> None:
     found = {"new": await all_reads(sql)}
-    await sql.execute(_FILL)
-    await sql.execute(_LEDGER)
+    await sql.execute(fill(rows))
+    await sql.execute(ledger(rows))
     found["filled, not yet analysed"] = await all_reads(sql)
     await sql.execute("VACUUM ANALYZE")
     found["filled"] = await all_reads(sql)
     await sql.execute(_DRAIN)
     found["drained, not yet vacuumed"] = await all_reads(sql)
     assert {state: wrong for state, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.parametrize("rows", [10_000, pytest.param(10 * ROWS, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
+async def test_purged_records_that_a_snapshot_keeps_cost_a_claim_nothing(
+    sql: asyncpg.Connection, database_url_both: str, rows: int
+) -> None:
+    """RR-07, RP-03, RP-11: from the low-water marks on, dead rows are not looked at, however many there are."""
+    await sql.execute(fill(rows))
+    reader = await asyncpg.connect(database_url_both)
+    await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM hookwire.outbox")
+    await sql.execute("DELETE FROM hookwire.outbox; SET enable_seqscan = off")
+    low = [rows + 1] * 64
+    found = {
+        name: await pages(sql, name, arguments)
+        for name, arguments in (
+            ("outbox.claim", ("kafka", SHARDS, low, [], 64, 0, 1, 500, 1_000_000)),
+            ("outbox.claim_heads", ("webhooks", SHARDS, low, [], 64, 0, 1, 500)),
+            ("outbox.low_water", ("kafka", SHARDS, low, "1", rows + 1)),
+        )
+    }
+    await reader.close()
+    assert {name: count for name, count in found.items() if count > _PAGES_MAX} == {}
+
+
+async def pages(connection: asyncpg.Connection, name: str, arguments: Sequence[object]) -> int:
+    """How many pages a statement looks at when it runs."""
+    await connection.execute(f"PREPARE hot AS {STATEMENTS[name]}")
+    values = ", ".join(map(literal, arguments))
+    [plan] = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE hot({values})"))
+    await connection.execute("DEALLOCATE hot")
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
 
 
 # --- what the hub looks for again and again -----------------------------------------------------------------------
@@ -221,8 +263,8 @@ _FILTERED: list[tuple[str, tuple[object, ...]]] = [
 async def test_no_filtered_list_reads_past_what_it_shows(sql: asyncpg.Connection) -> None:
     """As Database.fetch_filtered has them planned: an index finds what the filter names."""
     await sql.execute("SET enable_seqscan = off")  # as the pool does
-    await sql.execute(_FILL)
-    await sql.execute(_LEDGER)
+    await sql.execute(fill(ROWS))
+    await sql.execute(ledger(ROWS))
     await sql.execute("VACUUM ANALYZE")
     found = [await examined(sql, name, arguments, "custom", GROWING) for name, arguments in _FILTERED]
     assert max(found) <= _READ_MAX
