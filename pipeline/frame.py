@@ -3,23 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 __all__ = ["frame_of", "struct_of"]
+
+_ARROW: Final[dict[type[DataType], pa.DataType]] = {
+    BinaryType: pa.binary(),
+    DateType: pa.date32(),
+    DoubleType: pa.float64(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    StringType: pa.string(),
+    TimestampType: pa.timestamp("us", tz="UTC"),
+}
 
 
 def frame_of(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType | str) -> DataFrame:
     """``schema`` as a type or in Spark's words; moments need their zone."""
     struct = struct_of(schema) if isinstance(schema, str) else schema
-    arrow = to_arrow_schema(struct)
+    arrow = pa.schema([pa.field(field.name, _arrow(field.dataType)) for field in struct.fields])
     columns = zip(*rows, strict=True) if rows else ((),) * len(arrow)
     arrays = [pa.array(list(values), field.type) for values, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), struct)
+
+
+def _arrow(kind: DataType) -> pa.DataType:
+    """As Arrow calls it; what PySpark has for this is its own affair, and differs from 4.0 to 4.3."""
+    match kind:
+        case ArrayType():
+            return pa.list_(_arrow(kind.elementType))
+        case StructType():
+            return pa.struct([pa.field(field.name, _arrow(field.dataType), field.nullable) for field in kind.fields])
+        case DecimalType():
+            return pa.decimal128(kind.precision, kind.scale)
+    return _ARROW[type(kind)]
 
 
 def struct_of(schema: str) -> StructType:

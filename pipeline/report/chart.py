@@ -16,6 +16,7 @@ Series = Mapping[str, Sequence[tuple[datetime, float]]]
 _WIDTH, _HEIGHT = 960, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 12, 30
 _COLOURS: Final = ("#2f6db3", "#e08a1e", "#3c9a5f", "#b3402f", "#7a5bb0", "#8a6d4b", "#c25b94", "#6f7780")
+_MIDDLE = timedelta(minutes=30)  # a point stands where the middle of its hour's bar does
 _STEPS_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336)
 
 
@@ -58,12 +59,13 @@ def lines(chart: Chart, series: Series) -> str:
     top = _top(max((value for points in series.values() for _, value in points), default=0.0), chart)
     shapes = []
     for colour, (name, points) in zip(_colours(series), series.items(), strict=True):
-        places = [(chart.x(hour), _y(value, top)) for hour, value in sorted(points)]
+        places = [(chart.x(hour + _MIDDLE), _y(value, top)) for hour, value in sorted(points)]
+        radius = 2.5 if len(places) > 1 else 4
         path = " ".join(f"{x},{y}" for x, y in places)
         shapes.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for (x, y), (hour, value) in zip(places, sorted(points), strict=True):
             title = f"<title>{_label(name, hour, value, chart)}</title>"
-            shapes.append(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{colour}">{title}</circle>')
+            shapes.append(f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{colour}">{title}</circle>')
     return _drawn(chart, top, series, shapes)
 
 

@@ -17,7 +17,7 @@ _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1000px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
-.note, .legend { opacity: .75; font-size: .9rem; margin: .2rem 0; }
+.note, .legend { font-size: .9rem; margin: .2rem 0; } .note { opacity: .75; }
 .tiles { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.2rem 0; }
 .tiles div { background: var(--soft); border-radius: .5rem; padding: .6rem 1rem; min-width: 7.6rem; }
 .tiles b { display: block; font-size: 1.4rem; } .bad { color: #c0392b; } .good { color: #2e8b57; }
@@ -59,7 +59,7 @@ def _tiles(figures: Figures) -> str:
     findings = None if figures.audit is None else figures.audit["count"]
     tiles = [
         ("records", f"{records:,}", ""),
-        ("topics", f"{len(figures.volume):,}", ""),
+        ("Kafka topics", f"{len(figures.volume):,}", ""),
         ("attempts", f"{attempts:,}", ""),
         ("success", "-" if share is None else f"{share:.2%}", "" if share is None else _mood(share >= figures.target)),
         ("dead letters", f"{sum(a.dead for a in figures.attempts):,}", ""),
@@ -122,12 +122,20 @@ def _anomalies(found: Sequence[Mapping[str, Any]]) -> str:
 def _audit(audit: Mapping[str, Any] | None) -> str:
     if audit is None:
         return _nothing("not run: hookwire pipeline audit --json > audit.json, then --audit audit.json")
+    since, until = (datetime.fromisoformat(audit[name]) for name in ("since", "until"))
     words = (
-        f"{audit['records']:,} records in {audit['cells']:,} cells from {audit['since']} to {audit['until']}, "
+        f"{audit['records']:,} records in {audit['cells']:,} cells from {since:%Y-%m-%d %H:%M} to "
+        f"{until:%Y-%m-%d %H:%M} UTC, "
         f"{audit['unequal']:,} cells unequal, {len(audit['unjudged']):,} unjudged; {audit['count']:,} findings"
     )
     rows = [
-        (found["fault"], _place(found), found["hour"], f"{found['count']:,}", " ".join(found["examples"]))
+        (
+            found["fault"],
+            _place(found),
+            datetime.fromisoformat(found["hour"]),
+            f"{found['count']:,}",
+            " ".join(found["examples"]),
+        )
         for found in audit["findings"]
     ]
     table = _table(("finding", "topic", "hour", "count", "events"), rows) if rows else ""
@@ -141,8 +149,12 @@ def _place(found: Mapping[str, Any]) -> str:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(_words(cell))}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><tr>{head}</tr>{lines}</table>"
+
+
+def _words(cell: object) -> str:
+    return f"{cell:%Y-%m-%d %H:%M}" if isinstance(cell, datetime) else str(cell)
 
 
 def _nothing(words: str) -> str:

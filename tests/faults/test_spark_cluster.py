@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -31,6 +32,12 @@ __all__ = ["events"]
 WAIT_SECONDS = 280
 SPARK = Path(pyspark.__file__).parent
 WORKERS = 2
+
+
+@pytest.fixture
+def topic() -> str:
+    """The beginning of Kafka topics' names that only this test knows."""
+    return f"lake.{secrets.token_hex(4)}"
 
 
 @pytest.fixture
@@ -86,6 +93,7 @@ def driven(folder: Path, settings: dict[str, str], *command: str | Path) -> tupl
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # three drivers, each of which starts executors
 def test_two_workers_archive_and_audit(
     kafka: KafkaServer,
     topic: str,

@@ -32,7 +32,11 @@ def services() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def instructions() -> list[tuple[str, str]]:
     """The Dockerfile's (instruction, rest), continued lines joined, comments left out."""
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    return instructions_of("Dockerfile")
+
+
+def instructions_of(name: str) -> list[tuple[str, str]]:
+    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [(word, " ".join(rest.split())) for word, rest in lines]
 
@@ -64,6 +68,9 @@ def test_every_service_says_when_it_is_healthy_and_whom_it_waits_for(services: d
         "postgres": ([], True, {}),
         "kafka": (["kafka"], True, {}),
         "rabbitmq": (["amqp"], True, {}),
+        "spark-master": (["lake"], True, {}),
+        "spark-worker": (["lake"], True, {"spark-master": healthy}),
+        "archive": (["lake"], True, {"spark-worker": healthy, "kafka": optional}),
     }
 
 
@@ -82,7 +89,8 @@ def test_every_volume_that_is_mounted_is_declared(services: dict[str, Any]) -> N
 
 def test_the_settings_exist(services: dict[str, Any]) -> None:
     """SC-23: a name that we do not know would stop the container."""
-    names = {name.removeprefix(PREFIX).lower() for name in services["hookwire"]["environment"]}
+    given = [*services["hookwire"]["environment"], *services["archive"]["environment"]]
+    names = {name.removeprefix(PREFIX).lower() for name in given}
     assert names - set(Settings.model_fields) == set()
 
 
@@ -101,18 +109,18 @@ def test_the_image_is_built_in_stages_and_runs_as_nobody_special(instructions: l
 
 
 def test_what_is_copied_exists_and_reaches_the_build(instructions: list[tuple[str, str]]) -> None:
-    copied = [
-        source for word, rest in instructions if word == "COPY" and "--from" not in rest for source in rest.split()[:-1]
-    ]
+    every = [*instructions, *instructions_of("Dockerfile.lake")]
+    copied = {source for word, rest in every if word == "COPY" and "--from" not in rest for source in rest.split()[:-1]}
     ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     allowed = [line.removeprefix("!") for line in ignore if line.startswith("!")]
     assert sorted(copied) == sorted(allowed)
     assert [source for source in copied if not (ROOT / source).exists()] == []
 
 
-def test_every_room_is_in_the_image(instructions: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.lake"])
+def test_every_room_is_in_the_image(name: str) -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"benchmarks"}
-    copied = {rest.split()[0] for word, rest in instructions if word == "COPY"}
+    copied = {rest.split()[0] for word, rest in instructions_of(name) if word == "COPY"}
     assert packages - copied == set()
 
 
