@@ -66,7 +66,7 @@ def application() -> typer.Typer:
     import typer
 
     from app.commands.attempts import attempts
-    from app.commands.common import common
+    from app.commands.version import common
     from app.commands.config import config
     from app.commands.consume import consume
     from app.commands.deadletters import deadletters
