@@ -66,7 +66,6 @@ def application() -> typer.Typer:
     import typer
 
     from app.commands.attempts import attempts
-    from app.commands.version import common
     from app.commands.config import config
     from app.commands.consume import consume
     from app.commands.deadletters import deadletters
@@ -85,6 +84,7 @@ def application() -> typer.Typer:
     from app.commands.subscribe import subscribe
     from app.commands.sync import sync
     from app.commands.test_filter import test_filter
+    from app.commands.version import common
 
     commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
     commands.callback()(common)
