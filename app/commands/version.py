@@ -1,4 +1,4 @@
-"""What may stand before a command's name."""
+"""``hookwire --version``: what may stand before a command's name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ __all__ = ["common"]
 
 def _tell(version: bool) -> None:
     if version:
-        say(f"hookwire {importlib.metadata.version('hookwire')}")
+        # Not of hookwire, which is the SDK and lives in other people's environments.
+        say(f"hookwire {importlib.metadata.version('hookwire-server')}")
         raise typer.Exit
 
 
