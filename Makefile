@@ -47,7 +47,7 @@ bench: dev-environment ## Ours and a yardstick in one run, and their ratio
 	@$(PYTHON_IN_VENV) -m benchmarks
 
 .PHONY: fuzz
-fuzz: dev-environment ## schemathesis over the OpenAPI file: some 5,000 requests and their answers
+fuzz: dev-environment ## schemathesis over the OpenAPI file: some 9,000 requests and their answers
 	@$(PYTHON_IN_VENV) -m scripts.fuzz
 
 .PHONY: servers

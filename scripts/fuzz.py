@@ -18,7 +18,7 @@ from scripts.servers.port import free_port
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = Path(sys.executable).parent
-EXAMPLES = "200"
+EXAMPLES = "100"
 """For each operation: with the coverage phase, more than 5,000 cases in all."""
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 START_SECONDS_MAX = 120.0
