@@ -49,7 +49,9 @@ def _audit(file: Path | None) -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if not {"count", "findings", "records", "cells", "unequal", "unjudged", "since", "until"} <= set(found):
             raise ValueError("members are missing")
-    except (OSError, ValueError, TypeError) as error:
+        for moment in (found["since"], found["until"], *(finding["hour"] for finding in found["findings"])):
+            datetime.fromisoformat(moment)
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise CommandFailed(f"{file} is no report of `hookwire pipeline audit --json`: {error}", 2) from None
     return found
 

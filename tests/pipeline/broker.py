@@ -50,7 +50,8 @@ def write(kafka: KafkaServer, topic: str, *transactions: Sequence[Written], abor
 
 
 def make(kafka: KafkaServer, topic: str, partitions: int = 1) -> None:
-    asyncio.run(make_topic(kafka.bootstrap, topic, partitions))
+    """A topic that keeps what is written into it: its timestamps are old, and retention looks every five minutes."""
+    asyncio.run(make_topic(kafka.bootstrap, topic, partitions, retention_ms="-1"))
 
 
 def delete_before(kafka: KafkaServer, topic: str, offset: int) -> None:

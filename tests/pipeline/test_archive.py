@@ -33,7 +33,9 @@ def coordinates(spark: SparkSession, table: Table) -> list[tuple[int, int]]:
 
 
 def test_both_sources_yield_the_same_rows(kafka: KafkaServer, topic: str, spark: SparkSession) -> None:
-    """PL-K10, PL-K14: transactions committed and aborted, null keys and values, repeated and empty headers, no text."""
+    """PL-K01, PL-K02, PL-K10, PL-K14, PL-K15: transactions committed and aborted, null keys and values, repeated and
+    empty headers, no text.
+    """
     strange: list[Written] = [
         (None, None, 0, []),
         (b"", b"", 1, [("empty", b""), ("null", None), ("twice", b"1"), ("twice", b"2"), ("\u00e9", b"\xff")]),

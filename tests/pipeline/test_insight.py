@@ -26,7 +26,7 @@ HOUR = datetime(2026, 1, 15, tzinfo=UTC)
 
 
 def test_an_event_counts_once_however_often_its_record_is_there(spark: SparkSession) -> None:
-    """PL-10."""
+    """PL-10, PL-X02, PL-X03: bronze has both."""
     records = [Record(n, "a", b"12345", n) for n in (1, 2, 2, 3)]
     bronze = bronze_of(spark, records)
     assert [row.asDict() for row in usage(bronze).collect()] == [
