@@ -95,6 +95,13 @@ _SUBSCRIBE_BODY = {
         "example": {"hub": {name.removeprefix("hub."): value for name, value in _WISH.items()}},
     },
 }
+_DESCRIPTION = {
+    "name": "orders",
+    "class": "amqp.exchange",
+    "type": "topic",
+    "href": "https://hub.example/rabbithub/endpoint/x/orders",
+    "facets": {"subscribe": [{"method": "POST", "mode": "subscribe", "parameters": ["hub.callback", "hub.topic"]}]},
+}
 _ENDPOINT = {
     "get": _operation(
         "describe", "What can be done with an exchange or a queue; tokens and verifications by `hub.mode`",
@@ -103,7 +110,7 @@ _ENDPOINT = {
                 "description": "A description, as XML or JSON; a token; or the challenge.",
                 "content": {
                     "application/xml": {"schema": {"type": "string"}},
-                    "application/json": {"schema": {"type": "object"}},
+                    "application/json": {"schema": {"type": "object"}, "example": _DESCRIPTION},
                     "application/x-www-form-urlencoded": {"schema": {"type": "string"}},
                     "text/plain": {"schema": {"type": "string"}},
                 },

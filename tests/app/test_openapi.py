@@ -106,6 +106,7 @@ def media() -> Iterator[tuple[str, dict[str, Any]]]:
 def test_every_json_body_has_an_example_and_every_example_is_valid(place: str, content: dict[str, Any]) -> None:
     schema = resolved(DOCUMENT, content["schema"])
     named = [example["value"] for example in content.get("examples", {}).values()]
+    named += [content["example"]] if "example" in content else []
     examples = named or schema.get("examples", [])
 
     assert examples, "an example is missing"
