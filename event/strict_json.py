@@ -65,11 +65,12 @@ def _text(data: bytes, depth_max: int, nodes_max: int) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise StrictJsonError("the text is not UTF-8") from error
-    _check_shape(text, depth_max, nodes_max)
+    check_shape(text, depth_max=depth_max, nodes_max=nodes_max)
     return text
 
 
-def _check_shape(text: str, depth_max: int, nodes_max: int) -> None:
+def check_shape(text: str, *, depth_max: int = DEPTH_MAX, nodes_max: int = NODES_MAX) -> None:
+    """Judge depth and number of values of a JSON text, before anything parses it.  Raises StrictJsonError."""
     brackets = text.count("[") + text.count("{")
     if brackets <= depth_max and brackets + text.count(",") <= nodes_max:
         return  # counted inside strings too, so it can only be fewer

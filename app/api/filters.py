@@ -17,6 +17,7 @@ from app.api.refusals import refusals
 from app.api.strict_route import StrictRoute
 from app.gate import require_topic
 from app.problem import Problem
+from event.strict_json import DEPTH_MAX, StrictJsonError, check_shape
 from hub.filter import FilterError, compile_filter
 
 __all__ = ["router"]
@@ -99,7 +100,14 @@ async def test(request: Request, body: FilterTest, context: In) -> FilterVerdict
 
 
 def _read(document: str) -> dict[str, Any]:
-    """PostgreSQL knows numbers that Python refuses, or takes for infinite; those are shown as texts."""
+    """PostgreSQL knows numbers that Python refuses, or takes for infinite; those are shown as texts. And it nests
+    deeper than an answer can: ``Problem``."""
+    try:
+        check_shape(document, depth_max=DEPTH_MAX + 1, nodes_max=len(document))
+    except StrictJsonError as error:
+        raise Problem(
+            "invalid-parameter", f"The event cannot be shown: {error.reason}.", parameter="event_id"
+        ) from None
     read: dict[str, Any] = json.loads(document, parse_int=_number(int), parse_float=_number(float))
     return read
 

@@ -41,6 +41,15 @@ async def test_a_filter_is_kept_changed_ended_and_tried(running_hub: RunHub) -> 
         assert (tried.json()["matches"], sample.json()["matches"]) == (True, False)
 
 
+async def test_an_event_that_is_nested_too_deep_cannot_be_shown(running_hub: RunHub) -> None:
+    """B-49: publishing takes any bytes."""
+    async with running_hub() as hub:
+        event = (await hub.publish("a", b"[" * 1000 + b"]" * 1000)).json()["id"]
+        answer = await hub.client.post("/filters/test", json={"filter": {"key": "k"}, "event_id": event})
+
+        assert kind(answer)[::2] == (400, "invalid-parameter")
+
+
 async def test_a_sample_from_before_the_calendar_is_refused(running_hub: RunHub) -> None:
     """B-49."""
     async with running_hub() as hub:
