@@ -12,10 +12,10 @@ import time
 import traceback
 
 NAMES = (
-    "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "outbound", "relay", "amqp",
-    "pipeline", "archive",
+    "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
+    "amqp", "pipeline", "archive",
 )  # fmt: skip
-_WITH_OWN_COMMAND = ("standing", "idle", "outbound", "relay", "amqp", "pipeline", "archive")
+_WITH_OWN_COMMAND = ("standing", "idle", "gap", "outbound", "relay", "amqp", "pipeline", "archive")
 
 
 def main() -> int:

@@ -2,7 +2,7 @@
 
 ::
 
-    enter --> attend, about once a second --> seats that fall to us --> campaign() hands them out
+    enter --> attend, twice a second --> seats that fall to us --> campaign() hands them out
                  |     ^                                                   |
                  |     +------------- released, asked for, lost <----------+
                  +-- sign on, renew, see who is there and what is vacant
@@ -75,7 +75,7 @@ class LeaseOptions:
 
     owner: str
     lease_seconds: float = 6.0
-    poll_seconds: float = 1.0
+    poll_seconds: float = 0.5
     blocked_seconds: float = 4.0
 
 
