@@ -39,7 +39,7 @@ test: dev-environment ## Lint, then every test but the long ones, on real server
 .PHONY: faults
 faults: dev-environment ## The fault scenarios, the long ones included (PROCESSES=1: one at a time)
 	@scripts/install-servers
-	@$(PYTEST) --dist load --maxschedchunk 1 tests/faults tests/db/test_plans.py
+	@$(PYTEST) --dist load --maxschedchunk 1 tests/faults
 
 .PHONY: bench
 bench: dev-environment ## Ours and a yardstick in one run, and their ratio
