@@ -89,7 +89,9 @@ def driven(folder: Path, settings: dict[str, str], *command: str | Path) -> tupl
         timeout=WAIT_SECONDS,
     )  # fmt: skip
     assert done.stdout, done.stderr[-2000:]
-    return done.returncode, json.loads(done.stdout)
+    # Under spark-submit what a driver says beside its result is in the same stream.
+    result = next(line for line in done.stdout.splitlines() if line.startswith("{"))
+    return done.returncode, json.loads(result)
 
 
 @pytest.mark.slow
