@@ -12,14 +12,21 @@ from app.process import Process, process_name
 from app.settings import Settings, SettingsRefused
 from app.sinks import kafka_options
 from app.storage import open_storage
+from app.tls import outbox_tls
 from db.direct import Direct, connect_direct
+from db.maria import MariaOptions, maria_options, open_maria, table_parts
 from db.statements import quoted_table
 from relay.compat import CompatHarvester, CompatOptions
 from relay.compat_table import CompatTable
-from relay.embeddable import Relay
+from relay.election import Election
+from relay.embeddable import Attendant, Relay
 from relay.kafka import KafkaSink
 from relay.lease import LeaseOptions, Leases
+from relay.maria_election import MariaElection
+from relay.maria_house import TableRefused, furnish
+from relay.maria_table import MariaTable
 from relay.observer import Handler, Observer
+from relay.outbox_table import OutboxTable
 
 __all__ = ["Compat", "open_compat", "serve_compat"]
 
@@ -39,39 +46,95 @@ class Compat:
 async def open_compat(settings: Settings, compat: Compat, on_event: Handler | None = None) -> AsyncIterator[Relay]:
     """A relay of goharvest's table, not started yet; its connections are closed on exit.
 
-    The schema ``hookwire`` is made in the table's database; it holds the lease and the parked keys. Raises
-    SettingsRefused, DatabaseError.
+    What hookwire has to remember, the lease and the parked keys, lies in the table's own database: PostgreSQL, or the
+    MariaDB or MySQL that ``outbox_url`` names. Raises SettingsRefused, DatabaseError.
     """
     if not settings.kafka_bootstrap_servers:
         raise SettingsRefused("HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS: goharvest's table is relayed to Kafka; name a server")
+    kafka = replace(kafka_options(settings, "compat"), manifests=False, **compat.kafka)
+    open_place = _in_postgres if settings.outbox_url is None else _in_maria
+    async with open_place(settings, compat.table) as place:
+        observer = Observer(place.table.name, on_event, compat.meter_seconds)
+        election = place.election
+        kafka = replace(kafka, installation=f"{place.installation}.compat")
+        sink = KafkaSink(kafka, lambda: election.trusted(0))
+        harvester = CompatHarvester(place.table, sink, election, observer, compat.options)
+        yield Relay([(harvester, observer)], [place.attendant])
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the table is: the two ports, whom the election needs running, the installation's name."""
+
+    table: OutboxTable
+    election: Election
+    attendant: Attendant
+    installation: str
+
+
+@asynccontextmanager
+async def _in_postgres(settings: Settings, table: str) -> AsyncIterator[_Place]:
     try:
-        name = quoted_table(compat.table)
+        name = quoted_table(table)
     except ValueError as error:
         raise SettingsRefused(f"the outbox table: {error}") from None
-    kafka = replace(kafka_options(settings, "compat"), manifests=False, **compat.kafka)
     async with open_storage(settings) as storage:
 
         async def direct() -> Direct:
             return await connect_direct(storage.database.options)
 
-        observer = Observer(name, on_event, compat.meter_seconds)
-        options = LeaseOptions(process_name(), settings.lease_seconds)
-        leases = Leases(storage.database, direct, [name], options)
-        election = leases.election(name)
-        kafka = replace(kafka, installation=f"{storage.incarnation}.compat")
-        table = CompatTable(storage.database, compat.table)
-        sink = KafkaSink(kafka, lambda: election.trusted(0))
-        harvester = CompatHarvester(table, sink, election, observer, compat.options)
-        yield Relay([(harvester, observer)], [leases])
+        leases = Leases(storage.database, direct, [name], LeaseOptions(process_name(), settings.lease_seconds))
+        yield _Place(CompatTable(storage.database, table), leases.election(name), leases, storage.incarnation)
+
+
+@asynccontextmanager
+async def _in_maria(settings: Settings, table: str) -> AsyncIterator[_Place]:
+    try:
+        table_parts(table)
+        database = await open_maria(_maria_options(settings))
+    except ValueError as error:
+        raise SettingsRefused(f"the outbox table: {error}") from None
+    except ModuleNotFoundError as error:
+        raise SettingsRefused(
+            f"HOOKWIRE_OUTBOX_URL: the driver is missing ({error.name}); install the extra: hookwire-server[mariadb]"
+        ) from None
+    try:
+        outbox = MariaTable(database, table, fast=settings.outbox_mode == "fast")
+        try:
+            installation = await furnish(database, table)
+        except TableRefused as error:
+            raise SettingsRefused(f"the outbox table: {error}") from None
+        election = MariaElection(database, outbox.name, LeaseOptions(process_name(), settings.lease_seconds))
+        yield _Place(outbox, election, election, installation)
+    finally:
+        await database.aclose()
+
+
+def _maria_options(settings: Settings) -> MariaOptions:
+    assert settings.outbox_url is not None, "asked for a table there"
+    files = outbox_tls(settings)
+    if files.given and not settings.outbox_tls:
+        raise SettingsRefused("HOOKWIRE_OUTBOX_TLS is off, and its files are set; turn it on or remove them")
+    try:
+        tls = files.context() if settings.outbox_tls else None
+    except ValueError as error:
+        raise SettingsRefused(str(error)) from None
+    try:
+        return maria_options(settings.outbox_url.get_secret_value(), tls)
+    except ValueError as error:
+        raise SettingsRefused(f"HOOKWIRE_OUTBOX_URL {error}") from None
 
 
 async def serve_compat(settings: Settings, compat: Compat) -> int:
     """Relay until a signal; returns the exit code."""
+    where = "goharvest    must not run on this table at the same time"
+    if settings.outbox_url is not None:
+        where = f"mode         {settings.outbox_mode}, in MariaDB or MySQL"
     async with open_compat(settings, compat) as relay:
         lines = [
             f"hookwire relays {compat.table} to Kafka {settings.kafka_bootstrap_servers}",
             f"  partitioner  {settings.kafka_partitioner}",
-            "  goharvest    must not run on this table at the same time",
+            f"  {where}",
         ]
         print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice
         await Process(relay.phases, settings.drain_seconds).run()

@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
 from app.settings_file import SettingsRefused, read_file
+from app.settings_outbox import OutboxSettings
 from webhooks.custom_header import is_ours
 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
@@ -42,7 +43,7 @@ def _data_dir() -> Path:
     return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
 
 
-class Settings(BaseSettings):
+class Settings(OutboxSettings):
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(

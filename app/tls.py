@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.settings import Settings
 from relay.tls import TlsFiles
 
-__all__ = ["amqp_tls", "kafka_tls"]
+__all__ = ["amqp_tls", "kafka_tls", "outbox_tls"]
 
 
 def kafka_tls(settings: Settings) -> TlsFiles:
@@ -16,3 +16,10 @@ def kafka_tls(settings: Settings) -> TlsFiles:
 def amqp_tls(settings: Settings) -> TlsFiles:
     """For ``amqps://``."""
     return TlsFiles("HOOKWIRE_AMQP_TLS", settings.amqp_tls_ca, settings.amqp_tls_certificate, settings.amqp_tls_key)
+
+
+def outbox_tls(settings: Settings) -> TlsFiles:
+    """For an outbox in MariaDB or MySQL."""
+    return TlsFiles(
+        "HOOKWIRE_OUTBOX_TLS", settings.outbox_tls_ca, settings.outbox_tls_certificate, settings.outbox_tls_key
+    )

@@ -15,6 +15,8 @@
 * After any unknown outcome the identity is a fresh one, and everything that was not purged is marked and sent again
   from the lowest id (RG-06).
 
+The table is a port, :mod:`relay.outbox_table`: in PostgreSQL, or in MariaDB and MySQL.
+
 The seat is a lease in the same database; the fence is Kafka's transactional id and, for marks, the term's row.
 goharvest knows neither, so one of the two runs at a time: what they share is the table, not the leadership.
 """
@@ -30,9 +32,9 @@ import structlog
 
 from db.errors import DatabaseError
 from relay.cancellation import end_if_cancelled
-from relay.compat_table import CompatTable
 from relay.election import Deposed, Election, elected
 from relay.observer import Observer
+from relay.outbox_table import OutboxTable
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
 from relay.wake import Wake
@@ -60,7 +62,7 @@ class CompatHarvester:
     """Relays one table for as long as :meth:`run` runs. ``state`` is one word for people."""
 
     def __init__(
-        self, table: CompatTable, sink: Sink, election: Election, observer: Observer, options: CompatOptions
+        self, table: OutboxTable, sink: Sink, election: Election, observer: Observer, options: CompatOptions
     ) -> None:
         self.name = f"harvester {table.name}"
         self.sink_name = table.name

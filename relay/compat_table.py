@@ -8,26 +8,23 @@ it possible that goharvest and hookwire take turns. Only rows that carry a mark 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 import structlog
 
 from db.pool import Database
 from db.statements import for_outbox, quoted_table
 from relay.election import Deposed
+from relay.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, PROBES_MAX, Due, compat_record
 from relay.record import Record
 from relay.sink import Refusal, Term
 
-__all__ = ["Backlog", "CompatTable", "Due"]
+__all__ = ["Backlog", "CompatTable"]
 
 _log = structlog.get_logger(__name__)
 
-_PROBE_SECONDS_FIRST = 2.0
-_PROBE_SECONDS_MAX = 300.0
-_PROBES_MAX = 100  # keys tried in one round
 _COUNTED_MAX = 100_000
 
 
@@ -38,14 +35,6 @@ class Backlog:
     rows: int
     oldest_at: datetime | None
     parked_keys: int
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """Parked keys whose probe is due: the ``records`` to try, and the keys whose row ``is gone``."""
-
-    records: Sequence[Record]
-    gone: Sequence[str]
 
 
 class CompatTable:
@@ -77,14 +66,14 @@ class CompatTable:
         rows = await self._database.fetch(
             "compat.mark", self.name, term.group, term.number, self._identities[-1], limit
         )
-        return sorted((_record(row) for row in rows), key=lambda record: record.id)
+        return sorted((compat_record(row) for row in rows), key=lambda record: record.id)
 
     async def mark_due(self, term: Term) -> Due:
         """Mark the first rows of the parked keys that may be tried again."""
         rows = await self._database.fetch(
-            "compat.mark_due", self.name, term.group, term.number, self._identities[-1], _PROBES_MAX
+            "compat.mark_due", self.name, term.group, term.number, self._identities[-1], PROBES_MAX
         )
-        there = [_record(row) for row in rows if row["id"] is not None]
+        there = [compat_record(row) for row in rows if row["id"] is not None]
         return Due(there, [row["key"] for row in rows if row["id"] is None])
 
     async def purge(self, ids: Collection[int]) -> None:
@@ -102,7 +91,7 @@ class CompatTable:
         parked = await self._database.execute(
             "compat.park", self.name, term.group, term.number,
             [r.record.key for r in refusals], [r.record.id for r in refusals], [r.record.topic for r in refusals],
-            [r.reason for r in refusals], _PROBE_SECONDS_FIRST, _PROBE_SECONDS_MAX, [r.detail for r in refusals],
+            [r.reason for r in refusals], PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, [r.detail for r in refusals],
         )  # fmt: skip
         if parked != len(refusals):
             raise Deposed(f"term {term.number} of {self.name} is over")
@@ -117,21 +106,3 @@ class CompatTable:
         row = await self._database.fetchrow("compat.backlog", self.name, _COUNTED_MAX)
         assert row is not None, "the statement has one row"
         return Backlog(row["backlog"], row["oldest_at"], row["parked"])
-
-
-def _record(row: Mapping[str, Any]) -> Record:
-    """A row as a record of the Kafka sink: its headers as they are, nothing of ours added.
-
-    Arrays of unequal lengths cannot be headers; ``kafka_headers`` is then None, and the harvester refuses the record
-    alone (RL-23).
-    """
-    names, values, value = row["kafka_header_keys"], row["kafka_header_values"], row["kafka_value"]
-    headers = None
-    if len(names) == len(values) and None not in names:
-        headers = tuple((n, b"" if v is None else str(v).encode()) for n, v in zip(names, values, strict=True))
-    return Record(
-        id=row["id"], shard=0, event_id=str(row["id"]), tenant="default", topic=row["kafka_topic"],
-        key=row["kafka_key"], sequence=None, content_type=None, headers={},
-        payload=value.encode() if isinstance(value, str) else value or b"", accepted_at=datetime.now(UTC),
-        kafka_topic=row["kafka_topic"], kafka_headers=headers, tombstone=value is None,
-    )  # fmt: skip

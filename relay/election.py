@@ -8,8 +8,8 @@
 
 There is one seat for each (sink, partition group). A process may hold several at a time, so ``campaign`` is called
 again while other seats are still held. Detection only; the fence is at the resource (RO-04): before it returns a
-seat, an election has raised the term in PostgreSQL. Adapters: :mod:`relay.lease` (PostgreSQL), :mod:`relay.memory`
-(tests).
+seat, an election has raised the term in the database. Adapters: :mod:`relay.lease` (PostgreSQL), :mod:`relay.neli`
+(Kafka), :mod:`relay.maria_election` (MariaDB and MySQL), :mod:`relay.memory` (tests).
 """
 
 from __future__ import annotations

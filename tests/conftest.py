@@ -1,9 +1,9 @@
 """Root fixtures: the real servers, a fresh migrated database for each test, a free port, a clean environment.
 
 A server is booted when the first test asks for it and ends with the session; an address in the environment wins
-(HOOKWIRE_TEST_POSTGRES18_URL, HOOKWIRE_TEST_POSTGRES15_URL, HOOKWIRE_TEST_KAFKA, HOOKWIRE_TEST_AMQP_URL). A server
-that is missing fails the tests that need it with one sentence; nothing is skipped. All fixtures are synchronous, so
-that tests on any event loop can use them.
+(HOOKWIRE_TEST_POSTGRES18_URL, HOOKWIRE_TEST_POSTGRES15_URL, HOOKWIRE_TEST_MARIADB_URL, HOOKWIRE_TEST_KAFKA,
+HOOKWIRE_TEST_AMQP_URL). A server that is missing fails the tests that need it with one sentence; nothing is skipped.
+All fixtures are synchronous, so that tests on any event loop can use them.
 
 With several processes (`-n 3`) each boots servers of its own; the report names them all.
 """
@@ -17,12 +17,13 @@ import socket
 import tempfile
 from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+import pymysql
 import pytest
 import structlog
 from typing_extensions import override
@@ -32,6 +33,7 @@ from scripts.servers import port
 from scripts.servers.fleet import take_server
 from scripts.servers.given import GivenServer
 from scripts.servers.kafka import KafkaServer
+from scripts.servers.mariadb import MariaServer
 from scripts.servers.missing import MissingServerError
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.process import ServerFailedError, ServerOverdueError, ServerProcess
@@ -206,6 +208,13 @@ def postgres(request: pytest.FixtureRequest) -> PostgresServer | GivenServer:
 
 
 @pytest.fixture(scope="session")
+def mariadb(request: pytest.FixtureRequest) -> Iterator[MariaServer | GivenServer]:
+    """The system's MariaDB."""
+    with _session_server("mariadb", request) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaServer | GivenServer]:
     """Apache Kafka, one KRaft node (EC-K01)."""
     with _session_server("kafka", request) as server:
@@ -307,6 +316,19 @@ def database_url15(databases15: Databases) -> Iterator[str]:
 def database_url_both(request: pytest.FixtureRequest) -> str:
     """As `database_url`, once on each PostgreSQL."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def mariadb_url(mariadb: MariaServer | GivenServer) -> Iterator[str]:
+    """The URL of an empty database on MariaDB that only this test knows; dropped afterwards."""
+    at = urlsplit(mariadb.url)
+    name = f"hookwire_test_{secrets.token_hex(4)}"
+    server = {"host": at.hostname, "port": at.port, "user": at.username, "password": at.password}
+    with closing(pymysql.connect(**server)) as connection:
+        connection.cursor().execute(f"CREATE DATABASE {name}")
+    yield urlunsplit(at._replace(path=f"/{name}"))
+    with closing(pymysql.connect(**server)) as connection:
+        connection.cursor().execute(f"DROP DATABASE {name}")
 
 
 # --- surroundings -----------------------------------------------------------------------------------------------

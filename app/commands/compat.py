@@ -37,6 +37,8 @@ def relay_compat(
             f"{file}: {len(imported.refused)} of its keys are refused, see above; remove or change them"
         )
     settings = _settings(config, imported)
+    if file is not None and settings.outbox_url is not None:
+        raise SettingsRefused("HOOKWIRE_OUTBOX_URL: a reaper.yaml names a table in PostgreSQL; use --compat-table")
     if partitioner is not None:
         settings = settings.model_copy(update={"kafka_partitioner": _scheme(partitioner)})
     elif file is not None and "kafka_partitioner" not in settings.model_fields_set:

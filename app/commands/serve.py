@@ -37,7 +37,10 @@ Compat = Annotated[
     Path | None, typer.Option("--compat", help="goharvest's reaper.yaml: relay goharvest's table as it says.")
 ]
 CompatTable = Annotated[
-    str | None, typer.Option("--compat-table", help="Relay this table of goharvest's, by our own settings.")
+    str | None,
+    typer.Option(
+        "--compat-table", help="Relay this table of goharvest's (with HOOKWIRE_OUTBOX_URL, in MariaDB) by our settings."
+    ),
 ]
 Check = Annotated[bool, typer.Option("--check", help="With --compat: print what each key becomes, and leave.")]
 PartitionerName = Annotated[
@@ -60,6 +63,8 @@ def relay(
       hookwire relay --compat reaper.yaml --check
 
       hookwire relay --compat reaper.yaml --partitioner crc32
+
+      HOOKWIRE_OUTBOX_URL=mysql://hookwire:secret@db:3306/shop hookwire relay --compat-table outbox
     """
     if compat is None and compat_table is None:
         if partitioner is not None or check:

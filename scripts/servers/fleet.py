@@ -5,6 +5,7 @@ from pathlib import Path
 
 from scripts.servers.given import GivenServer
 from scripts.servers.kafka import KafkaServer
+from scripts.servers.mariadb import MariaServer
 from scripts.servers.postgres import PostgresServer, embedded_bin_dir, system_bin_dir
 from scripts.servers.process import ServerFailedError, ServerProcess
 from scripts.servers.rabbitmq import RabbitServer
@@ -12,6 +13,7 @@ from scripts.servers.rabbitmq import RabbitServer
 VARIABLES: Mapping[str, str] = {
     "postgres18": "HOOKWIRE_TEST_POSTGRES18_URL",
     "postgres15": "HOOKWIRE_TEST_POSTGRES15_URL",
+    "mariadb": "HOOKWIRE_TEST_MARIADB_URL",
     "kafka": "HOOKWIRE_TEST_KAFKA",
     "rabbitmq": "HOOKWIRE_TEST_AMQP_URL",
 }
@@ -20,6 +22,7 @@ VARIABLES: Mapping[str, str] = {
 _SERVERS: Mapping[str, type[ServerProcess]] = {
     "postgres18": PostgresServer,
     "postgres15": PostgresServer,
+    "mariadb": MariaServer,
     "kafka": KafkaServer,
     "rabbitmq": RabbitServer,
 }
@@ -36,6 +39,8 @@ def make_server(name: str, base: Path, *, outlives_us: bool, lasting: bool = Fal
             return PostgresServer(name, folder, embedded_bin_dir(), outlives_us=outlives_us)
         case "postgres15":
             return PostgresServer(name, folder, system_bin_dir(), outlives_us=outlives_us)
+        case "mariadb":
+            return MariaServer(name, folder, outlives_us=outlives_us)
         case "kafka":
             return KafkaServer(name, folder, outlives_us=outlives_us, lasting=lasting or outlives_us)
         case "rabbitmq":

@@ -6,7 +6,6 @@ import pwd
 import re
 import shutil
 import signal
-import stat
 import struct
 import subprocess
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import ClassVar, Literal
 
 from scripts.servers.missing import MissingServerError
 from scripts.servers.probe import Probe
-from scripts.servers.process import Account, ServerFailedError, ServerProcess
+from scripts.servers.process import Account, ServerFailedError, ServerProcess, let_pass
 
 StopMode = Literal["fast", "immediate"]
 
@@ -96,8 +95,8 @@ class PostgresServer(ServerProcess):
 
     def _prepare(self) -> None:
         if self._account():
-            _let_pass(self.bin_dir)
-            _let_pass(self.folder)
+            let_pass(self.bin_dir)
+            let_pass(self.folder)
         if not self.data_dir.exists():
             self._make_cluster()
         self._remove_stale_lock()
@@ -179,11 +178,3 @@ def system_bin_dir() -> Path:
             f"The system's PostgreSQL ({_OLDEST_SUPPORTED_MAJOR} or newer) is missing: run scripts/install-servers."
         )
     return supported[0][1]
-
-
-def _let_pass(path: Path) -> None:
-    """Adds o+x to every folder from the root to the path that lacks it; nobody can list more than before."""
-    for folder in [path, *path.parents]:
-        mode = folder.stat().st_mode
-        if not mode & stat.S_IXOTH:
-            folder.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)

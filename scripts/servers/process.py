@@ -7,6 +7,7 @@ The folder holds `server.json` (pid, start time, ports: enough for another proce
 import json
 import os
 import signal
+import stat
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -241,3 +242,11 @@ class ServerProcess(ABC):
         except FileNotFoundError:
             return "It wrote no log."
         return "\n".join([f"Its log, {self.log_path}, ends:", *lines[-_LOG_TAIL_LINES:]])
+
+
+def let_pass(path: Path) -> None:
+    """Adds o+x to every folder from the root to the path that lacks it; nobody can list more than before."""
+    for folder in [path, *path.parents]:
+        mode = folder.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            folder.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)

@@ -1,4 +1,4 @@
-"""The elections that the port's suite runs on: in memory, by leases in PostgreSQL, by NELI over a real Kafka."""
+"""The elections that the port's suite runs on: in memory, by leases in PostgreSQL and MariaDB, by NELI on Kafka."""
 
 from __future__ import annotations
 
@@ -12,27 +12,41 @@ from db.direct import connect_direct
 from relay.election import Election
 from relay.kafka_options import KafkaOptions
 from relay.lease import LeaseOptions, Leases
+from relay.maria_election import MariaElection
 from relay.memory import MemoryElection
 from relay.neli import NeliElection
 from relay.neli_core import NeliTimes
 from relay.neli_options import NeliOptions
 from tests.relay.stage import Stage
+from tests.relay.yards import on_mariadb
 
+Service = Leases | NeliElection | MariaElection
 TIMES = NeliTimes(beat_seconds=0.25, fence_seconds=4, session_seconds=6, rebalance_seconds=10)
 
 
 @dataclass(frozen=True)
+class Ground:
+    """What the arenas stand on: a database with a sink, Kafka, and the URL of an empty database on MariaDB."""
+
+    stage: Stage
+    bootstrap: str
+    mariadb_url: str
+
+
+@dataclass(frozen=True)
 class Arena:
-    """``member`` opens one process's election; ``depose`` ends whatever reign there is, behind its back."""
+    """``member`` opens one process's election; ``depose`` ends whatever reign there is, behind its back; ``term`` is
+    the present one, by the database."""
 
     member: Callable[[], Awaitable[Election]]
     depose: Callable[[], Awaitable[None]]
+    term: Callable[[], Awaitable[int]]
 
 
 @asynccontextmanager
-async def in_memory(stage: Stage, _: str) -> AsyncIterator[Arena]:
+async def in_memory(ground: Ground) -> AsyncIterator[Arena]:
     """All members share the one seat, and the object."""
-    election = MemoryElection(stage.reign)
+    election = MemoryElection(ground.stage.reign)
 
     async def member() -> Election:
         return election
@@ -40,11 +54,12 @@ async def in_memory(stage: Stage, _: str) -> AsyncIterator[Arena]:
     async def depose() -> None:
         election.depose()
 
-    yield Arena(member, depose)
+    yield Arena(member, depose, lambda: _term(ground.stage))
 
 
 @asynccontextmanager
-async def by_lease(stage: Stage, _: str) -> AsyncIterator[Arena]:
+async def by_lease(ground: Ground) -> AsyncIterator[Arena]:
+    stage = ground.stage
     async with _services(stage) as (start, depose):
 
         async def member() -> Election:
@@ -57,11 +72,12 @@ async def by_lease(stage: Stage, _: str) -> AsyncIterator[Arena]:
             start(leases)
             return leases.election(stage.sink)
 
-        yield Arena(member, depose)
+        yield Arena(member, depose, lambda: _term(stage))
 
 
 @asynccontextmanager
-async def by_neli(stage: Stage, bootstrap: str) -> AsyncIterator[Arena]:
+async def by_neli(ground: Ground) -> AsyncIterator[Arena]:
+    stage, bootstrap = ground.stage, ground.bootstrap
     installation = secrets.token_hex(4)
     async with _services(stage) as (start, depose):
 
@@ -72,26 +88,52 @@ async def by_neli(stage: Stage, bootstrap: str) -> AsyncIterator[Arena]:
             start(election)
             return election
 
-        yield Arena(member, depose)
+        yield Arena(member, depose, lambda: _term(stage))
 
 
 @asynccontextmanager
-async def _services(
-    stage: Stage,
-) -> AsyncIterator[tuple[Callable[[Leases | NeliElection], None], Callable[[], Awaitable[None]]]]:
-    """Runs what is started until the end."""
-    started: list[tuple[Leases | NeliElection, asyncio.Task[None]]] = []
+async def by_mariadb(ground: Ground) -> AsyncIterator[Arena]:
+    async with on_mariadb(ground.mariadb_url) as yard, _running() as start:
 
-    def start(service: Leases | NeliElection) -> None:
-        started.append((service, asyncio.create_task(service.run())))
+        async def member() -> Election:
+            election = MariaElection(yard.database, yard.name, LeaseOptions("test", lease_seconds=2, poll_seconds=0.1))
+            start(election)
+            return election
 
+        async def depose() -> None:
+            await yard.change("UPDATE hookwire_terms SET term = term + 1, owner = 'somebody else'")
+
+        async def term() -> int:
+            return int(await yard.database.fetchval("seat.current", sink=yard.name))
+
+        yield Arena(member, depose, term)
+
+
+async def _term(stage: Stage) -> int:
+    return int(await stage.connection.fetchval("SELECT term FROM hookwire.relay_terms WHERE sink = 'kafka'"))
+
+
+@asynccontextmanager
+async def _services(stage: Stage) -> AsyncIterator[tuple[Callable[[Service], None], Callable[[], Awaitable[None]]]]:
     async def depose() -> None:
         await stage.connection.execute("UPDATE hookwire.relay_terms SET term = term + 1, owner = 'somebody else'")
 
-    yield start, depose
+    async with _running() as start:
+        yield start, depose
+
+
+@asynccontextmanager
+async def _running() -> AsyncIterator[Callable[[Service], None]]:
+    """Runs what is started until the end."""
+    started: list[tuple[Service, asyncio.Task[None]]] = []
+
+    def start(service: Service) -> None:
+        started.append((service, asyncio.create_task(service.run())))
+
+    yield start
     for service, _ in started:
         service.stop()
     await asyncio.gather(*(task for _, task in started))
 
 
-ARENAS = {"memory": in_memory, "lease": by_lease, "neli": by_neli}
+ARENAS = {"memory": in_memory, "lease": by_lease, "neli": by_neli, "mariadb": by_mariadb}

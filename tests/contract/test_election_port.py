@@ -1,4 +1,4 @@
-"""The port :class:`relay.election.Election`, one suite for every adapter: memory, lease, NELI."""
+"""The port :class:`relay.election.Election`, one suite for every adapter: memory, leases twice, NELI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from relay.election import Deposed, Election, Seat
 from scripts.servers.kafka import KafkaServer
-from tests.contract.elections import ARENAS, Arena
+from tests.contract.elections import ARENAS, Arena, Ground
 from tests.relay.stage import Stage, staged, until
 
 DEADLINE_SECONDS = 60
@@ -23,8 +23,10 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
 
 
 @pytest.fixture(params=list(ARENAS))
-async def arena(request: pytest.FixtureRequest, stage: Stage, kafka: KafkaServer) -> AsyncIterator[Arena]:
-    async with ARENAS[request.param](stage, kafka.bootstrap) as opened:
+async def arena(
+    request: pytest.FixtureRequest, stage: Stage, kafka: KafkaServer, mariadb_url: str
+) -> AsyncIterator[Arena]:
+    async with ARENAS[request.param](Ground(stage, kafka.bootstrap, mariadb_url)) as opened:
         yield opened
 
 
@@ -39,16 +41,12 @@ async def deposed_during(election: Election, seat: Seat, arena: Arena) -> None:
         await asyncio.Event().wait()
 
 
-async def current_term(stage: Stage) -> int:
-    return int(await stage.connection.fetchval("SELECT term FROM hookwire.relay_terms WHERE sink = 'kafka'"))
-
-
-async def test_a_seat_comes_with_a_term_that_was_raised_and_may_be_trusted(arena: Arena, stage: Stage) -> None:
+async def test_a_seat_comes_with_a_term_that_was_raised_and_may_be_trusted(arena: Arena) -> None:
     """RO-04: before anything is carried the database refuses every earlier term."""
     election = await arena.member()
     seat = await elected(election)
     async with election.reign(seat):
-        assert (seat.term.number, election.trusted(0), seat.lost.is_set()) == (await current_term(stage), True, False)
+        assert (seat.term.number, election.trusted(0), seat.lost.is_set()) == (await arena.term(), True, False)
 
 
 async def test_a_second_member_waits_and_succeeds_with_a_higher_term_when_the_first_leaves(arena: Arena) -> None:
@@ -113,7 +111,7 @@ async def test_members_share_the_seats_and_each_seat_is_held_once(
     """RO-05: four groups, two members; what one gives up the other takes, and all is led again when one goes."""
     async with AsyncExitStack() as stack:
         stage = await stack.enter_async_context(staged(database_url, groups=4))
-        arena = await stack.enter_async_context(ARENAS[kind](stage, kafka.bootstrap))
+        arena = await stack.enter_async_context(ARENAS[kind](Ground(stage, kafka.bootstrap, "")))
         first = await stack.enter_async_context(_Taker(await arena.member()))
         await until(lambda: _held(first) == {0, 1, 2, 3})
         second = await stack.enter_async_context(_Taker(await arena.member()))

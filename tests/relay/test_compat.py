@@ -3,138 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 
-import asyncpg
 import pytest
 
-from db.errors import Unavailable
-from db.pool import Database, PoolOptions, open_database
-from db.statements import for_outbox, quoted_table
-from relay.compat import CompatHarvester, CompatOptions, rounds
-from relay.compat_table import CompatTable
+from db.statements import quoted_table
+from relay.compat import rounds
 from relay.election import Deposed
-from relay.embeddable import Relay
-from relay.memory import MemoryBroker, MemoryElection, MemorySink
-from relay.observer import Event, LeaderAcquired, LeaderFenced, LeaderRefreshed, LeaderRevoked, MeterRead, Observer
+from relay.observer import LeaderAcquired, LeaderFenced, LeaderRefreshed, LeaderRevoked, MeterRead
 from relay.record import Record
-from relay.sink import Term
-from tests.relay.stage import raise_term, until
+from tests.relay.stage import until
+from tests.relay.yards import TABLE, Yard, on_mariadb, on_postgres
 
 
-class Yard:
-    """A database with goharvest's table, and a relay of it on a broker in memory."""
-
-    def __init__(self, database: Database, sql: asyncpg.Connection) -> None:
-        self.database = database
-        self.sql = sql
-        self.broker = MemoryBroker()
-        self.election = MemoryElection(self._reign)
-        self.events: list[Event] = []
-        self.name = quoted_table(TABLE)
-
-    async def _reign(self) -> Term:
-        await self.database.execute("term.ensure", [self.name])
-        row = await raise_term(self.database, self.name)
-        return Term(self.name, 0, row["term"], row["layout"], row["batch_no"])
-
-    async def write(self, *rows: tuple[str, str, str | None], headers: Sequence[Sequence[str]] = ((), ())) -> list[int]:
-        """(topic, key, value) as goharvest's stasher does, in one transaction; returns the ids."""
-        async with self.sql.transaction():
-            return [await self._insert(*row, headers) for row in rows]
-
-    async def _insert(self, topic: str, key: str, value: str | None, headers: Sequence[Sequence[str]]) -> int:
-        written: int = await self.sql.fetchval(
-            f"INSERT INTO {TABLE} (create_time, kafka_topic, kafka_key, kafka_value, kafka_header_keys,"
-            " kafka_header_values) VALUES (NOW(), $1, $2, $3, $4, $5) RETURNING id",
-            topic, key, value, list(headers[0]), list(headers[1]),
-        )  # fmt: skip
-        return written
-
-    async def rows(self) -> list[int]:
-        return [row["id"] for row in await self.sql.fetch(f"SELECT id FROM {TABLE} ORDER BY id")]
-
-    async def marks(self) -> list[uuid.UUID | None]:
-        return [row["leader_id"] for row in await self.sql.fetch(f"SELECT leader_id FROM {TABLE} ORDER BY id")]
-
-    async def parked(self) -> list[tuple[Any, ...]]:
-        rows = await self.sql.fetch(
-            "SELECT key, record_id, topic, reason, attempts FROM hookwire.compat_parked ORDER BY key"
-        )
-        return [tuple(row) for row in rows]
-
-    async def probe_now(self) -> None:
-        await self.sql.execute("UPDATE hookwire.compat_parked SET probe_at = clock_timestamp()")
-
-    def relay(self, *, meter_seconds: float = 60.0, batch_records_max: int = 100) -> Relay:
-        observer = Observer(self.name, self.events.append, meter_seconds)
-        options = CompatOptions(batch_records_max, 0.01, 0.02, 0.01, 0.02)
-        table = CompatTable(self.database, TABLE)
-        return Relay([(CompatHarvester(table, MemorySink(self.broker), self.election, observer, options), observer)])
-
-    async def emptied(self) -> None:
-        async def empty() -> bool:
-            return not await self.rows()
-
-        await until(empty)
-
-    def kinds(self) -> list[type[Event]]:
-        return [type(event) for event in self.events if not isinstance(event, MeterRead)]
-
-
-TABLE = 'Shop."Out box"'
-
-
-class FaultyDatabase(Database):
-    """Loses the answers to named statements, as many times as ``lost`` says: they take effect."""
-
-    lost: dict[str, int]
-
-    async def fetchval(self, name: str, *args: object) -> Any:
-        found = await super().fetchval(name, *args)
-        self._lose(name)
-        return found
-
-    async def fetch(self, name: str, *args: object) -> Any:
-        found = await super().fetch(name, *args)
-        self._lose(name)
-        return found
-
-    def _lose(self, name: str) -> None:
-        if self.lost.get(name, 0) > 0:
-            self.lost[name] -= 1
-            raise Unavailable(f"the answer to {name} was lost")
-
-
-@pytest.fixture
-async def yard(database_url_both: str) -> AsyncIterator[Yard]:
-    async with opened_yard(database_url_both) as yard:
+@pytest.fixture(params=["postgres18", "postgres15", "mariadb", "mariadb_fast"])
+async def yard(request: pytest.FixtureRequest) -> AsyncIterator[Yard]:
+    async with opened(request) as yard:
         yield yard
 
 
-@pytest.fixture
-async def yard18(database_url: str) -> AsyncIterator[Yard]:
-    """As `yard`, where the server's version has no say."""
-    async with opened_yard(database_url) as yard:
+@pytest.fixture(params=["postgres18", "mariadb", "mariadb_fast"])
+async def yard18(request: pytest.FixtureRequest) -> AsyncIterator[Yard]:
+    """As `yard`, where PostgreSQL's version has no say."""
+    async with opened(request) as yard:
         yield yard
 
 
-@asynccontextmanager
-async def opened_yard(url: str) -> AsyncIterator[Yard]:
-    sql = await asyncpg.connect(url, timeout=10, command_timeout=60)
-    pool = await open_database(PoolOptions(url, connections_min=1, connections_max=4))
-    database = FaultyDatabase(pool._pool, pool.options)
-    database.lost = {}
-    try:
-        await sql.execute("CREATE SCHEMA shop")
-        await database.with_statements(for_outbox(TABLE)).execute("compat.create_table")
-        yield Yard(database, sql)
-    finally:
-        await pool.aclose()
-        await sql.close(timeout=5)
+@pytest.fixture(params=["postgres18", "mariadb"])
+async def marked_yard(request: pytest.FixtureRequest) -> AsyncIterator[Yard]:
+    """Where a claim shows in the table."""
+    async with opened(request) as yard:
+        yield yard
+
+
+def opened(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Yard]:
+    match request.param:
+        case "postgres18":
+            return on_postgres(request.getfixturevalue("database_url"))
+        case "postgres15":
+            return on_postgres(request.getfixturevalue("database_url15"))
+        case kind:
+            return on_mariadb(request.getfixturevalue("mariadb_url"), fast=kind == "mariadb_fast")
 
 
 # --- names --------------------------------------------------------------------------------------------------------
@@ -218,7 +128,7 @@ async def test_a_key_keeps_its_order_across_topics(yard: Yard) -> None:
 async def test_a_foreign_mark_is_claimable(yard: Yard) -> None:
     """RG-04: a goharvest that died left its marks; so did a hookwire that goharvest takes over from."""
     ids = await yard.write(("t", "k", "1"), ("t", "k", "2"))
-    await yard.sql.execute(f"UPDATE {TABLE} SET leader_id = gen_random_uuid()")
+    await yard.mark_foreign()
     async with yard.relay():
         await yard.emptied()
     assert yard.broker.ids() == ids
@@ -227,25 +137,18 @@ async def test_a_foreign_mark_is_claimable(yard: Yard) -> None:
 async def test_a_row_that_commits_late_is_found(yard18: Yard) -> None:
     """RG-05: marks start at the lowest id again, there is no cursor."""
     async with yard18.relay():
-        late = yard18.sql.transaction()
-        await late.start()
-        low = await yard18._insert("t", "k", "low", ((), ()))
-        other = await asyncpg.connect(yard18.database.options.url)
-        high = await other.fetchval(
-            f"INSERT INTO {TABLE} (create_time, kafka_topic, kafka_key, kafka_header_keys, kafka_header_values)"
-            " VALUES (now(), 't', 'l', '{}', '{}') RETURNING id"
-        )
-        await other.close()
-        await until(lambda: yard18.broker.ids() == [high])
-        await late.commit()
+        async with yard18.writing() as late:
+            low = await yard18.insert(late, "t", "k", "low")
+            (high,) = await yard18.write(("t", "l", None))
+            await until(lambda: yard18.broker.ids() == [high])
         await until(lambda: yard18.broker.ids() == [high, low])
 
 
-@pytest.mark.parametrize("statement", ["compat.mark", "compat.purge"])
+@pytest.mark.parametrize("statement", ["mark", "purge"])
 async def test_after_an_unknown_outcome_the_identity_is_a_fresh_one(yard: Yard, statement: str) -> None:
     """RG-06: the mark took effect and its answer was lost. What Kafka keeps is not sent again within the reign."""
     ids = await yard.write(("t", "k", "1"), ("t", "k", "2"))
-    yard.database.lost[statement] = 1  # type: ignore[attr-defined]
+    yard.lose(statement)
     async with yard.relay():
         await until(lambda: LeaderRefreshed in yard.kinds())
         await yard.emptied()
@@ -264,37 +167,37 @@ async def test_an_answer_of_the_broker_that_is_lost_repeats_one_batch_in_order(y
 async def test_a_deposed_relay_marks_and_parks_nothing_more(yard: Yard) -> None:
     """RR-08: the statement itself refuses it."""
     await yard.write(("t", "k", "v"))
-    table = CompatTable(yard.database, TABLE)
+    table = yard.table()
     table.begin()
-    old, _new = await yard._reign(), await yard._reign()
+    old, _new = await yard.reign(), await yard.reign()
     assert (await table.mark(old, 10), await yard.marks()) == ([], [None])
 
 
-async def test_only_rows_with_our_mark_are_purged_or_reset(yard: Yard) -> None:
+async def test_only_rows_with_our_mark_are_purged_or_reset(marked_yard: Yard) -> None:
     """RL-05: another relay has marked them since; it will send them, and this one must stand back."""
-    ids = await yard.write(("t", "k", "1"), ("t", "l", "2"))
-    table = CompatTable(yard.database, TABLE)
+    ids = await marked_yard.write(("t", "k", "1"), ("t", "l", "2"))
+    table = marked_yard.table()
     table.begin()
-    await table.mark(await yard._reign(), 10)
-    stranger = uuid.uuid4()
-    await yard.sql.execute(f"UPDATE {TABLE} SET leader_id = $1 WHERE id = $2", stranger, ids[1])
+    await table.mark(await marked_yard.reign(), 10)
+    stranger = await marked_yard.mark_foreign(ids[1])
     await table.reset(ids)
-    assert await yard.marks() == [None, stranger]
-    with pytest.raises(Deposed, match="is goharvest still running"):
+    assert await marked_yard.marks() == [None, stranger]
+    with pytest.raises(Deposed, match="another relay marks rows"):
         await table.purge(ids)
 
 
-async def test_what_another_relay_marks_ends_our_reign(yard18: Yard) -> None:
+async def test_what_another_relay_marks_ends_our_reign(marked_yard: Yard) -> None:
     """RO-01: goharvest was started on the same table. Nothing is lost; the one that was overtaken re-elects itself."""
-    ids = await yard18.write(("t", "k", "1"))
-    yard18.broker.gate.clear()
-    relay = yard18.relay()
+    ids = await marked_yard.write(("t", "k", "1"))
+    marked_yard.broker.gate.clear()
+    relay = marked_yard.relay()
     async with relay:
         await until(lambda: relay.in_flight_records == 1)
-        await yard18.sql.execute(f"UPDATE {TABLE} SET leader_id = gen_random_uuid()")
-        yard18.broker.gate.set()
-        await yard18.emptied()
-    assert (yard18.kinds()[:3], set(yard18.broker.ids())) == ([LeaderAcquired, LeaderFenced, LeaderAcquired], set(ids))
+        await marked_yard.mark_foreign()
+        marked_yard.broker.gate.set()
+        await marked_yard.emptied()
+    assert marked_yard.kinds()[:3] == [LeaderAcquired, LeaderFenced, LeaderAcquired]
+    assert set(marked_yard.broker.ids()) == set(ids)
 
 
 # --- poison -------------------------------------------------------------------------------------------------------
@@ -327,10 +230,7 @@ async def test_a_probe_that_is_refused_waits_twice_as_long(yard18: Yard) -> None
             return [row[4] for row in await yard18.parked()] == [2]
 
         await until(tried_twice)
-    seconds = await yard18.sql.fetchval(
-        "SELECT extract(epoch FROM probe_at - clock_timestamp()) FROM hookwire.compat_parked"
-    )
-    assert 2 < seconds <= 4
+    assert 2 < await yard18.probe_seconds() <= 4
 
 
 async def test_a_parked_record_that_somebody_deletes_frees_its_key(yard18: Yard) -> None:
@@ -338,7 +238,7 @@ async def test_a_parked_record_that_somebody_deletes_frees_its_key(yard18: Yard)
     yard18.broker.record_bytes_max = 10
     async with yard18.relay():
         await until(yard18.parked)
-        await yard18.sql.execute(f"DELETE FROM {TABLE} WHERE id = $1", bad)
+        await yard18.change(f"DELETE FROM _outbox_ WHERE id = {bad}")
         await yard18.probe_now()
         await yard18.emptied()
     assert yard18.broker.ids() == [behind]
@@ -359,7 +259,7 @@ async def test_a_missing_topic_parks_every_key_before_it_and_comes_back_by_itsel
 
         await until(all_parked)
         yard18.broker.missing.clear()
-        await yard18.sql.execute("UPDATE hookwire.compat_parked SET probe_at = now() WHERE key = 'k0'")
+        await yard18.probe_now(ids[0])
         await yard18.emptied()
     in_order = all(yard18.broker.ids(f"k{n}") == [ids[n], ids[n + 20]] for n in range(20))
     assert (in_order, await yard18.parked()) == (True, [])
@@ -387,8 +287,8 @@ async def test_a_relay_goes_through_its_states_and_tells_of_them(yard18: Yard) -
     await relay.start()
     await until(lambda: relay.in_flight_records == 3)
     states += [relay.state, relay.is_leader, len(relay.leader_ids), relay.in_flight_keys]
-    marks = {str(mark) for mark in await yard18.marks()}
-    states.append(marks == set(relay.leader_ids))
+    marks = set(await yard18.marks())
+    states.append(marks == (set(relay.leader_ids) if yard18.marks_rows else {None}))
     yard18.broker.gate.set()
     relay.stop()
     states.append(relay.state)

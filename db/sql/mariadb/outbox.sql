@@ -1,0 +1,93 @@
+-- An outbox in MariaDB or MySQL: mark, purge, reset, in batches. `compat_outbox` stands for the table's own name, which
+-- db.maria.for_outbox puts in, quoted.
+--
+-- Every deciding statement is a transaction of its own that reads the term's row, and under REPEATABLE READ InnoDB
+-- locks what an UPDATE, DELETE or INSERT SELECT reads (a shared lock): it is refused when the term is over, and nobody
+-- raises the term in the midst of it (RR-08). No lock outlives a statement, so a leader that is stopped holds none.
+--
+-- Ids come as a JSON array. STRAIGHT_JOIN looks each up by the primary key: a scan would wait for the locks of rows
+-- that their writers have not committed yet.
+
+-- name: waiting
+-- The lowest rows that are not marked by `mark` already, of keys that are not parked; from the lowest id on, each time
+-- (RG-05). A snapshot: it waits for nobody's lock and passes over no row that is committed. Keys are compared as bytes.
+SELECT o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values
+FROM compat_outbox o FORCE INDEX (PRIMARY)
+WHERE (o.leader_id IS NULL OR o.leader_id <> %(mark)s)
+  AND EXISTS (SELECT 1 FROM hookwire_terms t WHERE t.sink = %(outbox)s AND t.term = %(term)s)
+  AND NOT EXISTS (SELECT 1 FROM hookwire_parked p
+                  WHERE p.outbox = %(outbox)s
+                    AND p.kafka_key = CAST(CONVERT(o.kafka_key USING utf8mb4) AS BINARY))
+ORDER BY o.id LIMIT %(limit)s;
+
+-- name: due
+-- The first rows of parked keys whose probe is due; of a row that is gone only the key comes back.
+SELECT p.kafka_key AS parked_key, o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys,
+       o.kafka_header_values
+FROM hookwire_parked p
+JOIN hookwire_terms t ON t.sink = %(outbox)s AND t.term = %(term)s
+LEFT JOIN compat_outbox o ON o.id = p.record_id
+WHERE p.outbox = %(outbox)s AND p.probe_at <= UTC_TIMESTAMP(6)
+ORDER BY p.probe_at LIMIT %(limit)s;
+
+-- name: mark
+UPDATE JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
+STRAIGHT_JOIN hookwire_terms t ON t.sink = %(outbox)s AND t.term = %(term)s
+STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id
+SET o.leader_id = %(mark)s;
+
+-- name: marked
+SELECT o.id FROM JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
+STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id AND o.leader_id = %(mark)s;
+
+-- name: purge
+-- What Kafka keeps; only rows that still carry one of our marks (RL-05).
+DELETE o FROM JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
+STRAIGHT_JOIN hookwire_terms t ON t.sink = %(outbox)s AND t.term = %(term)s
+STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id
+WHERE o.leader_id IN (%(mark)s, %(mark_before)s);
+
+-- name: purge_unmarked
+-- The same without marks: the term alone decides.
+DELETE o FROM JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
+STRAIGHT_JOIN hookwire_terms t ON t.sink = %(outbox)s AND t.term = %(term)s
+STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id;
+
+-- name: left
+-- How many of them a purge has left, and whether the term still rules.
+SELECT (SELECT COUNT(*) FROM JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
+        STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id) AS rows_left,
+       (SELECT COUNT(*) FROM hookwire_terms t WHERE t.sink = %(outbox)s AND t.term = %(term)s) AS rules;
+
+-- name: reset
+-- What was marked and not sent is free for anybody again.
+UPDATE JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
+STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id
+SET o.leader_id = NULL WHERE o.leader_id IN (%(mark)s, %(mark_before)s);
+
+-- name: park
+-- Keys whose record was refused wait from now on; one that waits already waits twice as long, up to a limit.
+INSERT INTO hookwire_parked (outbox, kafka_key, record_id, topic, reason, detail, probe_at)
+SELECT t.sink, CAST(r.kafka_key AS BINARY), r.record_id, r.topic, r.reason, r.detail,
+       UTC_TIMESTAMP(6) + INTERVAL %(seconds_first)s SECOND
+FROM JSON_TABLE(%(refusals)s, '$[*]' COLUMNS (
+         kafka_key text CHARACTER SET utf8mb4 PATH '$.key', record_id bigint PATH '$.id',
+         topic text CHARACTER SET utf8mb4 PATH '$.topic', reason text CHARACTER SET utf8mb4 PATH '$.reason',
+         detail text CHARACTER SET utf8mb4 PATH '$.detail')) AS r
+STRAIGHT_JOIN hookwire_terms t ON t.sink = %(outbox)s AND t.term = %(term)s
+ON DUPLICATE KEY UPDATE
+    record_id = VALUES(record_id), topic = VALUES(topic), reason = VALUES(reason), detail = VALUES(detail),
+    probe_at = UTC_TIMESTAMP(6)
+             + INTERVAL LEAST(%(seconds_first)s * POW(2, LEAST(attempts, 10)), %(seconds_max)s) SECOND,
+    attempts = attempts + 1;
+
+-- name: hurry
+-- What waits for the same topics as these keys is tried at once, because the topic takes records again.
+UPDATE JSON_TABLE(%(keys)s, '$[*]' COLUMNS (kafka_key text CHARACTER SET utf8mb4 PATH '$')) AS j
+STRAIGHT_JOIN hookwire_parked freed FORCE INDEX (PRIMARY) ON freed.outbox = %(outbox)s AND freed.kafka_key = CAST(j.kafka_key AS BINARY)
+STRAIGHT_JOIN hookwire_parked p ON p.outbox = freed.outbox AND p.topic = freed.topic
+SET p.probe_at = UTC_TIMESTAMP(6);
+
+-- name: unpark
+DELETE p FROM JSON_TABLE(%(keys)s, '$[*]' COLUMNS (kafka_key text CHARACTER SET utf8mb4 PATH '$')) AS j
+STRAIGHT_JOIN hookwire_parked p FORCE INDEX (PRIMARY) ON p.outbox = %(outbox)s AND p.kafka_key = CAST(j.kafka_key AS BINARY);

@@ -1,0 +1,39 @@
+"""What hookwire keeps beside an outbox in MariaDB or MySQL: made where it is missing, and the outbox looked at."""
+
+from __future__ import annotations
+
+import secrets
+
+from db.errors import Refused
+from db.maria import MariaDatabase, for_outbox, table_parts
+
+__all__ = ["TableRefused", "furnish"]
+
+
+class TableRefused(Exception):
+    """The outbox is not there, or not as it has to be; the text says what to do."""
+
+
+async def furnish(database: MariaDatabase, table: str) -> str:
+    """Make our tables, look at the outbox; returns the installation's name. Raises TableRefused, DatabaseError."""
+    if await database.fetchval("house.made") < 3:
+        for name in ("installation", "terms", "parked"):
+            await database.execute(f"house.create_{name}")
+    incarnation = await database.fetchval("house.incarnation")
+    if incarnation is None:
+        await database.execute("house.incarnate", incarnation=secrets.token_hex(4))
+        incarnation = await database.fetchval("house.incarnation")
+    await _look_at(database, table)
+    return str(incarnation)
+
+
+async def _look_at(database: MariaDatabase, table: str) -> None:
+    quoted, statements = for_outbox(table)
+    try:
+        await database.with_statements(statements).fetch("house.columns")
+    except Refused as error:
+        raise TableRefused(f"the outbox {quoted} cannot be relayed: {error.message}") from error
+    schema, name = table_parts(table)
+    engine = await database.fetchval("house.engine", database=schema, table=name)
+    if str(engine).lower() != "innodb":
+        raise TableRefused(f"the outbox {quoted} is kept by {engine}, without transactions; it has to be InnoDB")

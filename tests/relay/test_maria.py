@@ -1,0 +1,314 @@
+"""An outbox in MariaDB: what its locks, its lost connections and its crashes may not do (issue 4 item 9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import aiomysql
+import pytest
+
+from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
+from db.maria import MariaDatabase, MariaOptions, for_outbox, maria_options, open_maria
+from relay.election import Deposed, Seat
+from relay.lease import LeaseOptions
+from relay.maria_election import MariaElection
+from relay.maria_house import TableRefused, furnish
+from relay.maria_table import MariaTable
+from relay.sink import Refusal
+from scripts.servers.mariadb import MariaServer
+from tests.relay.stage import until
+from tests.relay.yards import MARIA_TABLE, MariaYard, connected, on_mariadb
+
+
+@pytest.fixture
+async def yard(mariadb_url: str) -> AsyncIterator[MariaYard]:
+    async with on_mariadb(mariadb_url) as yard:
+        yield yard
+
+
+@pytest.fixture(params=["compat", "fast"])
+async def any_yard(request: pytest.FixtureRequest, mariadb_url: str) -> AsyncIterator[MariaYard]:
+    async with on_mariadb(mariadb_url, fast=request.param == "fast") as yard:
+        yield yard
+
+
+# --- names and addresses --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "quoted"),
+    [
+        ("outbox", "`outbox`"),
+        ("Shop.Outbox", "`Shop`.`Outbox`"),
+        ("`out``box`", "`out``box`"),
+        (MARIA_TABLE, "`Out box`"),
+    ],
+)
+def test_a_tables_name_is_read_as_mariadb_reads_it(table: str, quoted: str) -> None:
+    """RL-24."""
+    assert for_outbox(table)[0] == quoted
+
+
+@pytest.mark.parametrize("table", ["", "a b", "a.b.c", "1a", "outbox; DROP TABLE x", "a`b", "``", '"outbox"'])
+def test_anything_else_is_no_tables_name(table: str) -> None:
+    with pytest.raises(ValueError, match="not a table's name"):
+        for_outbox(table)
+
+
+def test_a_url_names_a_server_a_user_and_a_database() -> None:
+    options = maria_options("mysql://u%40s:p%2Fw@db.example/shop")
+    assert options == MariaOptions("db.example", 3306, "u@s", "p/w", "shop")
+    assert "p/w" not in repr(options)
+
+
+@pytest.mark.parametrize("url", ["mysql://u:p@h/", "postgresql://u:p@h/d", "mysql:///d", "mysql://u:p@h/d?tls=1"])
+def test_any_other_url_is_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(ValueError, match="must be mysql://") as refused:
+        maria_options(url)
+    assert "u:p" not in str(refused.value)
+
+
+# --- who is not let in, what is not fit -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [{"password": "wrong"}, {"database": "none"}, {"port": 1}], ids=str)
+async def test_a_server_that_lets_nobody_in_is_unavailable(mariadb_url: str, change: dict[str, object]) -> None:
+    with pytest.raises(Unavailable):
+        await open_maria(replace(maria_options(mariadb_url), **change))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (None, "cannot be relayed"),
+        ("CREATE TABLE t (id bigint PRIMARY KEY)", "Unknown column"),
+        (
+            "CREATE TABLE t (id bigint PRIMARY KEY, kafka_topic text, kafka_key text, kafka_value text,"
+            " kafka_header_keys json, kafka_header_values json, leader_id char(36)) ENGINE = Aria",
+            "has to be InnoDB",
+        ),
+    ],
+    ids=["no table", "other columns", "no transactions"],
+)
+async def test_a_table_that_is_not_fit_is_refused(yard: MariaYard, make: str | None, says: str) -> None:
+    if make is not None:
+        await yard.change(make)
+    with pytest.raises(TableRefused, match=says):
+        await furnish(yard.database, "t")
+
+
+async def test_the_installation_keeps_its_name(yard: MariaYard) -> None:
+    """Kafka's transactional id is made of it: a restart has to fence the process before it."""
+    assert await furnish(yard.database, MARIA_TABLE) == await furnish(yard.database, MARIA_TABLE)
+
+
+async def test_a_role_that_may_not_create_tables_finds_them(yard: MariaYard) -> None:
+    schema = maria_options(yard.url).database
+    await yard.change(f"CREATE USER {schema} IDENTIFIED BY 'p'")
+    await yard.change(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.* TO {schema}")
+    database = MariaDatabase(replace(maria_options(yard.url), user=schema, password="p"))
+    try:
+        assert await furnish(database, MARIA_TABLE) == await furnish(yard.database, MARIA_TABLE)
+    finally:
+        await database.aclose()
+        await yard.change(f"DROP USER {schema}")
+
+
+# --- marks and terms --------------------------------------------------------------------------------------------------
+
+
+async def test_keys_are_told_apart_by_their_bytes(any_yard: MariaYard) -> None:
+    """Neither case nor accents nor a trailing space make two keys one, whatever the table's collation."""
+    keys = ["key", "KEY", "key ", "kéy", "ключ", "🔑"]
+    await any_yard.change("ALTER TABLE _outbox_ MODIFY kafka_key varchar(100) COLLATE utf8mb4_general_ci NOT NULL")
+    await any_yard.write(*[("t", key, "v") for key in keys])
+    term, table = await any_yard.reign(), any_yard.table()
+    records = await table.mark(term, 10)
+    parked = [record for record in records if record.key != "KEY"]
+    await table.reset([record.id for record in records])
+    await table.park(term, [Refusal(record, "record", "too_large", "…") for record in parked])
+    free = await table.mark(term, 10)
+    assert ([r.key for r in records], [r.key for r in free]) == (keys, ["KEY"])
+    await table.unpark([record.key or "" for record in parked])
+    assert await any_yard.parked() == []
+
+
+async def test_a_relay_whose_term_is_over_marks_purges_and_parks_nothing(any_yard: MariaYard) -> None:
+    """RR-08, RL-05: also what Kafka has confirmed stays, for who rules now."""
+    ids = await any_yard.write(("t", "a", "1"), ("t", "b", "2"))
+    table, old = any_yard.table(), await any_yard.reign()
+    records = await table.mark(old, 1)
+    await any_yard.reign()
+    with pytest.raises(Deposed, match="is over"):
+        await table.purge([records[0].id])
+    with pytest.raises(Deposed, match="is over"):
+        await table.park(old, [Refusal(records[0], "record", "too_large", "")])
+    found = (await table.mark(old, 10), (await table.mark_due(old)).records, await any_yard.rows())
+    assert (found, await any_yard.parked()) == (([], [], ids), [])
+
+
+@pytest.mark.parametrize("what", ["mark", "purge", "park"])
+async def test_while_a_term_is_raised_whoever_names_it_waits(any_yard: MariaYard, what: str) -> None:
+    """RR-08: the statement locks the term's row, so it sees the term as it is when it decides, not as it was."""
+    await any_yard.write(("t", "a", "1"), ("t", "b", "2"))
+    term, table = await any_yard.reign(), any_yard.table()
+    (record,) = await table.mark(term, 1)
+    deciding = {
+        "mark": lambda: any_yard.table().mark(term, 10),
+        "purge": lambda: table.purge([record.id]),
+        "park": lambda: table.park(term, [Refusal(record, "record", "too_large", "")]),
+    }
+    async with any_yard.writing() as other:
+        async with other.cursor() as cursor:
+            await cursor.execute("UPDATE hookwire_terms SET term = term + 1")
+        waiting = asyncio.ensure_future(deciding[what]())
+        if not (what == "mark" and not any_yard.marks_rows):  # there it decides nothing: the purge will
+            await until(lambda: _is_waiting(any_yard))
+    outcome = (await asyncio.gather(waiting, return_exceptions=True))[0]
+    if what == "mark" and any_yard.marks_rows:
+        assert (outcome, [m for m in await any_yard.marks() if m not in {None, table.leader_id}]) == ([], [])
+    elif what != "mark":
+        assert isinstance(outcome, Deposed)
+
+
+async def _is_waiting(yard: MariaYard) -> bool:
+    """Whether a statement waits for a lock."""
+    await asyncio.sleep(0.12)  # the server looks anew only if nobody has asked for a tenth of a second
+    rows = await yard.select("SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
+    return bool(rows)
+
+
+async def test_a_committed_row_that_somebody_locks_is_waited_for_and_not_overtaken(yard: MariaYard) -> None:
+    """RG-05: passed over (SKIP LOCKED), a later row of its key would be sent first."""
+    low, high = await yard.write(("t", "k", "1"), ("t", "k", "2"))
+    term, table = await yard.reign(), yard.table()
+    async with yard.writing() as other:
+        async with other.cursor() as cursor:
+            await cursor.execute(f"SELECT id FROM {MARIA_TABLE} WHERE id = {low} FOR UPDATE")
+        marking = asyncio.ensure_future(table.mark(term, 10))
+        await until(lambda: _is_waiting(yard))
+    assert [record.id for record in await marking] == [low, high]
+
+
+async def test_a_lock_that_is_held_too_long_is_busy_and_changes_nothing(yard: MariaYard) -> None:
+    await yard.write(("t", "k", "1"))
+    term = await yard.reign()
+    impatient = MariaDatabase(replace(maria_options(yard.url), lock_seconds=1))
+    try:
+        async with yard.writing() as other:
+            async with other.cursor() as cursor:
+                await cursor.execute(f"SELECT id FROM {MARIA_TABLE} FOR UPDATE")
+            with pytest.raises(Busy):
+                await MariaTable(impatient, MARIA_TABLE).mark(term, 10)
+    finally:
+        await impatient.aclose()
+    assert await yard.marks() == [None]
+
+
+async def test_headers_that_are_no_arrays_park_their_record_alone(any_yard: MariaYard) -> None:
+    """RL-23."""
+    bad, good = await any_yard.write(("t", "bad", "v"), ("t", "good", "v"))
+    await any_yard.change(f"UPDATE _outbox_ SET kafka_header_keys = '{{\"a\": 1}}' WHERE id = {bad}")
+    async with any_yard.relay():
+        await until(lambda: any_yard.broker.ids() == [good])
+        await until(any_yard.parked)
+    assert await any_yard.parked() == [("bad", bad, "t", "headers_unequal", 1)]
+
+
+# --- connections that go ----------------------------------------------------------------------------------------------
+
+
+async def test_a_statement_whose_connection_is_cut_has_no_known_outcome(yard: MariaYard) -> None:
+    """Which is not Unavailable: it may have taken effect (RG-06)."""
+    await yard.write(("t", "k", "1"))
+    term, table = await yard.reign(), yard.table()
+    async with yard.writing() as other:
+        async with other.cursor() as cursor:
+            await cursor.execute(f"SELECT id FROM {MARIA_TABLE} FOR UPDATE")
+        marking = asyncio.ensure_future(table.mark(term, 10))
+        await until(lambda: _is_waiting(yard))
+        ((thread,),) = await yard.select(
+            "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+        )
+        await yard.change(f"KILL CONNECTION {thread}")
+        with pytest.raises(OutcomeUnknown):
+            await marking
+    assert len(await table.mark(term, 10)) == 1
+
+
+async def test_a_relay_goes_on_after_all_of_its_connections_were_cut(any_yard: MariaYard) -> None:
+    mine = maria_options(any_yard.url).database
+    ids = await any_yard.write(("t", "k", "1"))
+    async with any_yard.relay():
+        await any_yard.emptied()
+        threads = await any_yard.select(
+            f"SELECT id FROM information_schema.processlist WHERE db = '{mine}' AND id <> CONNECTION_ID()"
+        )
+        for (thread,) in threads:
+            with suppress(aiomysql.OperationalError):  # one that has ended by itself
+                await any_yard.change(f"KILL CONNECTION {thread}")
+        ids += await any_yard.write(("t", "k", "2"))
+        await any_yard.emptied()
+    assert any_yard.broker.ids() == ids
+
+
+async def test_a_statement_that_is_refused_says_so(yard: MariaYard) -> None:
+    with pytest.raises(Refused, match="1146"):
+        await yard.database.with_statements({"x": "SELECT * FROM nothing"}).fetch("x")
+
+
+async def test_a_crash_of_the_server_loses_and_reorders_nothing(servers_folder: Path) -> None:
+    """SIGKILL in the midst, a restart on the same data: all that was committed arrives, each key in order."""
+    server = MariaServer("crashing", servers_folder / "crashing-mariadb")
+    await asyncio.to_thread(server.start)
+    try:
+        async with AsyncExitStack() as stack:
+            yard = await stack.enter_async_context(on_mariadb(f"{server.url}/mysql"))
+            ids = await yard.write(*[("t", f"k{n % 3}", str(n)) for n in range(60)])
+            async with yard.relay(batch_records_max=5):
+                await until(lambda: len(yard.broker.log) >= 10)
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+                yard.sql.close()
+                yard.sql = await connected(yard.url)
+                stack.callback(yard.sql.close)
+                await yard.emptied()
+            for n in range(3):
+                of_key = yard.broker.ids(f"k{n}")
+                assert list(dict.fromkeys(of_key)) == ids[n::3]
+    finally:
+        await asyncio.to_thread(server.discard)
+
+
+# --- the lease --------------------------------------------------------------------------------------------------------
+
+
+async def _reigned_until(election: MariaElection, seat: Seat, over: asyncio.Future[Seat]) -> None:
+    async with election.reign(seat):
+        await asyncio.wait([over])
+
+
+async def test_a_leader_that_is_cut_off_stops_before_another_begins(yard: MariaYard) -> None:
+    """RR-09: its lease ends by its own clock, counted from before the last renewal left."""
+    options = LeaseOptions("test", lease_seconds=1, poll_seconds=0.05)
+    first, second = (MariaElection(yard.database, yard.name, options) for _ in range(2))
+    rounds = [asyncio.ensure_future(first.run())]
+    try:
+        async with asyncio.timeout(60):
+            seat = await first.campaign()
+            rounds.append(asyncio.ensure_future(second.run()))
+            first._database = MariaDatabase(replace(maria_options(yard.url), port=1))
+            follower = asyncio.ensure_future(second.campaign())
+            with pytest.raises(Deposed, match="has run out"):
+                await _reigned_until(first, seat, follower)
+            theirs = await follower
+            async with second.reign(theirs):
+                assert (first.trusted(0), theirs.term.number) == (False, seat.term.number + 1)
+    finally:
+        first.stop()
+        second.stop()
+        await asyncio.gather(*rounds)
