@@ -1,6 +1,8 @@
 """`hookwire relay --compat`: what is refused before anything is connected, and the report (RO-12, RG-09, RK-22)."""
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,36 @@ def test_what_cannot_work_is_refused(
 def test_the_flags_of_compat_mode_belong_to_it() -> None:
     result = CliRunner().invoke(application(), ["relay", "--check"])
     assert isinstance(result.exception, SettingsRefused)
+
+
+MARIA = "mysql://u:hush@127.0.0.1:1/shop"
+
+
+def test_a_reaper_yaml_does_not_go_with_an_outbox_in_mariadb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOKWIRE_OUTBOX_URL", MARIA)
+    with pytest.raises(SettingsRefused, match="use --compat-table"):
+        relay(tmp_path, GOOD, "--partitioner", "crc32")
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({}, "hookwire-server.mariadb"),
+        ({"HOOKWIRE_OUTBOX_URL": "mysql://u:hush@127.0.0.1:1"}, "HOOKWIRE_OUTBOX_URL must be mysql://"),
+        ({"HOOKWIRE_OUTBOX_TLS_CA": "ca.pem"}, "HOOKWIRE_OUTBOX_TLS is off"),
+    ],
+    ids=["no driver", "no database", "files without TLS"],
+)
+def test_an_outbox_in_mariadb_that_cannot_work_is_refused(
+    variables: dict[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "aiomysql", None)
+    for name, value in {
+        "HOOKWIRE_DATA_DIR": str(tmp_path), "HOOKWIRE_OUTBOX_URL": MARIA,
+        "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", **variables,
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    result = CliRunner().invoke(application(), ["relay", "--compat-table", "outbox"])
+    assert isinstance(result.exception, SettingsRefused), result.output
+    assert re.search(says, str(result.exception)), result.exception
+    assert "hush" not in str(result.exception)

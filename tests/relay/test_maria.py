@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -79,6 +80,12 @@ def test_any_other_url_is_refused_without_being_repeated(url: str) -> None:
 async def test_a_server_that_lets_nobody_in_is_unavailable(mariadb_url: str, change: dict[str, object]) -> None:
     with pytest.raises(Unavailable):
         await open_maria(replace(maria_options(mariadb_url), **change))  # type: ignore[arg-type]
+
+
+async def test_a_server_without_tls_is_not_used_where_tls_is_demanded(mariadb_url: str) -> None:
+    """The driver would go on in plain text."""
+    with pytest.raises(Unavailable, match="no TLS"):
+        await open_maria(maria_options(mariadb_url, ssl.create_default_context()))
 
 
 @pytest.mark.parametrize(
