@@ -43,7 +43,8 @@ SOURCES: tuple[Literal["jvm", "python"], ...] = ("jvm", "python")
 
 def filled(bootstrap: str, events: int) -> None:
     """The topic, with so many records."""
-    made = AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # its answers never come once it is gone
+    made = admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
     made[TOPIC].result()
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 500_000})
     for number in range(1, events + 1):

@@ -124,7 +124,9 @@ def test_two_workers_archive_and_audit(
         tmp_path, settings | {"HOOKWIRE_PIPELINE_MASTER": master}, command, "pipeline", "audit", "--json"
     )
     assert (archived[0], archived[1]["rows"], submitted[0], submitted[1]["rows"]) == (0, len(events) - 1, 0, 7)
-    assert (code, [(f["fault"], f["examples"]) for f in report["findings"]]) == (1, [("lost", [events[0].event_id])])
+    found = {finding["fault"]: finding["examples"] for finding in report["findings"]}
+    strangers = [f"evt_abcd2345_{n}" for n in range(1, 8)]
+    assert (code, found) == (1, {"lost": [events[0].event_id], "phantom": strangers})
     with urllib.request.urlopen(page, timeout=5) as answer:
         finished = json.load(answer)["completedapps"]
     assert [app["state"] for app in finished] == ["FINISHED"] * 3
