@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -62,8 +63,9 @@ class Terminal:
     def kill_the_service(self) -> None:
         """As `kill -9` does; only the service, not the database's processes."""
         for child in psutil.Process(self.pid).children(recursive=True):
-            if "serve" in child.cmdline():
-                child.kill()
+            with suppress(psutil.NoSuchProcess):  # others come and go
+                if "serve" in child.cmdline():
+                    child.kill()
 
     @property
     def has_ended(self) -> bool:
