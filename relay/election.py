@@ -15,6 +15,7 @@ seat, an election has raised the term in the database. Adapters: :mod:`relay.lea
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from typing import Any, Protocol
 from relay.cancellation import TaskGroup
 from relay.sink import Term
 
-__all__ = ["Deposed", "Election", "Seat", "elected", "seated"]
+__all__ = ["Deposed", "Election", "Seat", "boot_seconds", "elected", "seated", "until_untrusted"]
 
 
 class Deposed(Exception):
@@ -110,3 +111,20 @@ async def seated(seat: Seat, watch_clock: Callable[[], Coroutine[Any, Any, None]
     except BaseExceptionGroup as failed:
         # Being deposed outranks whatever the cancelled block made of it.
         raise next((e for e in failed.exceptions if isinstance(e, Deposed)), failed.exceptions[0]) from failed
+
+
+def boot_seconds() -> float:
+    """Seconds on a clock that nobody sets and that runs while the machine sleeps (RR-09)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+async def until_untrusted(seat: Seat, trusted_until: Callable[[], float], whose: str) -> None:
+    """Ends a reign when its lease has run out, whatever became of the renewals: :func:`seated` watches by it.
+
+    It asks the clock and nobody else: a renewal may hang beyond its time-out, while its connection is given back, and
+    a cancellation that the client library made of its own accord ends one without an error.
+    """
+    while (left := trusted_until() - boot_seconds()) > 0:  # noqa: ASYNC110 - the end moves while it sleeps
+        await asyncio.sleep(left)
+    seat.lose(f"the lease of {whose} has run out")
+    raise Deposed(seat.reason)

@@ -24,7 +24,6 @@ If it cannot renew in time it deposes itself: a watch beside each seat asks only
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -36,18 +35,13 @@ from db.direct import Direct
 from db.errors import DatabaseError
 from db.pool import Database, Row
 from relay.cancellation import end_if_cancelled
-from relay.election import Deposed, Seat, seated
+from relay.election import Seat, boot_seconds, seated, until_untrusted
 from relay.sink import Term
 
 __all__ = ["LeaseElection", "LeaseOptions", "Leases", "quota"]
 
 _log = structlog.get_logger(__name__)
 _CHANNEL = "hookwire_relay"
-
-
-def _now() -> float:
-    """Seconds on a clock that nobody sets and that runs while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def quota(holders: Sequence[int | None], members: Sequence[int], me: int) -> int:
@@ -132,7 +126,9 @@ class Leases:
 
     def _patience(self) -> float:
         """How long to wait for the database: not beyond the end of a lease of ours."""
-        ends = [election.trusted_until(seat) - _now() for election, seat in self._held() if not seat.lost.is_set()]
+        ends = [
+            election.trusted_until(seat) - boot_seconds() for election, seat in self._held() if not seat.lost.is_set()
+        ]
         return max(min([self._options.lease_seconds / 2, *ends]), 0.001)
 
     async def _pause(self) -> None:
@@ -152,7 +148,7 @@ class Leases:
         """Sign on and renew where it is time, hear what has happened, give and take seats."""
         async with asyncio.timeout(self._patience()):
             member = await self._entered()
-            asked_at = _now()
+            asked_at = boot_seconds()
             renew = asked_at - self._renewed_at >= self._options.lease_seconds / 3 * 0.9
             held = [seat.term for _, seat in self._held()]
             rows = await self._database.fetch(
@@ -205,8 +201,8 @@ class Leases:
                 taken["order_scope"],
             )  # fmt: skip
         # A leader that was stopped in the middle of a deciding statement may hold the row for ever (RR-08).
-        if _now() - self._in_vain.setdefault(seat, _now()) >= options.blocked_seconds:
-            self._in_vain[seat] = _now()
+        if boot_seconds() - self._in_vain.setdefault(seat, boot_seconds()) >= options.blocked_seconds:
+            self._in_vain[seat] = boot_seconds()
             ended = await self._database.fetchval("term.terminate_blockers")
             _log.warning("term_blockers_ended", sink=sink, connections=ended)
         return None
@@ -271,7 +267,7 @@ class LeaseElection:
     def trusted(self, group: int) -> bool:
         """Whether the lease still holds by our own clock."""
         seat = self.seats.get(group)
-        return seat is not None and not seat.lost.is_set() and _now() < self._trusted_until[group]
+        return seat is not None and not seat.lost.is_set() and boot_seconds() < self._trusted_until[group]
 
     def trusted_until(self, seat: Seat) -> float:
         """The end of a lease by our own clock."""
@@ -305,7 +301,7 @@ class LeaseElection:
         for row in vacant:
             if len(self.seats) >= share or not self._standing:
                 return
-            asked_at = _now()
+            asked_at = boot_seconds()
             if row["grp"] not in self.seats and (term := await self._leases.take(self._sink, row)) is not None:
                 self._trusted_until[term.group] = asked_at + self._leases.lease_seconds
                 seat = self.seats[term.group] = Seat(term)
@@ -316,21 +312,11 @@ class LeaseElection:
     async def reign(self, seat: Seat) -> AsyncIterator[None]:
         """Hold a seat while the block runs; the leases' service renews it."""
         try:
-            async with seated(seat, lambda: self._watch(seat)):
+            whose = f"{self._sink}/{seat.term.group}"
+            async with seated(seat, lambda: until_untrusted(seat, lambda: self.trusted_until(seat), whose)):
                 yield
         finally:
             await self.give_up(seat)
-
-    async def _watch(self, seat: Seat) -> None:
-        """Ends the reign when the lease has run out, whatever became of the renewals.
-
-        It asks the clock and nobody else: a renewal may hang beyond its time-out, while its connection is given back,
-        and a cancellation that the client library made of its own accord ends one without an error.
-        """
-        while (left := self.trusted_until(seat) - _now()) > 0:  # noqa: ASYNC110 - the end moves while it sleeps
-            await asyncio.sleep(left)
-        seat.lose(f"the lease of {self._sink}/{seat.term.group} has run out")
-        raise Deposed(seat.reason)
 
     async def give_up(self, seat: Seat) -> None:
         """The seat is held by nobody here any more."""

@@ -18,7 +18,6 @@ A leader that dies is succeeded when its lease has run out: there is no session 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -27,18 +26,13 @@ import structlog
 from db.errors import DatabaseError
 from db.maria import MariaDatabase
 from relay.cancellation import end_if_cancelled
-from relay.election import Deposed, Seat, seated
+from relay.election import Seat, boot_seconds, seated, until_untrusted
 from relay.lease import LeaseOptions
 from relay.sink import Term
 
 __all__ = ["MariaElection"]
 
 _log = structlog.get_logger(__name__)
-
-
-def _now() -> float:
-    """Seconds on a clock that nobody sets and that runs while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class MariaElection:
@@ -67,7 +61,12 @@ class MariaElection:
     def trusted(self, group: int) -> bool:
         """Whether the lease still holds by our own clock."""
         seat = self._seat
-        return seat is not None and seat.term.group == group and not seat.lost.is_set() and _now() < self._trusted_until
+        return (
+            seat is not None
+            and seat.term.group == group
+            and not seat.lost.is_set()
+            and boot_seconds() < self._trusted_until
+        )
 
     def stop(self) -> None:
         """Leave; to be called when the seat is not held any more."""
@@ -100,7 +99,7 @@ class MariaElection:
     async def _take(self) -> None:
         if not self._standing:
             return
-        asked_at, lease = _now(), self._options.lease_seconds
+        asked_at, lease = boot_seconds(), self._options.lease_seconds
         if not self._trusted_until:
             await self._database.execute("seat.ensure", sink=self._sink)
         done = await self._database.execute(
@@ -113,7 +112,7 @@ class MariaElection:
             self._fallen.put_nowait(self._seat)
 
     async def _renew(self, seat: Seat) -> None:
-        asked_at, lease = _now(), self._options.lease_seconds
+        asked_at, lease = boot_seconds(), self._options.lease_seconds
         done = await self._database.execute("seat.renew", sink=self._sink, term=seat.term.number, lease_seconds=lease)
         if done.rows:
             self._trusted_until = asked_at + lease
@@ -133,17 +132,10 @@ class MariaElection:
     async def reign(self, seat: Seat) -> AsyncIterator[None]:
         """Hold the seat while the block runs; the service renews it."""
         try:
-            async with seated(seat, lambda: self._watch(seat)):
+            async with seated(seat, lambda: until_untrusted(seat, lambda: self._trusted_until, self._sink)):
                 yield
         finally:
             await self._give_up(seat)
-
-    async def _watch(self, seat: Seat) -> None:
-        """Ends the reign when the lease has run out, whatever became of the renewals."""
-        while (left := self._trusted_until - _now()) > 0:  # noqa: ASYNC110 - the end moves while it sleeps
-            await asyncio.sleep(left)
-        seat.lose(f"the lease of {self._sink} has run out")
-        raise Deposed(seat.reason)
 
     async def _give_up(self, seat: Seat) -> None:
         """The seat is held by nobody here any more; its row is freed if the database can be asked."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -25,7 +24,7 @@ import structlog
 from db.errors import DatabaseError
 from db.pool import Database
 from relay.cancellation import TaskGroup, end_if_cancelled
-from relay.election import Seat, seated
+from relay.election import Seat, boot_seconds, seated
 from relay.kafka_options import KafkaOptions
 from relay.neli_core import (
     BarrierOpen,
@@ -53,11 +52,6 @@ _log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 0.25
 _RETRY_SECONDS_MAX = 4.0
 _LOOK_SECONDS = 2.0
-
-
-def _now() -> float:
-    """Seconds on a clock that nobody sets and that runs while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class NeliElection:
@@ -110,7 +104,7 @@ class NeliElection:
     def trusted(self, group: int) -> bool:
         """Whether we lead by our own clock."""
         seat = self.seats.get(group)
-        return seat is not None and not seat.lost.is_set() and _now() < self._core.trusted_until(group)
+        return seat is not None and not seat.lost.is_set() and boot_seconds() < self._core.trusted_until(group)
 
     # --- the service --------------------------------------------------------------------------------------------
 
@@ -126,13 +120,13 @@ class NeliElection:
             service = [tasks.create_task(work(), name=self.name) for work in (self._clock, self._send, self._look)]
             backoff = _RETRY_SECONDS
             while not self._leaving.is_set():
-                begun = _now()
+                begun = boot_seconds()
                 try:
                     await self._attend()
                 except (SinkUnavailable, DatabaseError) as error:
                     end_if_cancelled()
                     _log.warning("election_unattended", sink=self._sink, error=str(error))
-                    lasted = _now() - begun > _RETRY_SECONDS_MAX * 2
+                    lasted = boot_seconds() - begun > _RETRY_SECONDS_MAX * 2
                     backoff = _RETRY_SECONDS if lasted else min(backoff * 2, _RETRY_SECONDS_MAX)
                     await self._pause(backoff)
             for task in [*service, *self._taking.values()]:
@@ -188,7 +182,7 @@ class NeliElection:
 
     async def _clock(self) -> None:
         while True:
-            now = _now()
+            now = boot_seconds()
             await asyncio.sleep(max(self._core.due_at(now) - now, 0.01))
             self._receive(Tick())
 
@@ -220,7 +214,7 @@ class NeliElection:
 
     def _receive(self, event: Input) -> None:
         """Never waits, so that nothing comes between an input and what follows from it."""
-        outputs, events = self._core.receive(_now(), event)
+        outputs, events = self._core.receive(boot_seconds(), event)
         for happened in events:
             self._happened(happened)
         for output in outputs:

@@ -232,7 +232,7 @@ async def tour(folder: Path, found: Mapping[str, Server]) -> None:
             settings |= {"HOOKWIRE_AMQP_URL": found["rabbitmq"].address, "HOOKWIRE_AMQP_EXCHANGE": exchange}
             await stack.enter_async_context(amqp_reader(found["rabbitmq"].address, exchange, arrivals))
         receiver = Receiver(arrivals)
-        callback = await stack.enter_async_context(serving(receiver))
+        callback = await stack.enter_async_context(serving(receiver.receive))
         say("\nStarting `hookwire serve` with a new embedded PostgreSQL.")
         url, psql = await stack.enter_async_context(running_hub(folder, settings))
         hub = await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=10))

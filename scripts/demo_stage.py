@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,10 +148,10 @@ class Receiver:
 
 
 @asynccontextmanager
-async def serving(receiver: Receiver) -> AsyncIterator[str]:
+async def serving(receive: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
     """Serve the callback on a free port of loopback; yields its URL."""
     application = web.Application()
-    application.router.add_post("/hook", receiver.receive)
+    application.router.add_post("/hook", receive)
     runner = web.AppRunner(application)
     await runner.setup()
     port = free_port()

@@ -41,7 +41,7 @@ from app.settings import load_settings
 from db.pool import PoolOptions, open_database
 from pipeline.lake import Change, DataFile, bronze
 from pipeline.storage import Storage
-from scripts.demo_stage import DemoFailed, running_hub
+from scripts.demo_stage import DemoFailed, running_hub, serving
 from scripts.servers.fleet import take_server
 from scripts.servers.missing import MissingServerError
 from scripts.servers.port import free_port
@@ -78,16 +78,8 @@ async def webhook() -> AsyncIterator[str]:
         seen.add(event_id)
         return web.Response(status=503 if is_busy else 204)
 
-    application = web.Application()
-    application.router.add_post("/hook", receive)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    port = free_port()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    try:
-        yield f"http://127.0.0.1:{port}/hook"
-    finally:
-        await runner.cleanup()
+    async with serving(receive) as url:
+        yield url
 
 
 async def published(url: str, callback: str) -> list[str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
 
 from app.settings import Settings
 from db.direct import connect_direct
 from db.embedded import EmbeddedOptions, EmbeddedServer
 from db.errors import DatabaseError
-from db.pool import PoolOptions
+from db.pool import Database, PoolOptions, open_database
 
-__all__ = ["database_url", "is_made"]
+__all__ = ["database_url", "is_made", "opened_database"]
 
 
 def is_made(settings: Settings) -> bool:
@@ -36,6 +37,16 @@ async def database_url(settings: Settings) -> AsyncIterator[str]:
         yield await server.start()
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def opened_database(settings: Settings, **options: Any) -> AsyncIterator[Database]:
+    """Connections to that database, closed on exit; ``options`` are fields of ``PoolOptions``. Raises as the URL."""
+    async with (
+        database_url(settings) as url,
+        aclosing(await open_database(PoolOptions(url, connections_min=1, **options))) as database,
+    ):
+        yield database
 
 
 async def _answers(url: str) -> bool:

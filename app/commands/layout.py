@@ -5,8 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,12 +15,12 @@ from app.commands.failure import CommandFailed
 from app.settings import Settings
 
 if TYPE_CHECKING:
-    from db.pool import Database
     from relay.layout import Layout, Plan
     from relay.sink import Sink
 
 __all__ = ["layout"]
 
+_APPLICATION = "hookwire layout"
 layout = typer.Typer(
     help="Partition groups of each sink, and what is kept in order: show and change them while relays run.",
     no_args_is_help=True,
@@ -82,23 +81,11 @@ def _groups(words: list[str]) -> dict[str, int]:
     return found
 
 
-@asynccontextmanager
-async def _database(settings: Settings) -> AsyncIterator[Database]:
-    from app.commands.database import database_url
-    from db.pool import PoolOptions, open_database
-
-    async with database_url(settings) as url:
-        database = await open_database(PoolOptions(url, application_name="hookwire layout", connections_min=1))
-        try:
-            yield database
-        finally:
-            await database.aclose()
-
-
 async def _show(settings: Settings, as_json: bool) -> int:
+    from app.commands.database import opened_database
     from relay.layout import read_layout
 
-    async with _database(settings) as database:
+    async with opened_database(settings, application_name=_APPLICATION) as database:
         present = await read_layout(database)
         seats = [dict(row) for row in await database.fetch("layout.seats")]
     if as_json:
@@ -119,10 +106,11 @@ async def _change(
     why: str | None,
     as_json: bool,
 ) -> int:
+    from app.commands.database import opened_database
     from db.direct import connect_direct
     from relay.layout import Change, LayoutRefused, Relayout
 
-    async with _database(settings) as database:
+    async with opened_database(settings, application_name=_APPLICATION) as database:
         installation = await database.fetchrow("event.installation")
         assert installation is not None, "a migrated database has its row"
         incarnation = installation["incarnation"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -201,21 +201,11 @@ async def _put(database: Database, spark: Any, job: str, table: Table) -> int:
     return len(rows)
 
 
-@asynccontextmanager
-async def _database(settings: Settings) -> AsyncIterator[Database]:
-    from app.commands.database import database_url
-    from db.pool import PoolOptions, open_database
+def _database(settings: Settings) -> AbstractAsyncContextManager[Database]:
+    from app.commands.database import opened_database
 
-    async with database_url(settings) as url:
-        # A day of attempts has no index of its own.
-        options = PoolOptions(
-            url, connections_min=1, connections_max=1, application_name="hookwire pipeline", statement_seconds=600
-        )
-        database = await open_database(options)
-        try:
-            yield database
-        finally:
-            await database.aclose()
+    # A day of attempts has no index of its own.
+    return opened_database(settings, connections_max=1, application_name="hookwire pipeline", statement_seconds=600)
 
 
 def _midnight(day: date) -> datetime:
