@@ -13,7 +13,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
 
 from relay.cancellation import TaskGroup
@@ -56,7 +56,9 @@ class Membership:
             heartbeat_interval_ms=int(min(times.session_seconds / 6, 0.5) * 1000),
             rebalance_timeout_ms=int(times.rebalance_seconds * 1000),
             max_poll_interval_ms=int(times.rebalance_seconds * 3000),
-            partition_assignment_strategy=(StickyPartitionAssignor,),
+            # In turns, because role j sits on partition j mod M: with fewer roles than partitions the roles are the
+            # first few, and an assignor that deals blocks gives all of them to one member (RO-05).
+            partition_assignment_strategy=(RoundRobinPartitionAssignor,),
             retry_backoff_ms=50,
         )
         self._producer = AIOKafkaProducer(**kafka.client("neli-beat"), acks="all", retry_backoff_ms=50)

@@ -83,7 +83,7 @@ async def by_neli(ground: Ground) -> AsyncIterator[Arena]:
 
         async def member() -> Election:
             kafka = KafkaOptions(bootstrap, installation)
-            options = NeliOptions("test", installation, partitions=4, times=TIMES)
+            options = NeliOptions("test", installation, times=TIMES)
             election = NeliElection(stage.database, kafka, stage.sink, options)
             start(election)
             return election
