@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
 from app.process import Process, process_name
 from app.settings import Settings, SettingsRefused
 from app.sinks import kafka_options
@@ -52,13 +53,16 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
     if not settings.kafka_bootstrap_servers:
         raise SettingsRefused("HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS: goharvest's table is relayed to Kafka; name a server")
     kafka = replace(kafka_options(settings, "compat"), manifests=False, **compat.kafka)
-    open_place = _in_postgres if settings.outbox_url is None else _in_maria
-    async with open_place(settings, compat.table) as place:
+    points = Failpoints(settings.failpoints)
+    on_maria = settings.outbox_url is not None
+    opened = _in_maria(settings, compat.table) if on_maria else _in_postgres(settings, compat.table, points)
+    async with opened as place:
         observer = Observer(place.table.name, on_event, compat.meter_seconds)
         election = place.election
         kafka = replace(kafka, installation=f"{place.installation}.compat")
         sink = KafkaSink(kafka, lambda: election.trusted(0))
-        harvester = CompatHarvester(place.table, sink, election, observer, compat.options)
+        passed = FailpointSink(sink, points) if points else sink
+        harvester = CompatHarvester(place.table, passed, election, observer, compat.options)
         yield Relay([(harvester, observer)], [place.attendant])
 
 
@@ -73,7 +77,7 @@ class _Place:
 
 
 @asynccontextmanager
-async def _in_postgres(settings: Settings, table: str) -> AsyncIterator[_Place]:
+async def _in_postgres(settings: Settings, table: str, points: Failpoints) -> AsyncIterator[_Place]:
     try:
         name = quoted_table(table)
     except ValueError as error:
@@ -84,7 +88,8 @@ async def _in_postgres(settings: Settings, table: str) -> AsyncIterator[_Place]:
             return await connect_direct(storage.database.options)
 
         leases = Leases(storage.database, direct, [name], LeaseOptions(process_name(), settings.lease_seconds))
-        yield _Place(CompatTable(storage.database, table), leases.election(name), leases, storage.incarnation)
+        database = FailpointDatabase(storage.database, points) if points else storage.database
+        yield _Place(CompatTable(database, table), leases.election(name), leases, storage.incarnation)
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -31,8 +31,10 @@ _BEFORE = {
     "event.publish_batch": "publish.before_commit",
     "outbox.claim": "relay.before_claim",
     "outbox.claim_heads": "relay.before_claim",
+    "compat.mark": "relay.before_claim",
     "manifest.write": "relay.before_manifest",
     "outbox.purge": "relay.before_purge",
+    "compat.purge": "relay.before_purge",
     "manifest.purge": "relay.before_purge",
     "delivery.fan_out": "relay.before_fanout",
     "delivery.fan_out_slice": "relay.before_fanout",
@@ -43,8 +45,10 @@ _AFTER = {
     "event.publish_batch": "publish.after_commit",
     "outbox.claim": "relay.after_claim",
     "outbox.claim_heads": "relay.after_claim",
+    "compat.mark": "relay.after_claim",
     "manifest.write": "relay.after_manifest",
     "outbox.purge": "relay.after_purge",
+    "compat.purge": "relay.after_purge",
     "manifest.purge": "relay.after_purge",
     "delivery.fan_out": "relay.after_fanout",
     "delivery.fan_out_slice": "relay.after_fanout",
@@ -137,6 +141,10 @@ class FailpointDatabase(_FailpointSession, Database):
         """A transaction whose statements pass fail points."""
         async with self._inner.transaction() as transaction:
             yield _FailpointSession(transaction, self._points)
+
+    def with_statements(self, statements: Mapping[str, str]) -> FailpointDatabase:
+        """The same pool under other statements, whose names pass the same points."""
+        return FailpointDatabase(self._inner.with_statements(statements), self._points)
 
     async def aclose(self) -> None:
         """Close the real one."""

@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import app
@@ -57,19 +57,21 @@ def free_port() -> int:
 class Child:
     """``settings`` are HOOKWIRE_* without the prefix; nothing of the caller's own settings reaches the child.
 
-    ``seeded_bug`` starts it as ``python -m app.breaks <name>`` instead, which is the product with that bug.
+    ``command`` is what follows ``hookwire``; only one that has an API, or metrics, is ever ready. ``seeded_bug`` starts
+    it as ``python -m app.breaks <name>`` instead, which is the product with that bug.
     """
 
     def __init__(
-        self, name: str, folder: Path, settings: Mapping[str, str], seeded_bug: str | None = None, role: str = "serve"
-    ) -> None:
+        self, name: str, folder: Path, settings: Mapping[str, str], seeded_bug: str | None = None,
+        command: Sequence[str] = ("serve",),
+    ) -> None:  # fmt: skip
         self.name = name
         self.port = free_port()
         self.log_path = folder / f"{name}.log"
         self._folder = folder
         self._settings = settings
         product = ["-m", "app.breaks", seeded_bug] if seeded_bug else ["-c", "from app.cli import main; main()"]
-        self._command = [sys.executable, *product, role]
+        self._command = [sys.executable, *product, *command]
         self._process: asyncio.subprocess.Process | None = None
 
     @property

@@ -39,7 +39,7 @@ async def test_a_process_without_the_api_tells_its_metrics_on_a_port_of_their_ow
 ) -> None:
     """EC-H02: as `hookwire relay` and `hookwire deliver` run; nothing else is served there."""
     settings = {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path), "METRICS_LISTEN": f"127.0.0.1:{free_port}"}
-    child = Child(role, tmp_path, settings, role=role)
+    child = Child(role, tmp_path, settings, command=[role])
     child.port = free_port
     await child.start()
     client = Client("127.0.0.1", child.port, 30)

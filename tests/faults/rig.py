@@ -153,18 +153,19 @@ class Kafka:
         return len([None async for _ in self._records()])
 
     async def read(self, folder: Path) -> None:
-        """Read the topic from its beginning to its end into the arrival log."""
+        """Read the topic from its beginning to its end into the arrival log; rows of goharvest's have no event id."""
         with LineLog(folder / f"arrivals-{self.sink}.jsonl") as log:
             writer = ArrivalWriter(log, self.sink)
             async for record in self._records():
                 headers = dict(record.headers)
+                event_id = headers["hookwire-event-id"].decode() if "hookwire-event-id" in headers else None
                 writer.record(
                     Mark.from_payload(record.value),
-                    event_id=headers["hookwire-event-id"].decode(),
+                    event_id=event_id,
                     sequence=_number(headers.get("hookwire-sequence")),
                     term=_number(headers.get("hookwire-term")),
                     stream=f"partition {record.partition}",
-                    group=_shard(Mark.from_payload(record.value), headers["hookwire-event-id"].decode()),
+                    group=_shard(Mark.from_payload(record.value), event_id),
                 )
 
     async def _records(self):  # type: ignore[no-untyped-def]  # aiokafka has no types
@@ -186,9 +187,12 @@ class Kafka:
             await consumer.stop()
 
 
-def _shard(mark: Mark, event_id: str) -> int:
+def _shard(mark: Mark, event_id: str | None) -> int:
     """Terms are counted per partition group; a shard is in one group, whichever the layout (RO-05)."""
-    return keyless_shard(int(event_id.rpartition("_")[2])) if mark.key is None else hash_key(mark.topic, mark.key).shard
+    if mark.key is not None:
+        return hash_key(mark.topic, mark.key).shard
+    assert event_id is not None, "goharvest's rows have keys"
+    return keyless_shard(int(event_id.rpartition("_")[2]))
 
 
 def _number(value: object) -> int | None:
