@@ -7,7 +7,8 @@
                   v
     body       {"text": "*orders.paid* customer-17 paid 19.90"}
 
-What a publisher wrote is text and nothing else: it calls nobody (``<!channel>``, ``@all``) and makes no link.
+What a publisher wrote calls nobody (``<!channel>``, ``@all``) and hides no link behind other words (``<url|words>``,
+``[words](url)``). A plain URL stays one: chats make it clickable, and it says where it leads.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def chat_body(form: str, template: str | None, event: Event) -> bytes:
 def _inert(form: str, text: str) -> str:
     if form == "slack":  # the three characters that its own rules have escaped
         return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return text.replace("@", "@\u200b")
+    return text.replace("@", "@\u200b").replace("]", "]\u200b")
 
 
 def _content(event: Event) -> str:

@@ -43,6 +43,19 @@ def test_what_a_publisher_wrote_calls_nobody(form: str, text: str) -> None:
     assert line(form, "{data.customer}", payload=PAYLOAD) == text
 
 
+@pytest.mark.parametrize(
+    ("form", "payload", "text"),
+    [
+        ("mattermost", b'{"a": "[x](http://b.example)"}', "[x]\u200b(http://b.example)"),
+        ("mattermost", b'{"a": "![x][1]", "b": "[1]: //b.example"}', "![x]\u200b[1]\u200b[1]\u200b: //b.example"),
+        ("mattermost", b'{"a": "[x]", "b": "(http://b.example)"}', "[x]\u200b(http://b.example)"),
+        ("slack", b'{"a": "<http://b.example|x>"}', "&lt;http://b.example|x&gt;"),
+    ],
+)
+def test_what_a_publisher_wrote_hides_no_link_behind_other_words(form: str, payload: bytes, text: str) -> None:
+    assert line(form, "{data.a}{data.b}", payload=payload) == text
+
+
 def test_a_place_in_a_value_is_not_filled() -> None:
     assert line("slack", "{data.a}", payload=b'{"a": "{topic}"}') == "{topic}"
 
