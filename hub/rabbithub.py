@@ -20,6 +20,9 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+import structlog
+
+from db.errors import DatabaseError
 from db.pool import Row, Session
 from db.secret_box import SecretBox
 from hub.acceptance import Hub, callback_target, request_context, take_tokens
@@ -35,6 +38,8 @@ __all__ = [
     "publish", "subscribe", "withdraw",
 ]  # fmt: skip
 
+_log = structlog.get_logger(__name__)
+_BATCH_ROWS = 5_000
 _NAME_BYTES_MAX = 255
 _KEY_HEADER = "x-amqp-routing-key"
 _AUTHORIZATION = "authorization"
@@ -134,6 +139,17 @@ async def delete(hub: Hub, place: Place, *, if_empty: bool) -> None:
         if if_empty and resource.source and await session.fetchval("rabbithub.waiting", resource.source):
             raise Refused(409, "", "the queue is not empty")
         await session.execute("rabbithub.delete_resource", resource.id)
+    if resource.source is not None:
+        await _drop_waiting(hub, resource.source)
+
+
+async def _drop_waiting(hub: Hub, source: int) -> None:
+    """What waited in a queue that was deleted; what a failure leaves of it, upkeep makes dead letters of."""
+    try:
+        while await hub.database.execute("intent.drop_deliveries_of", source, _BATCH_ROWS) == _BATCH_ROWS:
+            continue
+    except DatabaseError as error:
+        _log.warning("rabbithub_queue_not_emptied", error=str(error))
 
 
 async def publish(hub: Hub, resource: Resource, message: Message) -> int:

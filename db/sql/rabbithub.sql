@@ -30,19 +30,14 @@ DELETE FROM hookwire.subscriptions WHERE id = $1;
 SELECT count(*) FROM (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = $1 LIMIT 1001) AS counted;
 
 -- name: delete_resource
--- Its subscriptions and bindings end with it, and what waits in a queue is dropped.
+-- Its subscriptions and bindings end with it.
 WITH resource AS (
-    DELETE FROM hookwire.rabbithub_resources WHERE id = $1 RETURNING id, source
-), ended AS (
-    UPDATE hookwire.subscriptions s SET state = 'deleted', state_reason = 'the resource was deleted', version = s.version + 1,
-        updated_at = clock_timestamp()
-    WHERE s.id IN (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r
-                   WHERE r.resource_id = $1 OR r.queue_id = $1)
-       OR s.id = (SELECT source FROM resource)
-), dropped AS (
-    DELETE FROM hookwire.deliveries d USING resource r WHERE d.subscription_id = r.source RETURNING d.event_id
+    DELETE FROM hookwire.rabbithub_resources WHERE id = $1 RETURNING source
 )
-SELECT count(*) FROM dropped;
+UPDATE hookwire.subscriptions s
+SET state = 'deleted', state_reason = 'the resource was deleted', version = s.version + 1, updated_at = clock_timestamp()
+WHERE s.id IN (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r WHERE r.resource_id = $1 OR r.queue_id = $1)
+   OR s.id = (SELECT source FROM resource);
 
 -- name: ensure_topic
 -- What is published here goes to subscribers only, not to brokers.
