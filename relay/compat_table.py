@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 
 import structlog
 
@@ -21,20 +19,9 @@ from relay.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, PROBES_MA
 from relay.record import Record
 from relay.sink import Refusal, Term
 
-__all__ = ["Backlog", "CompatTable"]
+__all__ = ["CompatTable"]
 
 _log = structlog.get_logger(__name__)
-
-_COUNTED_MAX = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """Rows that wait (counted up to 100,000), since when the oldest does, how many keys are parked."""
-
-    rows: int
-    oldest_at: datetime | None
-    parked_keys: int
 
 
 class CompatTable:
@@ -100,9 +87,3 @@ class CompatTable:
         """Let keys go on."""
         await self._database.execute("compat.unpark", self.name, list(keys))
         _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
-
-    async def backlog(self) -> Backlog:
-        """What waits."""
-        row = await self._database.fetchrow("compat.backlog", self.name, _COUNTED_MAX)
-        assert row is not None, "the statement has one row"
-        return Backlog(row["backlog"], row["oldest_at"], row["parked"])

@@ -67,12 +67,6 @@ WITH freed AS (
 UPDATE hookwire.compat_parked p SET probe_at = clock_timestamp()
 WHERE p.outbox = $1 AND p.topic IN (SELECT freed.topic FROM freed) AND p.key <> ALL ($2::text[]);
 
--- name: backlog
--- How many rows wait (counted up to $2), since when the oldest does, and how many keys are parked.
-SELECT (SELECT count(*) FROM (SELECT FROM compat_outbox LIMIT $2) AS few) AS backlog,
-       (SELECT o.create_time FROM compat_outbox o ORDER BY o.id LIMIT 1) AS oldest_at,
-       (SELECT count(*) FROM hookwire.compat_parked p WHERE p.outbox = $1) AS parked;
-
 -- name: create_table
 -- As goharvest's own script makes it; for trying out.
 CREATE TABLE IF NOT EXISTS compat_outbox (

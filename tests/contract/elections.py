@@ -104,7 +104,7 @@ async def by_mariadb(ground: Ground) -> AsyncIterator[Arena]:
             await yard.change("UPDATE hookwire_terms SET term = term + 1, owner = 'somebody else'")
 
         async def term() -> int:
-            return int(await yard.database.fetchval("seat.current", sink=yard.name))
+            return int((await yard.select("SELECT term FROM hookwire_terms"))[0][0])
 
         yield Arena(member, depose, term)
 

@@ -37,19 +37,6 @@ CREATE TABLE IF NOT EXISTS hookwire_parked (
     PRIMARY KEY (outbox, kafka_key)
 ) ENGINE = InnoDB;
 
--- name: create_outbox
--- goharvest's table in MariaDB's words; for trying out.
-CREATE TABLE IF NOT EXISTS compat_outbox (
-    id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    create_time timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
-    kafka_topic varchar(249) NOT NULL,
-    kafka_key varchar(100) NOT NULL,
-    kafka_value mediumtext,
-    kafka_header_keys json NOT NULL,
-    kafka_header_values json NOT NULL,
-    leader_id char(36) CHARACTER SET ascii COLLATE ascii_bin
-) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-
 -- name: incarnate
 INSERT INTO hookwire_installation (id, incarnation) VALUES (1, %(incarnation)s) ON DUPLICATE KEY UPDATE id = 1;
 

@@ -17,6 +17,3 @@ WHERE sink = %(sink)s AND term = %(term)s AND owner IS NOT NULL;
 
 -- name: release
 UPDATE hookwire_terms SET lease_until = '1970-01-01', owner = NULL WHERE sink = %(sink)s AND term = %(term)s;
-
--- name: current
-SELECT t.term FROM hookwire_terms t WHERE t.sink = %(sink)s;
