@@ -120,6 +120,14 @@ CREATE FUNCTION hookwire.ledger_sum(total numeric) RETURNS numeric
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN mod((mod(COALESCE(total, (0)::numeric), '18446744073709551616'::numeric) + '18446744073709551616'::numeric), '18446744073709551616'::numeric);
 
+CREATE FUNCTION hookwire.next_in_lane(subscription bigint, lane text, event bigint) RETURNS TABLE(place tid)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT x.ctid FROM hookwire.deliveries x
+    WHERE x.subscription_id = $1 AND x.lane = $2 AND x.event_id > $3
+    ORDER BY x.event_id LIMIT 1
+$_$;
+
 CREATE FUNCTION hookwire.passes(document jsonb, filter_path jsonpath) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE(jsonb_path_match(document, filter_path, '{}'::jsonb, true), false);

@@ -312,11 +312,7 @@ WITH result AS MATERIALIZED (
     RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane, d.replay_id
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
-    FROM ended e CROSS JOIN LATERAL (
-        SELECT x.ctid AS place FROM hookwire.deliveries x
-        WHERE x.subscription_id = e.subscription_id AND x.lane = e.lane AND x.event_id > e.event_id
-        ORDER BY x.event_id LIMIT 1
-    ) AS next
+    FROM ended e CROSS JOIN LATERAL hookwire.next_in_lane(e.subscription_id, e.lane, e.event_id) AS next
     WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL
 ), settled AS MATERIALIZED (
     SELECT * FROM ended UNION ALL SELECT * FROM again
@@ -353,11 +349,7 @@ WITH ended AS (
     RETURNING d.event_id, d.subscription_id, d.tenant, d.lane, d.attempts, d.last_status, d.last_outcome
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
-    FROM ended e CROSS JOIN LATERAL (
-        SELECT x.ctid AS place FROM hookwire.deliveries x
-        WHERE x.subscription_id = e.subscription_id AND x.lane = e.lane AND x.event_id > e.event_id
-        ORDER BY x.event_id LIMIT 1
-    ) AS next
+    FROM ended e CROSS JOIN LATERAL hookwire.next_in_lane(e.subscription_id, e.lane, e.event_id) AS next
     WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL
 )
 INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
@@ -425,11 +417,7 @@ WITH ended AS (
     RETURNING d.*
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
-    FROM ended e CROSS JOIN LATERAL (
-        SELECT x.ctid AS place FROM hookwire.deliveries x
-        WHERE x.subscription_id = e.subscription_id AND x.lane = e.lane AND x.event_id > e.event_id
-        ORDER BY x.event_id LIMIT 1
-    ) AS next
+    FROM ended e CROSS JOIN LATERAL hookwire.next_in_lane(e.subscription_id, e.lane, e.event_id) AS next
     WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL AND isfinite(coalesce(e.parked_at, e.due_at))
 ), buried AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
