@@ -1,4 +1,5 @@
-"""Deliveries per second at fan-out 1, 10 and 100, beside a bare aiohttp client that POSTs the same bodies.
+"""Deliveries per second at fan-out 1, 10 and 100, beside a bare aiohttp client, and our own outbound client without
+anything around it, that POST as many bytes.
 
 Everything is on: durable claims, signatures, attempt log, settlement. The backlog is fanned out first, the server
 writes it out (CHECKPOINT), then ``hookwire deliver`` starts and the sink counts.
@@ -14,11 +15,22 @@ from dataclasses import dataclass
 import aiohttp
 import asyncpg
 import httpx
+import uvloop
 
 from benchmarks.stage import Sink, Stage, cpu_seconds, postgres_cpu_seconds, running_sink, running_stage
+from webhooks.guard import GuardPolicy, networks
+from webhooks.outbound import Client, ClientOptions, Request
+from webhooks.resolver import ThreadResolver
+from webhooks.url import parse_target
 
 _BODY_BYTES = 600
 _CLIENTS = 50
+_HEADERS = (
+    ("content-type", "application/json"),
+    ("webhook-id", "evt_k3v7q2ha_42"),
+    ("webhook-timestamp", "1795242667"),
+    ("webhook-signature", "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4="),
+)
 
 
 @dataclass(frozen=True)
@@ -37,13 +49,23 @@ async def run(deliveries: int = 30_000) -> list[str]:
     async with running_sink() as sink:
         bare, bare_ms = await _bare_aiohttp(sink, deliveries)
         lines.append(f"bare aiohttp client           {bare:8.0f}/s   {bare_ms:.3f} ms CPU each")
+        own, own_ms = await asyncio.to_thread(uvloop.run, _bare_own(sink, deliveries))  # a worker's loop is uvloop's
+        lines.append(f"our bare outbound client      {own:8.0f}/s   {own_ms:.3f} ms CPU each")
         for fan_out in (1, 10, 100):
             await sink.clear()
             ours = await _ours(sink, fan_out, deliveries)
             lines.append(
                 f"hookwire, fan-out {fan_out:3d}         {ours.rate:8.0f}/s   {ours.worker_ms:.3f} ms CPU each, "
-                f"{ours.postgres_ms:.3f} in PostgreSQL   {ours.rate / bare:.2f}x aiohttp (bar 1.2)"
+                f"{ours.postgres_ms:.3f} in PostgreSQL   {ours.rate / bare:.2f}x aiohttp (bar 1.2), "
+                f"{ours.rate / own:.2f}x our bare client (bar 0.3)"
             )
+            if fan_out == 10:
+                both = ours.worker_ms + ours.postgres_ms
+                lines.append(
+                    f"  CPU at fan-out 10: worker {ours.worker_ms:.3f} ms (bar 0.15), with PostgreSQL {both:.3f} ms "
+                    f"(bar 0.35); beside bare aiohttp {ours.worker_ms / bare_ms:.2f}x and {both / bare_ms:.2f}x, "
+                    f"beside our bare client {ours.worker_ms / own_ms:.2f}x and {both / own_ms:.2f}x"
+                )
     return lines
 
 
@@ -62,6 +84,26 @@ async def _bare_aiohttp(sink: Sink, requests: int) -> tuple[float, float]:
         started, cpu = time.perf_counter(), time.process_time()
         await asyncio.gather(*(client(session) for _ in range(_CLIENTS)))
         seconds, used = time.perf_counter() - started, time.process_time() - cpu
+    return requests / seconds, 1000 * used / requests
+
+
+async def _bare_own(sink: Sink, requests: int) -> tuple[float, float]:
+    policy = GuardPolicy(allow_cidrs=networks(["127.0.0.0/8"]), allow_high_ports=True)
+    client = Client(policy, ThreadResolver(), ClientOptions(idle_per_origin_max=_CLIENTS))
+    target = parse_target(f"http://127.0.0.1:{sink.port}/", policy)
+    request = Request("POST", target, _HEADERS, b"x" * _BODY_BYTES, 15.0)
+    left = requests
+
+    async def lane() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            await client.send(request)
+
+    started, cpu = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(lane() for _ in range(_CLIENTS)))
+    seconds, used = time.perf_counter() - started, time.process_time() - cpu
+    await client.aclose()
     return requests / seconds, 1000 * used / requests
 
 

@@ -1,4 +1,5 @@
-"""The page "Features beside those of others": our column is complete, and each cell says where to read on (WH-21)."""
+"""The page "Features beside those of others": our column is complete, and each cell says where to read on and which
+test shows it (WH-21). That links lead somewhere is shown for all pages."""
 
 import re
 from pathlib import Path
@@ -19,3 +20,9 @@ def test_every_feature_of_the_field_has_our_cell_with_a_link() -> None:
     assert (len(table), [feature for feature, ours in table.items() if not re.search(r"\[[^]]+\]\([^)]+\)", ours)]) == (
         FEATURES, [],
     )  # fmt: skip
+
+
+def test_every_cell_of_ours_has_a_test() -> None:
+    untested = [feature for feature, ours in rows().items() if "](../../tests/" not in ours]
+
+    assert untested == ["Licence"]
