@@ -6,6 +6,7 @@
     whole partitions that are old and that nobody needs --> detached beside running transactions, then dropped
     other old events --> deleted in batches, where a partition fills slowly, or somebody needs an event of it
     topics with a time of their own --> their events, sooner or later than the others
+    audit entries, ended replays, ended subscriptions of which nothing else speaks --> forgotten
 
 What is needed is never removed: whatever is still owed to a broker or a subscription, kept dead letters, each topic's
 latest event, what the ledger has not folded yet, and what its topic keeps for longer. Any number of processes may run
@@ -15,12 +16,12 @@ it: each batch is one statement, and what another one has removed is not found a
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import structlog
 
-from app.process import pause
 from db.errors import Busy, DatabaseError, Refused
+from db.pause import pause
 from db.pool import Database
 from db.statements import for_partition
 
@@ -28,14 +29,16 @@ __all__ = ["Removed", "Retention", "RetentionOptions"]
 
 _log = structlog.get_logger(__name__)
 _PARTITION_IDS = 10_000_000  # as hookwire.ensure_partitions makes them
+_LAST = 2**63 - 1  # of all numbers
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionOptions:
-    """``event_days`` and ``dead_letter_days``: how long each is kept; 0: for ever."""
+    """``event_days``, ``dead_letter_days``, ``history_days``: how long each is kept; 0: for ever."""
 
     event_days: int
     dead_letter_days: int
+    history_days: int
     interval_seconds: float = 600.0
     batch: int = 5_000
 
@@ -47,6 +50,7 @@ class Removed:
     events: int = 0
     dead_letters: int = 0
     partitions: int = 0
+    history: int = 0
 
 
 class Retention:
@@ -82,9 +86,10 @@ class Retention:
             partitions, upto = await self._drop_partitions(bounds["through_id"])
             events = await self._walk("retention.purge_events", max(bounds["delete_id"], upto), None)
         events += await self._purge_topics()
-        removed = Removed(events, dead_letters, partitions)
+        history = await self._purge_history() if self._options.history_days else 0
+        removed = Removed(events, dead_letters, partitions, history)
         if removed != Removed():
-            _log.info("retention", events=events, dead_letters=dead_letters, partitions=partitions)
+            _log.info("retention", **asdict(removed))
         return removed
 
     async def _purge_topics(self) -> int:
@@ -103,6 +108,13 @@ class Retention:
         removed = 0
         for statement in ("retention.purge_dead_letters", "retention.purge_relay_dead_letters"):
             removed += await self._walk(statement, bounds["through_id"], days)
+        return removed
+
+    async def _purge_history(self) -> int:
+        """What people did, and subscriptions that have ended; by the time of each, not of events."""
+        removed = 0
+        for statement in ("history.purge_audit", "history.purge_replays", "history.purge_subscriptions"):
+            removed += await self._walk(statement, _LAST, self._options.history_days)
         return removed
 
     async def _walk(self, statement: str, upto: int, *more: int | str | None) -> int:

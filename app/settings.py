@@ -21,7 +21,7 @@ from typing_extensions import Annotated, override  # noqa: UP035 - one home for 
 
 from app.settings_file import SettingsRefused, read_file
 from app.settings_outbox import OutboxSettings
-from webhooks.custom_header import is_ours
+from app.settings_rabbithub import RabbitHubSettings
 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 
@@ -33,7 +33,6 @@ _FOREIGN = (
     "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
 )  # fmt: skip
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
-_HEADER_NAME = r"^([A-Za-z0-9-]{1,100})?$"
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
@@ -43,7 +42,7 @@ def _data_dir() -> Path:
     return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
 
 
-class Settings(OutboxSettings):
+class Settings(OutboxSettings, RabbitHubSettings):
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(
@@ -182,7 +181,13 @@ class Settings(OutboxSettings):
         False, description="Callbacks may reach cloud metadata addresses. Never do this."
     )
     delivery_timeout_seconds: float = Field(15.0, ge=1, le=30, description="Deadline of one attempt, all of it.")
-    delivery_slots: int = Field(256, ge=1, le=4096, description="Attempts in flight in this process.")
+    delivery_slots: int = Field(
+        256,
+        ge=1,
+        le=4096,
+        description="Attempts in flight in this process. Subscriptions whose last attempt failed, and new ones, get "
+        "half of them together, and half of each host's.",
+    )
     delivery_slots_per_subscription: int = Field(64, ge=1, le=1024, description="Of those, for one subscription.")
     delivery_slots_per_host: int = Field(64, ge=1, le=1024, description="Of those, for one host.")
     breaker_failure_share: float = Field(
@@ -238,38 +243,6 @@ class Settings(OutboxSettings):
         False,
         description="Subscribing to a topic of another publisher is denied where that topic says it has another URL.",
     )
-    rabbithub_message_id_header: str = Field(
-        "",
-        pattern=_HEADER_NAME,
-        description="Header in which RabbitHub's publishers and subscribers find a message's id; empty: in none.",
-    )
-    rabbithub_correlation_id_header: str = Field(
-        "",
-        pattern=_HEADER_NAME,
-        description="Header of a RabbitHub publish that is logged, returned and forwarded; empty: none is.",
-    )
-    rabbithub_append_hub_topic: bool = Field(
-        True, description="RabbitHub's subscribers get `hub.topic=<routing key>` behind their callback's own query."
-    )
-    rabbithub_on_http_error: Literal["requeue", "dead_letter"] = Field(
-        "requeue",
-        description="A message that a RabbitHub subscriber refuses: tried again by the schedule, or a dead letter at "
-        "once. Without an answer it is always tried again.",
-    )
-    rabbithub_deactivate: Literal["never", "first", "limit"] = Field(
-        "never",
-        description="Failed deliveries make a RabbitHub subscription inactive: none does, the first one does, or more "
-        "than RABBITHUB_ERRORS_MAX within RABBITHUB_ERRORS_SECONDS do.",
-    )
-    rabbithub_errors_max: int | None = Field(
-        None, ge=1, le=1_000_000, description="With RABBITHUB_DEACTIVATE=limit only: so many are forgiven."
-    )
-    rabbithub_errors_seconds: int | None = Field(
-        None, ge=1, le=31_536_000, description="With RABBITHUB_DEACTIVATE=limit only: within so long."
-    )
-    rabbithub_tell_expiry_days: int = Field(
-        0, ge=0, le=3650, description="Operators hear of a RabbitHub lease so long before it ends; 0: they don't."
-    )
     secret_keys: SecretStr | None = Field(
         None, description="id:base64[,id:base64], the first seals; none: a key file in the data directory."
     )
@@ -282,6 +255,12 @@ class Settings(OutboxSettings):
     )
     dead_letter_retention_days: int = Field(
         90, ge=0, le=36_500, description="How long dead letters, and with them their events, are kept. 0: for ever."
+    )
+    history_retention_days: int = Field(
+        365,
+        ge=0,
+        le=36_500,
+        description="How long the audit trail, finished replays and ended subscriptions are kept. 0: for ever.",
     )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Addresses whose X-Forwarded headers are believed, comma separated."
@@ -312,13 +291,6 @@ class Settings(OutboxSettings):
         # It is written into Link headers and problem documents as it stands.
         if value and not (value.isascii() and _PUBLIC_URL.fullmatch(value)):
             raise ValueError("must be an http or https URL without query, such as https://hub.example")
-        return value
-
-    @field_validator("rabbithub_message_id_header", "rabbithub_correlation_id_header")
-    @classmethod
-    def _check_header(cls, value: str) -> str:
-        if is_ours(value.lower()):
-            raise ValueError("must not be a header that the hub sets itself")
         return value
 
     @field_validator("database_url", "amqp_url")
@@ -361,11 +333,6 @@ class Settings(OutboxSettings):
     def _check_together(self) -> Settings:
         if not self.websub_lease_seconds_min <= self.websub_lease_seconds_default <= self.websub_lease_seconds_max:
             raise ValueError("websub_lease_seconds_min <= _default <= _max does not hold")
-        limits = (self.rabbithub_errors_max, self.rabbithub_errors_seconds)
-        if (self.rabbithub_deactivate == "limit") != all(limits) or any(limits) != all(limits):
-            raise ValueError(
-                "rabbithub_errors_max and rabbithub_errors_seconds go with rabbithub_deactivate=limit, both or neither"
-            )
         if self.profile == "production" and self.failpoints:
             raise ValueError("failpoints are refused in production")
         if self.profile == "production" and self.access == "open":

@@ -301,7 +301,10 @@ class _Builder:
         )
 
     def _retention_options(self) -> RetentionOptions:
-        return RetentionOptions(self._settings.retention_days, self._settings.dead_letter_retention_days)
+        settings = self._settings
+        return RetentionOptions(
+            settings.retention_days, settings.dead_letter_retention_days, settings.history_retention_days
+        )
 
     def _hub_routes(self) -> list[BaseRoute]:
         return [*hub_routes(self._hub), *rabbithub_routes(self._hub)]

@@ -42,7 +42,8 @@ async def events(sql: asyncpg.Connection) -> list[int]:
 
 
 def retention(database: Database, **options: Any) -> Retention:
-    return Retention(database, RetentionOptions(**{"event_days": 30, "dead_letter_days": 90, "batch": 7, **options}))
+    usual = {"event_days": 30, "dead_letter_days": 90, "history_days": 365, "batch": 7}
+    return Retention(database, RetentionOptions(**{**usual, **options}))
 
 
 class Slow(Database):
@@ -171,6 +172,102 @@ async def test_dead_letters_are_kept_for_their_own_time_and_then_free_their_even
         await age(database, sql, 200)
         removed = await retention(database).once()
         assert (removed, await events(sql)) == (Removed(events=18, dead_letters=2), [ids[4], ids[-1]])
+
+
+# --- what people did, and subscriptions that have ended -----------------------------------------------------------
+
+
+async def past(sql: asyncpg.Connection, days: int) -> None:
+    """One of each: an audit entry, a replay that is done and one that is paused, a subscription of each state."""
+    ago = f"now() - make_interval(days => {days})"
+    await sql.execute(
+        f"INSERT INTO hookwire.audit (at, tenant, actor, action, subject) VALUES ({ago}, 'default', 'a', 'a', 's')"
+    )
+    await sql.execute(
+        "INSERT INTO hookwire.replays (tenant, state, source, actor, lower_event_id, last_event_id, upper_event_id,"
+        f" updated_at) SELECT 'default', state, 'dead_letters', 'a', 0, 0, 9, {ago}"
+        " FROM unnest(ARRAY['done', 'paused']) state"
+    )
+    await sql.execute(
+        "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, updated_at)"
+        f" SELECT gen_random_uuid()::text, protocol, 't', 'http://c.example/', state, {ago}"
+        " FROM unnest(ARRAY['webhook', 'rabbithub']) protocol,"
+        " unnest(ARRAY['active', 'disabled', 'gone', 'deleted']) state"
+    )
+
+
+async def history(sql: asyncpg.Connection) -> tuple[int, list[str], list[str]]:
+    return (
+        await sql.fetchval("SELECT count(*) FROM hookwire.audit"),
+        [row["state"] for row in await sql.fetch("SELECT state FROM hookwire.replays ORDER BY id")],
+        [
+            f"{row['protocol']} {row['state']}"
+            for row in await sql.fetch("SELECT protocol, state FROM hookwire.subscriptions ORDER BY id")
+        ],
+    )
+
+
+STANDING = ["webhook active", "webhook disabled", "rabbithub active", "rabbithub disabled", "rabbithub gone"]
+
+
+async def test_old_history_goes_and_what_may_go_on_stays(database_url_both: str) -> None:
+    """WH-25, RH-28: in batches of one; a paused replay may go on, a RabbitHub subscription may be brought back."""
+    async with opened(database_url_both) as (database, sql):
+        await past(sql, 366)
+        young = await sql.fetchval("SELECT max(id) FROM hookwire.subscriptions")
+        await past(sql, 364)
+        removed = [await retention(database, batch=1).once() for _ in "12"]
+        audit, replays, subscriptions = await history(sql)
+        assert (removed, audit, replays) == (
+            [Removed(history=5), Removed()], 1, ["paused", "done", "paused"],
+        )  # fmt: skip
+        assert (subscriptions[:5], len(subscriptions)) == (STANDING, 13)
+        assert await sql.fetchval("SELECT count(*) FROM hookwire.subscriptions WHERE id > $1", young) == 8
+
+
+@pytest.mark.parametrize("days", [0, 36_500])
+async def test_on_a_young_hub_and_with_zero_days_no_history_goes(database_url: str, days: int) -> None:
+    async with opened(database_url) as (database, sql):
+        empty = await retention(database, history_days=days).once()
+        await past(sql, 4000)
+        before = await history(sql)
+        removed = await retention(database, history_days=days).once()
+        assert (empty, removed, await history(sql)) == (Removed(), Removed(), before)
+
+
+SPOKEN_OF = {
+    "attempts": "INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant,"
+    " outcome, decision, trigger, worker)"
+    " VALUES (7, $1, now(), 1, 0, 'default', 'delivered', 'delivered', 'first', 'w')",
+    "deliveries": "INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)"
+    " VALUES (7, $1, now(), now(), 'default')",
+    "dead letters": "INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts)"
+    " VALUES (7, $1, 'default', 'gone', 1)",
+    "a paused replay": "INSERT INTO hookwire.replays (tenant, state, source, subscription_id, actor, lower_event_id,"
+    " last_event_id, upper_event_id) VALUES ('default', 'paused', 'events', $1, 'a', 0, 0, 9)",
+    "a queue": "INSERT INTO hookwire.rabbithub_resources (vhost, kind, name, source) VALUES ('/', 'q', 'q', $1)",
+}
+
+
+@pytest.mark.parametrize("mention", SPOKEN_OF.values(), ids=SPOKEN_OF.keys())
+async def test_an_ended_subscription_that_something_speaks_of_stays(database_url: str, mention: str) -> None:
+    """Else what it has got could not be listed any more."""
+    async with opened(database_url) as (database, sql):
+        ended = [
+            await sql.fetchval(
+                "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, updated_at)"
+                " VALUES ($1, 'webhook', 't', 'http://c.example/', 'deleted', now() - interval '2 years') RETURNING id",
+                name,
+            )
+            for name in ("spoken of", "forgotten")
+        ]
+        await sql.execute(mention, ended[0])
+        removed = await retention(database).once()
+        left = [row["id"] for row in await sql.fetch("SELECT id FROM hookwire.subscriptions")]
+        assert (removed, left) == (Removed(history=1), ended[:1])
+
+
+# --- topics with a time of their own ------------------------------------------------------------------------------
 
 
 async def keep(sql: asyncpg.Connection, topic: str, days: int) -> None:

@@ -1,0 +1,67 @@
+"""Settings of RabbitHub's URLs; `app.settings.Settings` has them with all others."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import BaseSettings
+
+from webhooks.custom_header import is_ours
+
+__all__ = ["RabbitHubSettings"]
+
+_HEADER_NAME = r"^([A-Za-z0-9-]{1,100})?$"
+
+
+class RabbitHubSettings(BaseSettings):
+    """What may differ between two RabbitHubs."""
+
+    rabbithub_message_id_header: str = Field(
+        "",
+        pattern=_HEADER_NAME,
+        description="Header in which RabbitHub's publishers and subscribers find a message's id; empty: in none.",
+    )
+    rabbithub_correlation_id_header: str = Field(
+        "",
+        pattern=_HEADER_NAME,
+        description="Header of a RabbitHub publish that is logged, returned and forwarded; empty: none is.",
+    )
+    rabbithub_append_hub_topic: bool = Field(
+        True, description="RabbitHub's subscribers get `hub.topic=<routing key>` behind their callback's own query."
+    )
+    rabbithub_on_http_error: Literal["requeue", "dead_letter"] = Field(
+        "requeue",
+        description="A message that a RabbitHub subscriber refuses: tried again by the schedule, or a dead letter at "
+        "once. Without an answer it is always tried again.",
+    )
+    rabbithub_deactivate: Literal["never", "first", "limit"] = Field(
+        "never",
+        description="Failed deliveries make a RabbitHub subscription inactive: none does, the first one does, or more "
+        "than RABBITHUB_ERRORS_MAX within RABBITHUB_ERRORS_SECONDS do.",
+    )
+    rabbithub_errors_max: int | None = Field(
+        None, ge=1, le=1_000_000, description="With RABBITHUB_DEACTIVATE=limit only: so many are forgiven."
+    )
+    rabbithub_errors_seconds: int | None = Field(
+        None, ge=1, le=31_536_000, description="With RABBITHUB_DEACTIVATE=limit only: within so long."
+    )
+    rabbithub_tell_expiry_days: int = Field(
+        0, ge=0, le=3650, description="Operators hear of a RabbitHub lease so long before it ends; 0: they don't."
+    )
+
+    @field_validator("rabbithub_message_id_header", "rabbithub_correlation_id_header")
+    @classmethod
+    def _check_header(cls, value: str) -> str:
+        if is_ours(value.lower()):
+            raise ValueError("must not be a header that the hub sets itself")
+        return value
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Self:
+        limits = (self.rabbithub_errors_max, self.rabbithub_errors_seconds)
+        if (self.rabbithub_deactivate == "limit") != all(limits) or any(limits) != all(limits):
+            raise ValueError(
+                "rabbithub_errors_max and rabbithub_errors_seconds go with rabbithub_deactivate=limit, both or neither"
+            )
+        return self

@@ -1,0 +1,45 @@
+-- History: what people did, and subscriptions that have ended, go when nobody will ask about them any more. Each walk goes
+-- from $1 up to $2, looks at $3 at most, and takes what is older than $4 days; it gives the last one that it looked at.
+
+-- name: purge_audit
+-- Entries are in the order of their time, so a walk ends at the first batch that is not wholly old.
+WITH seen AS MATERIALIZED (
+    SELECT a.id, a.at < now() - make_interval(days => $4::integer) AS is_old FROM hookwire.audit a
+    WHERE a.id > $1 AND a.id <= $2 ORDER BY a.id LIMIT $3
+), gone AS (
+    DELETE FROM hookwire.audit a USING seen s WHERE a.id = s.id AND s.is_old RETURNING a.id
+)
+SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen WHERE is_old) AS examined,
+       (SELECT count(*) FROM gone) AS purged;
+
+-- name: purge_replays
+-- Those that have ended: a paused one may go on.
+WITH seen AS MATERIALIZED (
+    SELECT r.id, r.updated_at FROM hookwire.replays r
+    WHERE r.state IN ('done', 'cancelled') AND r.id > $1 AND r.id <= $2 ORDER BY r.id LIMIT $3
+), gone AS (
+    DELETE FROM hookwire.replays r USING seen s
+    WHERE r.id = s.id AND s.updated_at < now() - make_interval(days => $4::integer) RETURNING r.id
+)
+SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS examined, (SELECT count(*) FROM gone) AS purged;
+
+-- name: purge_subscriptions
+-- Those that have ended and that nothing speaks of any more: no delivery, attempt, dead letter, replay or queue. RabbitHub's
+-- can be brought back until they are deleted (RH-28). One that is changed meanwhile is read again, and stays. An index of
+-- its own would lead other statements over all that have ended.
+WITH seen AS MATERIALIZED (
+    SELECT s.id FROM hookwire.subscriptions s WHERE s.id > $1 AND s.id <= $2 ORDER BY s.id LIMIT $3
+), gone AS (
+    DELETE FROM hookwire.subscriptions s USING seen o
+    WHERE s.id = o.id AND (s.state = 'deleted' OR (s.state IN ('gone', 'expired', 'denied') AND s.protocol <> 'rabbithub'))
+      AND s.updated_at < now() - make_interval(days => $4::integer)
+      AND NOT EXISTS (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = o.id)
+      AND NOT EXISTS (SELECT FROM hookwire.attempts a WHERE a.subscription_id = o.id)
+      AND NOT EXISTS (SELECT FROM hookwire.dead_letters l WHERE l.subscription_id = o.id)
+      AND NOT EXISTS (SELECT FROM hookwire.replays r WHERE r.subscription_id = o.id)
+      AND NOT EXISTS (SELECT FROM hookwire.rabbithub_resources q WHERE q.source = o.id)
+    RETURNING s.id
+), ungated AS (
+    DELETE FROM hookwire.delivery_gates g USING gone WHERE g.subscription_id = gone.id
+)
+SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS examined, (SELECT count(*) FROM gone) AS purged;
