@@ -49,12 +49,12 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import suppress
 
 from app.consume_message import Memory
 from app.consume_options import ConsumeOptions
 from app.consume_session import Lost, Session
 from app.script import Script
+from db.pause import pause
 
 __all__ = ["ConsumeOptions", "consume"]
 
@@ -119,14 +119,9 @@ class _Consumer:
                     _say(str(lost))
                     return lost.exit_code or 3
                 _say(f"{lost}; trying again in {pause_seconds:g} s")
-            await self._pause(pause_seconds)
+            await pause(self._stopping, pause_seconds)
             pause_seconds = min(2 * pause_seconds, _RECONNECT_SECONDS_MAX)
         return 1 if self._script.killed else 0
-
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
 
 
 def _say(text: str) -> None:

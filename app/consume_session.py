@@ -35,6 +35,7 @@ from aio_pika.exceptions import (
 from app.consume_message import Memory, buried, line_of
 from app.consume_options import ConsumeOptions
 from app.script import Outcome, Script, environment_of
+from db.pause import pause
 
 __all__ = ["Lost", "Session"]
 
@@ -200,11 +201,7 @@ class Session:
     async def _pause(self, attempt: int) -> None:
         """Wait before a message is given back, twice as long each time, but not beyond the end."""
         seconds = min(self._options.retry_seconds_first * 2.0 ** min(attempt - 1, 60), self._options.retry_seconds_max)
-        try:
-            async with asyncio.timeout(seconds):
-                await self._ended.wait()
-        except TimeoutError:
-            return
+        await pause(self._ended, seconds)
 
 
 _NEXT = {"failed": "it will be given back", "dead": "it is dead"}

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from app.process import pause
 from db.direct import Direct
 from db.errors import DatabaseError
+from db.pause import pause
 
 __all__ = ["Listener"]
 

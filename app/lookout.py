@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from app.process import pause
 from db.errors import DatabaseError
+from db.pause import pause
 from db.pool import Database
 
 __all__ = ["Lookout"]

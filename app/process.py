@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import structlog
 
-__all__ = ["Process", "Service", "pause", "process_name"]
+__all__ = ["Process", "Service", "process_name"]
 
 _log = structlog.get_logger(__name__)
 
@@ -45,15 +45,6 @@ class Service(Protocol):
     def stop(self) -> None:
         """Ask for a soft stop; idempotent, returns at once."""
         ...
-
-
-async def pause(stopping: asyncio.Event, seconds: float) -> None:
-    """Between two rounds of a service: that long, or until it is told to stop."""
-    try:
-        async with asyncio.timeout(seconds):
-            await stopping.wait()
-    except TimeoutError:
-        return
 
 
 class _HardStop(Exception):

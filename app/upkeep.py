@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from app.ledger import Ledger
-from app.process import pause
 from db.errors import DatabaseError
+from db.pause import pause
 from db.pool import Database
 
 __all__ = ["Upkeep"]

@@ -21,13 +21,13 @@ import asyncio
 import json
 import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import assert_never
 
 import structlog
 
 from db.errors import DatabaseError
+from db.pause import pause
 from db.pool import Database, Row, Session
 from db.secret_box import SecretBox, SecretBoxError
 from hub.acceptance import request_context
@@ -283,9 +283,7 @@ class Verification:
                 await self._sweep()
             except DatabaseError as error:
                 _log.warning("lease_sweep_failed", error=str(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._options.sweep_seconds):
-                    await self._sweep_now.wait()
+            await pause(self._sweep_now, self._options.sweep_seconds)
 
     async def _sweep(self) -> None:
         async with self._database.transaction() as session:

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import structlog
 
 from db.errors import DatabaseError
+from db.pause import pause
 from relay.cancellation import TaskGroup, end_if_cancelled
 from relay.election import Deposed, Election, Seat
 from relay.hold import Hold, Holds
@@ -144,18 +145,18 @@ class Harvester:
                 end_if_cancelled()
                 # Whoever fenced us may be a zombie: stand again, for a term that it does not know (F55).
                 self._observer.fenced(_leader_id(term), str(over))
-                await self._pause(self._options.backoff_seconds_first)
+                await pause(self._asked, self._options.backoff_seconds_first)
                 return
             except MarkerAhead as finding:
                 # Only a person can resolve it; the other sinks go on meanwhile (RR-09).
                 self.state = "refused"
                 self._report(term, finding)
-                await self._pause(self._options.refused_seconds)
+                await pause(self._asked, self._options.refused_seconds)
             except (SinkUnavailable, DatabaseError) as error:
                 end_if_cancelled()
                 self.state = "backing off"
                 self._report(term, error)
-                await self._pause(self._backoff_seconds)
+                await pause(self._asked, self._backoff_seconds)
                 self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
 
     async def _serve(self, term: Term) -> None:
@@ -380,14 +381,6 @@ class Harvester:
             if self._is_over() or not (receipt.acknowledged or receipt.refused):
                 return
             limit = features.batch_records_max
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but not longer than the seat is ours."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._asked.wait()
-        except TimeoutError:
-            return
 
     def _report(self, term: Term, error: Exception) -> None:
         self.last_error = str(error)

@@ -33,6 +33,7 @@ import structlog
 
 from db.direct import Direct
 from db.errors import DatabaseError
+from db.pause import pause
 from db.pool import Database, Row
 from relay.cancellation import end_if_cancelled
 from relay.election import Seat, boot_seconds, seated, until_untrusted
@@ -134,12 +135,8 @@ class Leases:
     async def _pause(self) -> None:
         options = self._options
         undisturbed = self._alone and not self._in_vain
-        pause = options.lease_seconds / 3 if undisturbed else options.poll_seconds
-        try:
-            async with asyncio.timeout(min(pause, options.lease_seconds / 3)):
-                await self._look.wait()
-        except TimeoutError:
-            return
+        seconds = options.lease_seconds / 3 if undisturbed else options.poll_seconds
+        await pause(self._look, min(seconds, options.lease_seconds / 3))
 
     def _held(self) -> list[tuple[LeaseElection, Seat]]:
         return [(election, seat) for election in self._elections.values() for seat in election.seats.values()]
@@ -305,7 +302,6 @@ class LeaseElection:
             if row["grp"] not in self.seats and (term := await self._leases.take(self._sink, row)) is not None:
                 self._trusted_until[term.group] = asked_at + self._leases.lease_seconds
                 seat = self.seats[term.group] = Seat(term)
-                _log.info("leader_acquired", sink=self._sink, group=term.group, term=term.number)
                 self._fallen.put_nowait(seat)
 
     @asynccontextmanager
@@ -322,5 +318,4 @@ class LeaseElection:
         """The seat is held by nobody here any more."""
         await self._leases.release(seat.term)  # of a lost one too: if nobody has taken it yet, it is free at once
         self.seats.pop(seat.term.group, None)
-        _log.info("leader_revoked", sink=self._sink, group=seat.term.group, term=seat.term.number)
         self._leases.look()

@@ -25,6 +25,7 @@ import structlog
 
 from db.errors import DatabaseError
 from db.maria import MariaDatabase
+from db.pause import pause
 from relay.cancellation import end_if_cancelled
 from relay.election import Seat, boot_seconds, seated, until_untrusted
 from relay.lease import LeaseOptions
@@ -108,7 +109,6 @@ class MariaElection:
         if done.rows:
             self._trusted_until = asked_at + lease
             self._seat = Seat(Term(self._sink, 0, done.last_id, 1, 0))
-            _log.info("leader_acquired", sink=self._sink, group=0, term=done.last_id)
             self._fallen.put_nowait(self._seat)
 
     async def _renew(self, seat: Seat) -> None:
@@ -122,11 +122,7 @@ class MariaElection:
     async def _pause(self) -> None:
         held = self._seat is not None
         seconds = min(self._options.poll_seconds, self._options.lease_seconds / 3)
-        try:
-            async with asyncio.timeout(self._options.lease_seconds / 3 if held else seconds):
-                await self._look.wait()
-        except TimeoutError:
-            return
+        await pause(self._look, self._options.lease_seconds / 3 if held else seconds)
 
     @asynccontextmanager
     async def reign(self, seat: Seat) -> AsyncIterator[None]:
@@ -145,5 +141,4 @@ class MariaElection:
         except (DatabaseError, TimeoutError):
             _log.warning("lease_not_released", sink=self._sink, term=seat.term.number)
         self._seat = None
-        _log.info("leader_revoked", sink=self._sink, group=0, term=seat.term.number)
         self._look.set()

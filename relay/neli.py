@@ -22,6 +22,7 @@ from contextlib import asynccontextmanager
 import structlog
 
 from db.errors import DatabaseError
+from db.pause import pause
 from db.pool import Database
 from relay.cancellation import TaskGroup, end_if_cancelled
 from relay.election import Seat, boot_seconds, seated
@@ -128,7 +129,7 @@ class NeliElection:
                     _log.warning("election_unattended", sink=self._sink, error=str(error))
                     lasted = boot_seconds() - begun > _RETRY_SECONDS_MAX * 2
                     backoff = _RETRY_SECONDS if lasted else min(backoff * 2, _RETRY_SECONDS_MAX)
-                    await self._pause(backoff)
+                    await pause(self._leaving, backoff)
             for task in [*service, *self._taking.values()]:
                 task.cancel()
 
@@ -166,19 +167,12 @@ class NeliElection:
         while self.seats or self._taking:
             for seat in self.seats.values():
                 seat.lose("the membership in the election has ended")
-            await self._pause(0.02)
+            await pause(self._leaving, 0.02)
 
     async def _count_roles(self) -> int:
         row = await self._database.fetchrow("term.current", self._sink, 0)
         assert row is not None, "the seats were just ensured"
         return int(row["groups"])
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._leaving.wait()
-        except TimeoutError:
-            return
 
     async def _clock(self) -> None:
         while True:
@@ -238,12 +232,10 @@ class NeliElection:
                 if self._standing and self._tasks is not None:
                     self._taking[role] = self._tasks.create_task(self._take(role), name=f"{self.name} {role}")
             case LeaderRevoked(role):
-                _log.info("leader_revoked", sink=self._sink, group=role)
                 self._stop_taking(role)
                 if role in self.seats:
                     self.seats[role].ask()
             case LeaderFenced(role, reason):
-                _log.warning("leader_fenced", sink=self._sink, group=role, reason=reason)
                 self._stop_taking(role)
                 if role in self.seats:
                     self.seats[role].lose(reason)
@@ -262,7 +254,6 @@ class NeliElection:
             if role not in self.seats:
                 self._left(role)
         self._receive(Reigns(role, term.number))
-        _log.info("leader_acquired", sink=self._sink, group=role, term=term.number)
         self._fallen.put_nowait(seat)
 
     async def _raised(self, role: int) -> Term:

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 
 import structlog
 
+from db.pause import pause
+
 __all__ = [
     "Event", "Handler", "LeaderAcquired", "LeaderFenced", "LeaderRefreshed", "LeaderRevoked", "MeterRead", "Observer",
 ]  # fmt: skip
@@ -124,11 +126,7 @@ class Observer:
     async def run(self) -> None:
         """Read the meter on a timer until stopped, and once more then."""
         while not self._stopping.is_set():
-            try:
-                async with asyncio.timeout(self._meter_seconds):
-                    await self._stopping.wait()
-            except TimeoutError:
-                pass
+            await pause(self._stopping, self._meter_seconds)
             self._read()
 
     def _read(self) -> None:

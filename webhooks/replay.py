@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 import structlog
 
 from db.errors import DatabaseError
+from db.pause import pause
 from db.pool import Database
 
 __all__ = ["Replayer"]
@@ -62,9 +62,7 @@ class Replayer:
                     continue
             except DatabaseError as error:
                 _log.warning("replay_waits", error=str(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._poll_seconds):
-                    await self._rung.wait()
+            await pause(self._rung, self._poll_seconds)
 
     async def step(self) -> bool:
         """One step of the job that is due; False when none is."""

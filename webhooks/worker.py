@@ -22,7 +22,6 @@ import random
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -30,6 +29,7 @@ from itertools import islice
 import structlog
 
 from db.errors import DatabaseError
+from db.pause import pause
 from db.pool import Database, Row
 from webhooks.attempt import Attempts
 from webhooks.batch import BatchSizes
@@ -411,9 +411,7 @@ class Worker:
             self.due([row["subscription_id"] for row in rows])
             rest_seconds = 20 * (time.monotonic() - started)
             await asyncio.sleep(rest_seconds)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._options.poll_seconds - rest_seconds):
-                    await look.wait()
+            await pause(look, self._options.poll_seconds - rest_seconds)
 
 
 def _lost_track(row: Row) -> Result:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from app.witness.client import Answer, Client, NoAnswer
 from app.witness.history import Attempt, HistoryWriter, Outcome
 from app.witness.mark import Mark
+from db.pause import pause
 
 __all__ = ["Writer", "WriterOptions"]
 
@@ -74,7 +75,7 @@ class Writer:
                 await self._publish(Mark(options.run, options.topic, options.key, n))
                 if n % _TURN_EVENTS == 0:
                     self._next_client()
-                await self._pause(options.pause_seconds)
+                await pause(self._stopping, options.pause_seconds)
         finally:
             for client in self._clients:
                 client.close()
@@ -112,13 +113,6 @@ class Writer:
             return await self._clients[self._current].request("POST", f"/topics/{mark.topic}/events", body, headers)
         except NoAnswer:
             return None
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            return
 
 
 def _outcome(answer: Answer | None) -> Outcome:
