@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from db.pool import Row
 from event.cloudevents import is_opaque
@@ -15,8 +15,7 @@ __all__ = ["Claim", "Claims", "claim_of"]
 _BATCH_BYTES_MAX = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """``position`` is the place in the retry schedule of the attempt to come, from 1; ``fence`` is the claim's token.
 
     ``leased_until``, ``planned_at`` and ``made_at`` are monotonic. ``planned_at`` is when the schedule goes on, for an

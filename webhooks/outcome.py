@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from webhooks.failure import OutboundError
 from webhooks.outbound import Response
@@ -20,8 +20,7 @@ __all__ = ["Outcome", "outcome_of_error", "outcome_of_response"]
 _KEPT_HEADERS = ("content-type", "retry-after", "webhook-delivery")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One attempt, judged.
 
     ``kind`` is the class; ``status`` None when no status line came. ``retry_after_seconds`` is what the receiver asked
@@ -40,6 +39,11 @@ class Outcome:
     total_seconds: float = 0.0
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
+
+    @property
+    def is_plain_success(self) -> bool:
+        """Delivered, and the receiver wishes nothing."""
+        return self.kind == "delivered" and self.asked is None
 
 
 def _kind(status: int) -> str:

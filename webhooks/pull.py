@@ -23,7 +23,7 @@ from db.pool import Database, Row
 from event.event import Event
 from webhooks.contents import Contents
 from webhooks.outcome import Outcome
-from webhooks.retry import Decision
+from webhooks.retry import DELIVERED, Decision
 from webhooks.settlement import Result, write_results
 
 __all__ = ["ATTEMPTS_MAX", "Fetched", "Pull", "Receipt", "parse_receipt"]
@@ -91,7 +91,7 @@ class Pull:
 
     async def ack(self, subscription: int, receipts: Sequence[Receipt]) -> set[Receipt]:
         """Done with these; returns those that were still held."""
-        return await self._settle(subscription, receipts, Decision("delivered"), Outcome("delivered", None))
+        return await self._settle(subscription, receipts, DELIVERED, Outcome("delivered", None))
 
     async def nack(
         self, subscription: int, receipts: Sequence[Receipt], delay_seconds: float, reason: str | None, *, dead: bool

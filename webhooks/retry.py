@@ -17,7 +17,7 @@ from typing import Literal
 
 from webhooks.outcome import Outcome
 
-__all__ = ["THROTTLE_SECONDS_MIN", "Decision", "Policy", "decide"]
+__all__ = ["DELIVERED", "THROTTLE_SECONDS_MIN", "Decision", "Policy", "decide"]
 
 JITTER = 0.2
 THROTTLE_SECONDS_MIN = 60.0
@@ -64,6 +64,10 @@ class Decision:
     end_state: str | None = None
     end_reason: str | None = None
     dead_reason: str | None = None
+
+
+DELIVERED = Decision("delivered")
+"""What :func:`decide` says of a plain success, whatever the policy."""
 
 
 def decide(
@@ -132,6 +136,8 @@ def _too_late(outcome: Outcome, policy: Policy, age: float, wait: float) -> str 
 
 def _final(outcome: Outcome, policy: Policy) -> Decision | None:
     """What ends a delivery whatever its schedule says."""
+    if outcome.is_plain_success:
+        return DELIVERED
     if outcome.kind == "delivered":
         state, reason = _asked_end(outcome)
         return Decision("delivered", end_state=state, end_reason=reason)

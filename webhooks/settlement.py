@@ -11,9 +11,8 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -34,8 +33,7 @@ _PAUSE_SECONDS_FIRST = 0.1
 _PAUSE_SECONDS_MAX = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
     it, for the breaker too. ``tells``: operators may hear of it. ``counts``: it is an error of RabbitHub's kind."""
 
@@ -224,10 +222,15 @@ async def write_results(session: Session, batch: Sequence[Result], worker: str) 
         [o.first_byte_seconds for o in outcomes],
         [o.total_seconds for o in outcomes],
         [o.address for o in outcomes],
-        [o.detail for o in outcomes],
-        [json.dumps(dict(o.headers)) if o.headers else None for o in outcomes],
-        [o.body for o in outcomes],
-        [d.dead_kind for d in decisions],
+        _column([o.detail for o in outcomes]),
+        _column([json.dumps(dict(o.headers)) if o.headers else None for o in outcomes]),
+        _column([o.body for o in outcomes]),
+        _column([d.dead_kind for d in decisions]),
         worker,
-        [d.dead_reason for d in decisions],
+        _column([d.dead_reason for d in decisions]),
     )
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """Successes fill few columns: ``unnest`` pads a shorter one with NULLs, so one of nothing else is sent as none."""
+    return values if any(value is not None for value in values) else []

@@ -41,7 +41,7 @@ from webhooks.metrics import DeliveryMetrics
 from webhooks.operator_event import RESERVED_PREFIX, Streaks, notices_of
 from webhooks.outbound import Outbound
 from webhooks.outcome import Outcome
-from webhooks.retry import Decision, decide
+from webhooks.retry import DELIVERED, Decision, decide
 from webhooks.settlement import Result, Settlement
 from webhooks.slots import Slots
 from webhooks.subscriber import Subscribers
@@ -295,9 +295,8 @@ class Worker:
             elif subscription in self._fast:
                 self._fast.discard(subscription)
                 self._shed(subscription)
-            self._metrics.attempts.labels(outcome.kind).inc()
-            self._metrics.seconds.observe(outcome.total_seconds)
-            if sum(len(claim.event.payload) for claim in claims) > _LARGE_BYTES:
+            self._metrics.count(outcome.kind, outcome.total_seconds)
+            if sum([len(claim.event.payload) for claim in claims]) > _LARGE_BYTES:
                 self._metrics.large.inc()
             if outcome.status == _TOO_LARGE and len(claims) > 1:
                 # That says something of the batch and nothing of its events: they go again, in smaller ones.
@@ -322,13 +321,16 @@ class Worker:
         """
         subscriber = claim.subscriber
         now = time.monotonic()
-        rest = None if claim.planned_at is None else max(claim.planned_at - now, 0.0)
         options = self._options
-        policy = subscriber.policy(
-            options.schedule_seconds, options.age_seconds_max, options.errors, is_in_lane=claim.is_in_lane
-        )
-        policy = within_lifetime(policy, claim.event)
-        decision = decide(outcome, claim.position, policy, self._chance(), rest, now - claim.made_at)
+        if outcome.is_plain_success:  # nearly all are
+            decision = DELIVERED
+        else:
+            policy = subscriber.policy(
+                options.schedule_seconds, options.age_seconds_max, options.errors, is_in_lane=claim.is_in_lane
+            )
+            policy = within_lifetime(policy, claim.event)
+            rest = None if claim.planned_at is None else max(claim.planned_at - now, 0.0)
+            decision = decide(outcome, claim.position, policy, self._chance(), rest, now - claim.made_at)
         breaker = self._breaker.judge(subscriber.id, outcome, is_probe=claim.is_probe, now=now) if leads else None
         decision = decision if leads else replace(decision, pause_seconds=None, end_state=None, end_reason=None)
         result = Result(
