@@ -136,6 +136,8 @@ async def delete(hub: Hub, place: Place, *, if_empty: bool) -> None:
         raise Refused(403, "", "the default exchange cannot be deleted")
     resource = await find(hub, place)
     async with hub.database.transaction() as session:
+        if place.kind == "x":  # what it has routed to a binding is its queue's
+            await session.execute("rabbithub.move_bound")
         if if_empty and resource.source and await session.fetchval("rabbithub.waiting", resource.source):
             raise Refused(409, "", "the queue is not empty")
         await session.execute("rabbithub.delete_resource", resource.id)

@@ -32,17 +32,17 @@ class Damage:
 def sweep_killed(lake: Storage, table: Table, before: datetime) -> int:
     """Delete the batches that no entry has ever named and nobody has written to since ``before``; how many files."""
     entries = [path for entry in table.entries() for path in (*entry["removed"], *(f["path"] for f in entry["added"]))]
-    named = {_batch(path) for path in (*entries, *(file.path for file in table.snapshot().files))}
-    found = {path: at for path, at in lake.written_at(f"{table.name}/data").items() if _batch(path) not in named}
+    kept = {None, *map(_batch, entries), *(_batch(file.path) for file in table.snapshot().files)}
+    found = {path: at for path, at in lake.written_at(f"{table.name}/data").items() if _batch(path) not in kept}
     young = {_batch(path) for path, at in found.items() if at >= before}
     left = [path for path in found if _batch(path) not in young]
     lake.delete(left)
     return sum(path.endswith(".parquet") for path in left)
 
 
-def _batch(path: str) -> str:
-    """The folder of a batch, of a path relative to the table or to the lake."""
-    return next(part for part in path.split("/") if part.startswith("batch="))
+def _batch(path: str) -> str | None:
+    """The folder of a batch, of a path relative to the table or to the lake; None: the file is somebody else's."""
+    return next((part for part in path.split("/") if part.startswith("batch=")), None)
 
 
 def damages(lake: Storage, table: Table, snapshot: Snapshot) -> list[Damage]:

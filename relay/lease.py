@@ -37,6 +37,7 @@ from db.pause import pause
 from db.pool import Database, Row
 from relay.cancellation import end_if_cancelled
 from relay.election import Seat, boot_seconds, seated, until_untrusted
+from relay.seats import ensure_seats
 from relay.sink import Term
 
 __all__ = ["LeaseElection", "LeaseOptions", "Leases", "quota"]
@@ -161,7 +162,7 @@ class Leases:
     async def _entered(self) -> int:
         """Our id, with a session lock on it where that can be had; without it the others take us for dead."""
         if self._member is None:
-            await self._database.execute("term.ensure", list(self._elections))
+            await ensure_seats(self._database, list(self._elections))
             self._member = await self._database.fetchval(
                 "member.enter", self._options.owner, self._standing, self._options.lease_seconds
             )

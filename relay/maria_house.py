@@ -9,6 +9,8 @@ from db.maria import MariaDatabase, for_outbox, table_parts
 
 __all__ = ["TableRefused", "furnish"]
 
+_KEY_BYTES_MAX = 2_048  # as house.create_parked has it
+
 
 class TableRefused(Exception):
     """The outbox is not there, or not as it has to be; the text says what to do."""
@@ -34,6 +36,14 @@ async def _look_at(database: MariaDatabase, table: str) -> None:
     except Refused as error:
         raise TableRefused(f"the outbox {quoted} cannot be relayed: {error.message}") from error
     schema, name = table_parts(table)
+    for row in await database.fetch("house.texts", database=schema, table=name):
+        if row["charset"] is None:
+            raise TableRefused(f"the outbox {quoted} keeps {row['name']} as bytes; it has to be text")
+        if row["name"] == "kafka_key" and row["bytes_max"] > _KEY_BYTES_MAX:
+            raise TableRefused(
+                f"the outbox {quoted} takes keys of up to {row['bytes_max']:,} bytes, and one of more than "
+                f"{_KEY_BYTES_MAX:,} could not be parked; make kafka_key a varchar(512) or shorter"
+            )
     engine = await database.fetchval("house.engine", database=schema, table=name)
     if str(engine).lower() != "innodb":
         raise TableRefused(f"the outbox {quoted} is kept by {engine}, without transactions; it has to be InnoDB")

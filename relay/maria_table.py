@@ -136,6 +136,8 @@ def _record(row: Mapping[str, Any]) -> Record:
 def _array(text: str | None) -> list[Any] | None:
     try:
         found = json.loads(text or "null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, list) else None
+    if not isinstance(found, list):
+        return None
+    return [one if one is None or isinstance(one, str) else json.dumps(one) for one in found]

@@ -45,6 +45,7 @@ from relay.neli_core import (
 )
 from relay.neli_group import Membership
 from relay.neli_options import NeliOptions
+from relay.seats import ensure_seats
 from relay.sink import SinkUnavailable, Term
 
 __all__ = ["NeliElection", "NeliOptions"]
@@ -135,7 +136,7 @@ class NeliElection:
 
     async def _attend(self) -> None:
         """One membership, from joining to leaving."""
-        await self._database.execute("term.ensure", [self._sink])
+        await ensure_seats(self._database, [self._sink])
         self._outdated.clear()
         self._roles = await self._count_roles()
         membership = Membership(self._kafka, self._options, self._receive, self._barrier)

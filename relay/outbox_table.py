@@ -75,16 +75,24 @@ class OutboxTable(Protocol):
 def compat_record(row: Mapping[str, Any]) -> Record:
     """A row as a record of the Kafka sink: its headers as they are, nothing of ours added.
 
-    Arrays of unequal lengths cannot be headers; ``kafka_headers`` is then None, and the harvester refuses the record
-    alone (RL-23).
+    Arrays of unequal lengths, and names that are no texts, cannot be headers; ``kafka_headers`` is then None, and the
+    harvester refuses the record alone (RL-23).
     """
-    names, values, value = row["kafka_header_keys"], row["kafka_header_values"], row["kafka_value"]
-    headers = None
-    if len(names) == len(values) and None not in names:
-        headers = tuple((n, b"" if v is None else str(v).encode()) for n, v in zip(names, values, strict=True))
+    value = row["kafka_value"]
     return Record(
         id=row["id"], shard=0, event_id=str(row["id"]), tenant="default", topic=row["kafka_topic"],
         key=row["kafka_key"], sequence=None, content_type=None, headers={},
         payload=value.encode() if isinstance(value, str) else value or b"", accepted_at=datetime.now(UTC),
-        kafka_topic=row["kafka_topic"], kafka_headers=headers, tombstone=value is None,
+        kafka_topic=row["kafka_topic"],
+        kafka_headers=_headers(row["kafka_header_keys"], row["kafka_header_values"]), tombstone=value is None,
     )  # fmt: skip
+
+
+def _headers(names: Sequence[Any], values: Sequence[Any]) -> tuple[tuple[str, bytes], ...] | None:
+    if len(names) != len(values) or not all(isinstance(name, str) for name in names):
+        return None
+    try:
+        "".join(names).encode()
+        return tuple((n, b"" if v is None else str(v).encode()) for n, v in zip(names, values, strict=True))
+    except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can write
+        return None

@@ -67,7 +67,8 @@ GROUP BY l.hour ORDER BY l.hour;
 -- name: unaccounted
 -- Events of the hour $1 with ids from $2 to $3 that have been fanned out, and subscriptions they were for that have neither a
 -- delivery that ended, nor one that is open, nor a dead letter; up to $4 ids of each. What was changed since is not judged:
--- nobody knows what it asked for then. A queue of RabbitHub's may be emptied, which leaves nothing behind.
+-- nobody knows what it asked for then. RabbitHub's are not either: what a binding gets moves into its queue, what a queue gets to
+-- a consumer, and a queue may be emptied, which leaves nothing behind.
 WITH event AS MATERIALIZED (
     SELECT e.id, e.tenant, e.topic, e.accepted_at FROM hookwire.events e
     WHERE e.id BETWEEN $2 AND $3 AND e.accepted_at >= $1 AND e.accepted_at < $1::timestamptz + interval '1 hour'
@@ -80,7 +81,10 @@ WITH event AS MATERIALIZED (
     SELECT e.id, e.topic, s.id AS subscription_id, s.public_id
     FROM event e
     JOIN hookwire.subscriptions s ON s.tenant = e.tenant AND s.state = 'active' AND s.updated_at < e.accepted_at
-         AND s.protocol <> 'rabbithub' AND (s.lease_until IS NULL OR s.lease_until > now())
+         AND s.protocol <> 'rabbithub'
+         AND NOT EXISTS (SELECT FROM hookwire.rabbithub_resources q WHERE q.source = s.id)
+         AND NOT EXISTS (SELECT FROM hookwire.rabbithub_subscriptions b WHERE b.subscription_id = s.id)
+         AND (s.lease_until IS NULL OR s.lease_until > now())
          AND CASE WHEN s.topic_regex IS NULL THEN s.topic = e.topic ELSE e.topic ~ s.topic_regex END
     WHERE s.filter_path IS NULL
        OR (SELECT hookwire.passes(hookwire.filter_document(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload),

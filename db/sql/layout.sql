@@ -2,7 +2,7 @@
 
 -- name: lock
 -- One change at a time; it goes with the session.
-SELECT pg_try_advisory_lock(1215262571, -4);
+SELECT pg_try_advisory_lock(1215262571, -5);
 
 -- name: current
 SELECT l.number, l.groups::text AS groups, l.order_scope FROM hookwire.installation i JOIN hookwire.layouts l ON l.number = i.layout;

@@ -1,6 +1,10 @@
 -- Reigns. Every write that decides something takes FOR KEY SHARE on the term row with the term it believes in;
 -- renewals and batch numbers do not touch the key and so do not wait for it (RR-08).
 
+-- name: keep_layout
+-- Until the end of this transaction no other layout is seated; waits for one that is being seated.
+SELECT FROM hookwire.installation FOR SHARE;
+
 -- name: ensure
 -- One seat for each group of the sinks in the present layout.
 INSERT INTO hookwire.relay_terms (sink, grp, layout)

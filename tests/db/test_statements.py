@@ -1,6 +1,7 @@
 """Every named statement is sound on every supported server, and what SQL computes is what is published (DESIGN 12)."""
 
 import json
+import re
 from pathlib import Path
 
 import asyncpg
@@ -8,6 +9,7 @@ import pytest
 
 from db.statements import STATEMENTS, load
 
+MIGRATIONS = Path(__file__).parents[2] / "db" / "migrations"
 VECTORS = Path(__file__).parents[2] / "openapi" / "key-hash-vectors.json"
 
 # Two commands in one text: the protocol can run that, but not prepare it.
@@ -32,6 +34,14 @@ def test_a_name_without_a_statement_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("-- name: one\n\n-- name: two\nSELECT 2;\n")
     with pytest.raises(ValueError, match=r"a\.one is empty"):
         load(tmp_path)
+
+
+def test_each_lock_of_the_house_has_a_number_of_its_own() -> None:
+    """Two that share one keep each other from work that has nothing to do with theirs."""
+    texts = [*STATEMENTS.values(), *(file.read_text("utf-8") for file in MIGRATIONS.glob("*.sql"))]
+    numbers = [number for text in texts for number in re.findall(r"advisory_\w*lock\(1215262571, (-\d+)\)", text)]
+    assert len(numbers) >= 5
+    assert sorted(numbers) == sorted(set(numbers))
 
 
 # --- on the servers ---------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import pytest
 
 from db.pool import Database
 from db.statements import STATEMENTS
-from hub.rabbithub import Place, create
+from hub.rabbithub import Place, create, delete, find
+from hub.rabbithub_binding import bind
 from hub.rabbithub_queue import RabbitHubQueues
 from tests.hub.rig import hub_rig
 
@@ -60,6 +61,22 @@ async def queue(database_url: str) -> AsyncIterator[Queue]:
             row["source"],
         )
         yield Queue(rig.hub.database, rig.sql, row["id"], row["source"])
+
+
+async def test_what_an_exchange_has_routed_stays_in_the_queue_when_the_exchange_is_deleted(database_url: str) -> None:
+    """RH-05, RH-18: it was accepted, so it is nobody's dead letter."""
+    async with hub_rig(database_url) as rig:
+        for kind in "xq":
+            await create(rig.hub, Place("/", kind, kind), "fanout")
+        exchange, bound = [await find(rig.hub, Place("/", kind, kind)) for kind in "xq"]
+        await bind(rig.hub, exchange, bound, "#")
+        await rig.sql.execute(
+            "INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)"
+            " SELECT 1, subscription_id, now(), now(), 'default' FROM hookwire.rabbithub_subscriptions"
+        )
+        await delete(rig.hub, exchange.place, if_empty=False)
+        rows = await rig.sql.fetch("SELECT subscription_id FROM hookwire.deliveries")
+        assert [row["subscription_id"] for row in rows] == [bound.source]
 
 
 async def test_a_consumer_holds_one_message_though_two_processes_hand_out(database_url_both: str) -> None:

@@ -10,10 +10,12 @@ import asyncpg
 import pytest
 
 from db.direct import Direct, connect_direct
+from db.statements import STATEMENTS
 from relay.key_order import one_topic_of_each_key, refusals_by_key
 from relay.layout import Change, LayoutRefused, Plan, Relayout, read_layout
 from relay.lease import LeaseOptions, Leases
 from relay.memory import MemoryBroker, MemorySink
+from relay.seats import ensure_seats
 from relay.sink import Batch, Features, Receipt, Refusal, Sink, SinkUnavailable, Term
 from tests.relay.stage import (
     DEADLINE_SECONDS,
@@ -158,8 +160,26 @@ async def test_seats_that_a_killed_change_left_closed_are_opened_by_the_next(sta
     assert said == ["an earlier change was cut off: 2 seats of layout 1 are open again"]
 
 
+async def test_a_relay_that_starts_meanwhile_makes_no_seat_of_the_layout_before(stage: Stage) -> None:
+    """RR-11: two leaders would have the shards of such a seat."""
+    await ensure_seats(stage.database, ["kafka"])
+    async with stage.connection.transaction():
+        number = await stage.connection.fetchval(STATEMENTS["layout.add"], '{"kafka": 1}', "topic_key")
+        await stage.connection.execute(STATEMENTS["layout.seat"], ["kafka"], number)
+        starting = asyncio.ensure_future(ensure_seats(stage.database, ["kafka"]))
+        await until(lambda: is_waiting(stage))
+    await starting
+    seats = await stage.connection.fetch("SELECT grp, layout FROM hookwire.relay_terms ORDER BY grp")
+    assert [tuple(seat) for seat in seats] == [(0, number)]
+
+
+async def is_waiting(stage: Stage) -> bool:
+    found = await stage.connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)")
+    return bool(found)
+
+
 async def test_two_changes_at_a_time_are_one_too_many(stage: Stage) -> None:
-    await stage.connection.execute("SELECT pg_advisory_lock(1215262571, -4)")
+    await stage.connection.execute("SELECT pg_advisory_lock(1215262571, -5)")
     with pytest.raises(LayoutRefused, match="somebody else"):
         await relayout(stage, MemoryBroker()).run(Change({"kafka": 3}), "me", None)
 

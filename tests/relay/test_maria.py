@@ -94,12 +94,22 @@ async def test_a_server_without_tls_is_not_used_where_tls_is_demanded(mariadb_ur
         (None, "cannot be relayed"),
         ("CREATE TABLE t (id bigint PRIMARY KEY)", "Unknown column"),
         (
-            "CREATE TABLE t (id bigint PRIMARY KEY, kafka_topic text, kafka_key text, kafka_value text,"
+            "CREATE TABLE t (id bigint PRIMARY KEY, kafka_topic text, kafka_key varchar(9), kafka_value text,"
             " kafka_header_keys json, kafka_header_values json, leader_id char(36)) ENGINE = Aria",
             "has to be InnoDB",
         ),
+        (
+            "CREATE TABLE t (id bigint PRIMARY KEY, kafka_topic text, kafka_key varbinary(9), kafka_value text,"
+            " kafka_header_keys json, kafka_header_values json, leader_id char(36))",
+            "keeps kafka_key as bytes",
+        ),
+        (
+            "CREATE TABLE t (id bigint PRIMARY KEY, kafka_topic text, kafka_key varchar(2000), kafka_value text,"
+            " kafka_header_keys json, kafka_header_values json, leader_id char(36)) CHARACTER SET utf8mb4",
+            "could not be parked; make kafka_key a varchar",
+        ),
     ],
-    ids=["no table", "other columns", "no transactions"],
+    ids=["no table", "other columns", "no transactions", "a key of bytes", "a key too long to park"],
 )
 async def test_a_table_that_is_not_fit_is_refused(yard: MariaYard, make: str | None, says: str) -> None:
     if make is not None:
@@ -224,6 +234,51 @@ async def test_headers_that_are_no_arrays_park_their_record_alone(any_yard: Mari
         await until(lambda: any_yard.broker.ids() == [good])
         await until(any_yard.parked)
     assert await any_yard.parked() == [("bad", bad, "t", "headers_unequal", 1)]
+
+
+@pytest.mark.parametrize(
+    ("names", "values"),
+    [(r'["\\ud800"]', '["1"]'), ('["a"]', r'["\\ud800"]'), ("[null]", '["1"]'), ("[" * 20_000, "[]")],
+    ids=["half a name", "half a value", "null", "deep"],
+)
+async def test_headers_that_are_no_text_park_their_record_alone(yard: MariaYard, names: str, values: str) -> None:
+    """RL-23: a column without MariaDB's check on JSON takes all of these; half of a pair of surrogates has no bytes."""
+    bad, good = await yard.write(("t", "bad", "v"), ("t", "good", "v"))
+    await yard.change(
+        "ALTER TABLE _outbox_ MODIFY kafka_header_keys longtext NOT NULL, MODIFY kafka_header_values longtext NOT NULL"
+    )
+    await yard.change(
+        f"UPDATE _outbox_ SET kafka_header_keys = '{names}', kafka_header_values = '{values}' WHERE id = {bad}"
+    )
+    async with yard.relay():
+        await until(lambda: yard.broker.ids() == [good])
+        await until(yard.parked)
+    assert await yard.parked() == [("bad", bad, "t", "headers_unequal", 1)]
+
+
+async def test_headers_that_are_other_json_are_sent_as_it_is_written(yard: MariaYard) -> None:
+    await yard.write(("t", "k", "v"))
+    await yard.change(
+        """UPDATE _outbox_ SET kafka_header_keys = '[7, "b", "c"]', kafka_header_values = '[1.5, true, {"d": 1}]'"""
+    )
+    term, table = await yard.reign(), yard.table()
+    (record,) = await table.mark(term, 10)
+    assert record.kafka_headers == (("7", b"1.5"), ("b", b"true"), ("c", b'{"d": 1}'))
+
+
+async def test_whatever_a_table_takes_can_be_parked(yard: MariaYard) -> None:
+    """RL-07: the longest key and the longest topic stop nobody else."""
+    await yard.change(
+        "ALTER TABLE _outbox_ MODIFY kafka_key varchar(512) NOT NULL, MODIFY kafka_topic varchar(1000) NOT NULL"
+    )
+    await furnish(yard.database, MARIA_TABLE)
+    key, topic = "🔑" * 512, "t" * 1000
+    await yard.write((topic, key, "v"))
+    term, table = await yard.reign(), yard.table()
+    (record,) = await table.mark(term, 10)
+    await table.park(term, [Refusal(record, "record", "invalid_topic", "")])
+    await table.reset([record.id])
+    assert (await yard.parked(), await table.mark(term, 10)) == ([(key, record.id, "t" * 249, "invalid_topic", 1)], [])
 
 
 # --- connections that go ----------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS hookwire_terms (
 -- Keys that wait because Kafka refuses their record. Bytes: no collation makes two keys one, nor a trailing space.
 CREATE TABLE IF NOT EXISTS hookwire_parked (
     outbox varchar(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
-    kafka_key varbinary(1024) NOT NULL,
+    kafka_key varbinary(2048) NOT NULL,
     record_id bigint NOT NULL,
     topic varchar(249) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     reason varchar(100) CHARACTER SET utf8mb4 NOT NULL,
@@ -47,6 +47,13 @@ SELECT incarnation FROM hookwire_installation WHERE id = 1;
 -- The outbox has what it must have, whether or not there is a row.
 SELECT o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values, o.leader_id
 FROM compat_outbox o LIMIT 0;
+
+-- name: texts
+-- What a row's topic and key are kept as: without a character set they are bytes.
+SELECT c.column_name AS name, c.character_set_name AS charset, c.character_octet_length AS bytes_max
+FROM information_schema.columns c
+WHERE c.table_schema = COALESCE(%(database)s, DATABASE()) AND c.table_name = %(table)s
+  AND c.column_name IN ('kafka_topic', 'kafka_key');
 
 -- name: engine
 SELECT t.engine AS engine FROM information_schema.tables t

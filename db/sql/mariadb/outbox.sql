@@ -68,7 +68,7 @@ SET o.leader_id = NULL WHERE o.leader_id IN (%(mark)s, %(mark_before)s);
 -- name: park
 -- Keys whose record was refused wait from now on; one that waits already waits twice as long, up to a limit.
 INSERT INTO hookwire_parked (outbox, kafka_key, record_id, topic, reason, detail, probe_at)
-SELECT t.sink, CAST(r.kafka_key AS BINARY), r.record_id, r.topic, r.reason, r.detail,
+SELECT t.sink, CAST(r.kafka_key AS BINARY), r.record_id, LEFT(r.topic, 249), r.reason, r.detail,
        UTC_TIMESTAMP(6) + INTERVAL %(seconds_first)s SECOND
 FROM JSON_TABLE(%(refusals)s, '$[*]' COLUMNS (
          kafka_key text CHARACTER SET utf8mb4 PATH '$.key', record_id bigint PATH '$.id',
