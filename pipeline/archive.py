@@ -28,7 +28,7 @@ from pipeline.bronze import to_bronze
 from pipeline.kafka_options import KafkaOptions
 from pipeline.kafka_range import Bounds, Plan, Problem, Range, planned
 from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
-from pipeline.lake import Change, DataFile, Snapshot, Table
+from pipeline.lake import Change, DataFile, LakeConflict, Snapshot, Table
 
 __all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "plan_archive", "unarchived"]
 
@@ -162,7 +162,11 @@ def _batch(
         if (problem.topic, problem.partition) in read:
             notes.setdefault(problem.kind, []).append(list(problem[1:]))
     change = Change("archive", run, files, offsets=offsets, incarnations=incarnations, notes=notes)
-    return table.commit(basis, change), quarantined
+    try:
+        return table.commit(basis, change), quarantined
+    except LakeConflict:
+        table.discard(files)  # who won may have erased somebody, who is in them
+        raise
 
 
 def _written(
@@ -172,7 +176,7 @@ def _written(
     ranges = [of for of in plan.ranges if of.start < of.until]
     records = read_ranges(spark, kafka, ranges).coalesce(max(2, plan.size // _TASK_RECORDS_MIN))
     rows = to_bronze(records, datetime.now(UTC)).observe(seen, F.count("quarantine").alias("quarantined"))
-    files = table.write(rows.sortWithinPartitions("dt", "topic", "partition", "offset"), basis.version + 1)
+    files = table.write(rows, basis.version + 1)  # a range is read in its order
     return files, seen.get["quarantined"]
 
 

@@ -1,11 +1,15 @@
 """From Kafka's columns to bronze: the relay's envelope in typed columns, and what is wrong with it (PL-X01, PL-X03).
 
 A pure function of DataFrames (PL-C03), and all of it in Spark's own expressions, so that a row never visits Python.
+Spark compiles no lambda, and nothing that stands within one: so the few there are look only at rows with a fault.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -35,7 +39,8 @@ REASONS: Final = {
 def to_bronze(records: DataFrame, archived_at: datetime) -> DataFrame:
     """Rows of ``schema.KAFKA`` as rows of ``schema.BRONZE``, none more and none less."""
     archived = F.lit(archived_at)
-    named = records.withColumns(
+    turned = records.withColumns({"_names": F.reverse("headers.key"), "_contents": F.reverse("headers.value")})
+    named = turned.withColumns(
         {
             "timestamp_type": F.col("timestampType"),
             "event_id": F.when(_text("hookwire-event-id").rlike(_EVENT_ID), _text("hookwire-event-id")),
@@ -54,8 +59,8 @@ def to_bronze(records: DataFrame, archived_at: datetime) -> DataFrame:
 
 def _text(name: str) -> Column:
     """The last header of that name, as text; null if there is none or it is no UTF-8."""
-    of_name = F.filter("headers", lambda header: header["key"] == name)
-    value = F.try_element_at(of_name, F.lit(-1))["value"]
+    place = F.array_position("_names", name)  # from 1; 0: there is none
+    value = F.get("_contents", place - 1)
     return F.try_validate_utf8(value.cast("string")) if name == "content-type" else value.cast("string")
 
 
@@ -70,7 +75,6 @@ def _is_past() -> Column:
 
 def _quarantine(archived: Column) -> Column:
     """The reasons that apply; null when there is none."""
-    twice = F.filter("headers", lambda header: header["key"].startswith("hookwire-"))["key"]
     content = F.col("value").cast("string")
     says_json = F.lower(F.col("content_type")).rlike(r"^application/([a-z0-9.+-]+\+)?json\s*(;|$)")
     wrong = {
@@ -80,10 +84,21 @@ def _quarantine(archived: Column) -> Column:
         "accepted_at": F.col("accepted_at").isNull(),
         "future": F.col("accepted_at") > archived + F.expr(f"INTERVAL {_FUTURE_SECONDS} SECONDS"),
         "past": _is_past(),
-        "headers": F.size(twice) > F.size(F.array_distinct(twice)),
+        "headers": _is_twice(F.col("_names")) & _is_twice(_ours(F.col("_names"))),
         "payload": says_json & F.try_parse_json(content).isNull(),
         "value": F.col("value").isNull(),
     }
     assert wrong.keys() == REASONS.keys(), "each reason is explained"
-    reasons = F.array_compact(F.array(*(F.when(is_so, F.lit(reason)) for reason, is_so in wrong.items())))
-    return F.when(F.size(reasons) > 0, reasons)
+    return F.when(reduce(or_, wrong.values()), _reasons(wrong))
+
+
+def _is_twice(names: Column) -> Column:
+    return F.size(names) > F.size(F.array_distinct(names))
+
+
+def _ours(names: Column) -> Column:
+    return F.filter(names, lambda name: name.startswith("hookwire-"))
+
+
+def _reasons(wrong: Mapping[str, Column]) -> Column:
+    return F.array_compact(F.array(*(F.when(is_so, F.lit(reason)) for reason, is_so in wrong.items())))

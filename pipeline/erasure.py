@@ -3,30 +3,37 @@
 ::
 
     find the files that hold them -> note which event numbers go -> write the files anew without them
-         -> one entry of the log -> delete the old files, also those that compaction had replaced -> search again
+         -> one entry of the log -> delete the old files, also those that compaction had replaced
+         -> search again -> search the files that are no part of the table -> take them out of these, too
 
 What is erased: the rows of bronze whose key is one of those given, whole, in every file of the lake's table, present or
-replaced. What stays: an event's number, topic, place and hour, in the table ``erased``, so that the audit does not take
-it for lost; it has neither key nor content. What is elsewhere is not touched: the hub's database, Kafka, copies.
+replaced, in quarantine and in what killed batches left. A file of the latter two that cannot be read goes whole: nobody
+can tell whose records are in it. What stays: an event's number, topic, place and hour, in the table ``erased``, so that
+the audit does not take it for lost; it has neither key nor content. What is elsewhere is not touched: the hub's
+database, Kafka, copies.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
 from pipeline.exchange import amend, delete_replaced, exchange
 from pipeline.lake import Change, DataFile, Snapshot, Table
+from pipeline.remnant import Remnant, remnants, remove
 from pipeline.schema import BRONZE
 from pipeline.storage import Storage
 
-__all__ = ["Erased", "Subject", "erase", "erased_table", "find"]
+__all__ = ["Erased", "Subject", "erase", "erased_table", "find", "find_beside"]
 
-_ERASED = ("event_id", "event_number", "partition", "offset", "accepted_at", "dt", "topic")
+_NUMBERS = ("event_id", "event_number", "partition", "offset", "accepted_at")
+_ERASED = (*_NUMBERS, "dt", "topic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +52,17 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """``records`` left ``files`` files; ``replaced`` older versions of files were deleted; ``remaining`` records were
-    found by the search afterwards, which is none unless another job wrote some meanwhile.
+    """``records`` left ``files`` files of the table; ``replaced`` older versions of files were deleted, and
+    ``remnants`` are files beside the table that they were taken out of, or that nobody could read.
+
+    ``remaining`` records were found by the search afterwards: none unless another job wrote some meanwhile. A file that
+    is being written and cannot be searched yet counts as one.
     """
 
     records: int
     files: int
     replaced: int
+    remnants: int
     remaining: int
 
 
@@ -72,6 +83,11 @@ def find(spark: SparkSession, table: Table, subject: Subject) -> dict[DataFile, 
     }
 
 
+def find_beside(lake: Storage, table: Table, subject: Subject) -> list[Remnant]:
+    """Files that are no part of the table and hold records of the subject's, or may."""
+    return remnants(lake, table, subject.keys, subject.topic, _NUMBERS)
+
+
 def erase(spark: SparkSession, lake: Storage, table: Table, subject: Subject, run: str) -> Erased:
     """Erase, delete and search again. Raises :class:`LakeConflict` and :class:`LakeDamaged`; then run it again."""
     found = find(spark, table, subject)
@@ -80,8 +96,40 @@ def erase(spark: SparkSession, lake: Storage, table: Table, subject: Subject, ru
         rows = table.read(spark, Snapshot(files=files))
         _note(erased_table(lake), rows.where(subject.matches()), run)
         exchange(table, files, rows.where(~subject.matches()), "erase", run, fewer_rows=records)
-    deleted = delete_replaced(lake, table)
-    return Erased(records, len(files), deleted, sum(find(spark, table, subject).values()))
+    replaced = delete_replaced(lake, table)
+    remaining = sum(find(spark, table, subject).values())
+    gone = [] if remaining else _erase_beside(spark, lake, table, subject, run)
+    remaining += sum(1 if one.found is None else one.found.num_rows for one in find_beside(lake, table, subject))
+    return Erased(records, len(files), replaced, len(gone), remaining)
+
+
+def _erase_beside(spark: SparkSession, lake: Storage, table: Table, subject: Subject, run: str) -> list[Remnant]:
+    """From files that can be part of the table no more: those of a batch whose entry has its number taken.
+
+    An archive that is writing at this moment cannot make its entry then, and its records are read once more. A
+    compaction cannot either: the files that it read the subject's records from are not in the table any more.
+    """
+    found = find_beside(lake, table, subject)
+    if any(one.batch > table.snapshot().version for one in found):
+        amend(table, lambda _: Change("erase", run))
+    snapshot = table.snapshot()
+    listed = {f"{table.name}/{file.path}" for file in snapshot.files}
+    gone = [one for one in found if one.batch <= snapshot.version and one.path not in listed]
+    if noted := [_numbers(one) for one in gone if one.is_in_quarantine and one.found is not None]:
+        erased = erased_table(lake)
+        _note(erased, spark.createDataFrame(pa.concat_tables(noted), erased.schema), run)
+    remove(lake, gone, subject.keys)
+    return gone
+
+
+def _numbers(one: Remnant) -> pa.Table:
+    """What is noted of its records; in UTC, as Spark wrote it without saying so."""
+    assert one.found is not None, "it can be read"
+    rows, place = one.found, one.values
+    at = rows["accepted_at"].cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    rows = rows.set_column(rows.schema.get_field_index("accepted_at"), "accepted_at", at)
+    rows = rows.append_column("dt", pa.repeat(date.fromisoformat(place["dt"]), rows.num_rows))
+    return rows.append_column("topic", pa.repeat(place["topic"], rows.num_rows))
 
 
 def _note(table: Table, rows: DataFrame, run: str) -> None:

@@ -24,6 +24,7 @@ def exchange(table: Table, old: Sequence[DataFile], rows: DataFrame, job: str, r
     added = table.write(rows, table.snapshot().version + 1)
     read, written = sum(file.rows for file in old), sum(file.rows for file in added)
     if written != read - fewer_rows:
+        table.discard(added)
         raise LakeDamaged(f"{read} rows were read and {written} written, {fewer_rows} fewer were meant: left as it was")
     removed = tuple(file.path for file in old)
 
@@ -32,7 +33,11 @@ def exchange(table: Table, old: Sequence[DataFile], rows: DataFrame, job: str, r
             raise LakeConflict("another job has exchanged the same files: run this one again")
         return Change(job, run, added, removed)
 
-    amend(table, change)
+    try:
+        amend(table, change)
+    except LakeConflict:
+        table.discard(added)
+        raise
     return len(added)
 
 

@@ -44,6 +44,7 @@ __all__ = [
     "Table",
     "bronze",
     "damage_named",
+    "folder_values",
 ]
 
 Offsets = Mapping[str, Mapping[int, int]]
@@ -62,6 +63,12 @@ class LakeConflict(Exception):
     """Somebody else changed the table meanwhile; nothing of ours is part of it."""
 
 
+def folder_values(path: str) -> dict[str, str]:
+    """What the folders of a path say: ``{"batch": ..., "dt": ..., "topic": ...}``."""
+    parts = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
+    return {name: unquote(value) for name, _, value in parts}
+
+
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """``path`` is relative to the table."""
@@ -72,9 +79,8 @@ class DataFile:
 
     @property
     def values(self) -> dict[str, str]:
-        """Its folders' values: ``{"batch": ..., "dt": ..., "topic": ...}``."""
-        parts = (part.partition("=") for part in self.path.split("/") if "=" in part)
-        return {name: unquote(value) for name, _, value in parts}
+        """Its folders' values."""
+        return folder_values(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +184,10 @@ class Table:
         except FileExistsError:
             raise LakeConflict(f"another job changed {self.name} at the same time: run this one again") from None
         return after
+
+    def discard(self, files: Iterable[DataFile]) -> None:
+        """Delete files that :meth:`write` has written and no entry will ever name."""
+        self._lake.delete(f"{self.name}/{file.path}" for file in files)
 
     def unlisted(self, snapshot: Snapshot) -> list[str]:
         """Files that no entry up to now names: of batches that were killed, or that lost. Relative to the lake."""

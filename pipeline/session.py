@@ -18,6 +18,8 @@ _ALWAYS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # What is read in a batch is bounded by the job, so few large files are better than many small ones.
     "spark.sql.parquet.compression.codec": "zstd",
+    # A task writes into so many folders at once before it sorts its rows by folder; each holds a row group in memory.
+    "spark.sql.maxConcurrentOutputFileWriters": "4",
 }
 _LOCALLY = {
     "spark.driver.host": "127.0.0.1",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING
+import secrets
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from db.pool import Session
+    from db.pool import Database, Session
     from pipeline.audit.inquiry import Finding
 
-__all__ = ["webhook_findings"]
+__all__ = ["names_unaccounted", "webhook_findings"]
+
+_PLANTED_HOUR: Final = datetime(2000, 1, 1, 9, tzinfo=UTC)
+"""Before any real subscription, so that none is asked about what is planted."""
 
 
 async def webhook_findings(
@@ -35,3 +39,31 @@ async def webhook_findings(
                 ids = [format_event_id(incarnation, number) for number in row["ids"]]
                 found.append(Finding(fault, row["topic"], hour["hour"], row["count"], ids, row["subscription"]))
     return len(hours), found
+
+
+class _TakenBack(Exception):
+    def __init__(self, verdict: bool) -> None:
+        self.verdict = verdict
+
+
+async def names_unaccounted(database: Database) -> bool:
+    """Whether an event without a delivery is named as unaccounted, and one with a delivery is not (PL-A11).
+
+    Both are planted in one transaction, which is taken back. Raises ``DatabaseError``.
+    """
+    try:
+        async with database.transaction() as session:
+            raise _TakenBack(await _names_planted(session))
+    except _TakenBack as end:
+        return end.verdict
+
+
+async def _names_planted(session: Session) -> bool:
+    name = f"selftest-{secrets.token_hex(8)}"
+    subscription = await session.fetchval("lake.plant_subscription", name, _PLANTED_HOUR)
+    waiting = await session.fetchval("lake.plant_event", name, _PLANTED_HOUR)
+    await session.execute("lake.plant_delivery", waiting, subscription)
+    clean = await session.fetch("lake.unaccounted", _PLANTED_HOUR, waiting, waiting, 1)
+    missing = await session.fetchval("lake.plant_event", name, _PLANTED_HOUR)
+    found = await session.fetch("lake.unaccounted", _PLANTED_HOUR, waiting, missing, 2)
+    return not clean and [(row["subscription"], row["ids"]) for row in found] == [(name, [missing])]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.commands.audit_metrics import write_metrics
-from app.commands.audit_webhooks import webhook_findings
+from app.commands.audit_webhooks import names_unaccounted, webhook_findings
 from app.commands.entry import Config, Json, run, say, settings_from
 from app.commands.failure import CommandFailed
 from app.commands.lake import Lake, lake_of, session, tell, told_failures
@@ -35,7 +35,7 @@ Late = Annotated[
     float | None, typer.Option("--late", min=0.001, help="Seconds that are too many (HOOKWIRE_PIPELINE_LATE_SECONDS).")
 ]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
-SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant one of each fault in a scratch lake and find it.")]
+SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant one of each fault, find them, and take them back.")]
 _PAGE = 10_000
 _ACCEPTED_MAX = 1_000_000
 _FOR_EVER_DAYS = 36_500
@@ -99,7 +99,8 @@ def audit(
 
     settings = settings_from(config)
     if self_test:
-        raise typer.Exit(_self_test(settings, as_json))
+        run(_self_test(settings, as_json=as_json))
+        return
     first, last = moment("--since", since), moment("--until", until)
     question = Question(
         datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
@@ -109,10 +110,22 @@ def audit(
         run(_audit(settings, lake, question, metrics, as_json=as_json))
 
 
-def _self_test(settings: Settings, as_json: bool) -> int:
+async def _self_test(settings: Settings, *, as_json: bool) -> int:
+    from app.commands.database import database_url, is_made
+    from db.pool import PoolOptions, open_database
     from pipeline.audit.selftest import self_test
 
-    verdicts = self_test(session("audit --self-test", settings))
+    if not is_made(settings):
+        raise CommandFailed("the self-test plants a delivery in the database and takes it back: there is none yet", 3)
+    spark = await asyncio.to_thread(session, "audit --self-test", settings)
+    verdicts = await asyncio.to_thread(self_test, spark)
+    async with database_url(settings) as url:
+        options = PoolOptions(url, application_name="hookwire audit", connections_min=1, connections_max=1)
+        database = await open_database(options)
+        try:
+            verdicts["unaccounted"] = await names_unaccounted(database)
+        finally:
+            await database.aclose()
     if as_json:
         say(json.dumps(verdicts))
     else:

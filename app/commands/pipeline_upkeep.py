@@ -152,6 +152,8 @@ def erase(
 ) -> None:  # fmt: skip
     """Erase every record of one subject's keys from the lake, and search the lake again to show it.
 
+    Also from quarantine/ and from what killed batches left; files of these that cannot be read go whole.
+
     Numbers, topics and hours of the erased events stay, so that the audit does not take them for lost; neither key nor
     payload does. The hub's database and Kafka are not touched. Exit code 1: some were written meanwhile, run it again.
 
@@ -161,7 +163,7 @@ def erase(
 
       hookwire pipeline erase --keys-file subject.txt --json
     """
-    from pipeline.erasure import Subject, erase, find
+    from pipeline.erasure import Subject, erase, find, find_beside
     from pipeline.lake import bronze
     from pipeline.runs import recorded_run
 
@@ -170,16 +172,25 @@ def erase(
     subject = Subject(tuple(_keys(key, keys_file)), topic)
     spark, table = session("erase", settings), bronze(storage)
     if dry_run:
-        found = find(spark, table, subject)
+        with told_failures():
+            found, beside = find(spark, table, subject), find_beside(storage, table, subject)
         records = sum(found.values())
-        done = {"records": records, "files": len(found), "remaining": records}
-        _result(done, as_json, f"{records:,} records in {len(found)} files would be erased")
+        unreadable = sum(one.found is None for one in beside)
+        done = {
+            "records": records, "files": len(found), "remnants": len(beside), "unreadable": unreadable,
+            "remaining": records,
+        }  # fmt: skip
+        _result(done, as_json, f"{records:,} records in {len(found)} files would be erased, and those in {len(beside)} "
+                f"files beside the table, {unreadable} of which cannot be read and would go whole")  # fmt: skip
         return
     # Whose keys they were is written down nowhere.
     with told_failures(), recorded_run(storage, "erase", {"keys": len(subject.keys), "topic": topic}) as run:
         erased = erase(spark, storage, table, subject, run.id)
         run.counts = done = {name: getattr(erased, name) for name in erased.__slots__}
-    words = f"{erased.records:,} records erased from {erased.files} files, {erased.replaced} older files deleted"
+    words = (
+        f"{erased.records:,} records erased from {erased.files} files, {erased.replaced} older files deleted, "
+        f"{erased.remnants} beside the table cleared"
+    )
     _result(done, as_json, f"{words}; a search of the lake finds {erased.remaining} left")
     if erased.remaining:
         raise typer.Exit(1)

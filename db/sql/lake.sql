@@ -110,3 +110,19 @@ JOIN hookwire.attempts a ON a.event_id = e.id AND a.decision = 'delivered' AND a
 LEFT JOIN hookwire.subscriptions s ON s.id = a.subscription_id
 WHERE e.id BETWEEN $2 AND $3 AND e.accepted_at >= $1 AND e.accepted_at < $1::timestamptz + interval '1 hour'
 GROUP BY 1, 2 ORDER BY 1, 2;
+
+-- name: plant_subscription
+-- For the audit's self-test, which takes all of it back: a webhook $1 of the topic $1, since before the hour $2.
+INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, created_at, updated_at)
+VALUES ($1, 'webhook', $1, 'https://selftest.invalid/', 'active', $2::timestamptz - interval '1 day', $2::timestamptz - interval '1 day')
+RETURNING id;
+
+-- name: plant_event
+-- An event of the topic $1 in the hour $2, as if it had been fanned out.
+INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, headers, sinks, payload)
+VALUES (nextval('hookwire.event_id'), $2, false, 'default', $1, '{}', '{webhooks}', '')
+RETURNING id;
+
+-- name: plant_delivery
+-- What the fan-out made of the event $1 for the subscription $2.
+INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant) VALUES ($1, $2, now(), now(), 'default');

@@ -23,6 +23,8 @@ import pytest
 import app.__main__ as hookwire
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.port import free_port
+from scripts.servers.tree import ProcessTree
+from scripts.servers.warden import WARDEN
 from tests.pipeline.broker import make, ours, record_of, write
 from tests.pipeline.test_audit_command import Record, events
 from tests.pipeline.test_command import until
@@ -64,6 +66,9 @@ def _started(stack: ExitStack, folder: Path, role: str, *arguments: str) -> None
          else f"org.apache.spark.deploy.{role}", *arguments],
         cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True,
     )  # fmt: skip
+    tree = ProcessTree.of(child.pid)
+    WARDEN.watch(tree, signal.SIGTERM)  # they end with this process, however it ends
+    stack.callback(WARDEN.forget, tree)
     stack.callback(child.wait, WAIT_SECONDS)
     stack.callback(os.killpg, child.pid, signal.SIGTERM)
 
@@ -84,14 +89,20 @@ def driven(folder: Path, settings: dict[str, str], *command: str | Path) -> tupl
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
     } | settings
-    done = subprocess.run(
-        list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, check=False,
-        timeout=WAIT_SECONDS,
-    )  # fmt: skip
-    assert done.stdout, done.stderr[-2000:]
+    driver = subprocess.Popen(
+        list(map(str, command)), cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    tree = ProcessTree.of(driver.pid)
+    WARDEN.watch(tree, signal.SIGTERM)
+    try:
+        output, errors = driver.communicate(timeout=WAIT_SECONDS)
+    finally:
+        tree.kill()
+        WARDEN.forget(tree)
+    assert output, errors[-2000:]
     # Under spark-submit what a driver says beside its result is in the same stream.
-    result = next(line for line in done.stdout.splitlines() if line.startswith("{"))
-    return done.returncode, json.loads(result)
+    result = next(line for line in output.splitlines() if line.startswith("{"))
+    return driver.returncode, json.loads(result)
 
 
 @pytest.mark.slow

@@ -79,6 +79,26 @@ def test_what_is_missing_doubled_and_out_of_order_is_named(
     }
 
 
+def test_each_fault_that_is_planted_is_named_and_taken_back(
+    spark: SparkSession, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PL-A11, PL-T05: one of each, and a clean lake has none; the database is as it was."""
+    monkeypatch.setenv("HOOKWIRE_DATABASE_URL", database_url)
+
+    async def planted() -> int:
+        connection = await asyncpg.connect(database_url)
+        tables = ("subscriptions", "events", "deliveries")
+        counts = [await connection.fetchval(f"SELECT count(*) FROM hookwire.{table}") for table in tables]
+        await connection.close()
+        return sum(counts)
+
+    done = CliRunner().invoke(application(), ["pipeline", "audit", "--self-test", "--json"], catch_exceptions=False)
+    verdicts = json.loads(done.stdout)
+    faults = {"lost", "phantom", "altered", "duplicated", "reordered", "stale term", "late", "unaccounted"}
+    assert (done.exit_code, set(verdicts.values()), asyncio.run(planted())) == (0, {True}, 0), verdicts
+    assert set(verdicts) == {*faults, "clean", "nothing else"}
+
+
 def test_an_empty_lake_is_no_clean_lake(spark: SparkSession, lake_uri: str, events: list[Record]) -> None:
     code, report = audit(lake_uri, "--examples", "8")
     (found,) = report["findings"]

@@ -20,7 +20,7 @@ from pipeline.retention import forgotten, retain
 from pipeline.runs import runs
 from pipeline.selection import Selection, archived, select
 from pipeline.storage import Storage
-from pipeline.sweep import sweep_killed
+from pipeline.sweep import Damage, put_aside, sweep_killed
 
 DAY = date(2026, 1, 15)
 LARGE = 64 * 1024 * 1024
@@ -69,7 +69,8 @@ def test_two_that_exchange_the_same_files_do_not_both_win(spark: SparkSession, l
     exchange(table, old, rows, "compact", "first")
     with pytest.raises(LakeConflict):
         exchange(table, old, rows, "compact", "second")
-    assert numbers_of(spark, table) == [1, 2, 3]
+    present = {file.path for file in table.snapshot().files}
+    assert (numbers_of(spark, table), files_on_disk(lake) - present) == ([1, 2, 3], {file.path for file in old})
 
 
 def test_an_exchange_that_would_lose_rows_changes_nothing(spark: SparkSession, lake: Storage) -> None:
@@ -84,11 +85,32 @@ def test_a_subject_is_erased_everywhere_and_nobody_else_is(spark: SparkSession, 
     table = written(spark, lake, [*records(1, 2), *records(3, key="b")], records(4, key="b"), records(5))
     compact(spark, table, crowded(table.snapshot(), date(2026, 1, 16), LARGE), "run", LARGE)
     subject = Subject(("a",))
-    assert erase(spark, lake, table, subject, "run") == Erased(records=3, files=1, replaced=4, remaining=0)
+    assert erase(spark, lake, table, subject, "run") == Erased(3, files=1, replaced=4, remnants=0, remaining=0)
     assert (numbers_of(spark, table), find(spark, table, subject)) == ([3, 4], {})
     assert files_on_disk(lake) == {file.path for file in table.snapshot().files}
     known = ghosts(erased_table(lake).read(spark), INCARNATION).collect()
     assert sorted((row.id, row.key, row.digest) for row in known) == [(1, None, None), (2, None, None), (5, None, None)]
+
+
+def test_a_subject_is_erased_from_quarantine_and_from_what_killed_batches_left(
+    spark: SparkSession, lake: Storage, tmp_path: Path
+) -> None:
+    """PL-09: what cannot be read goes whole, others' records stay, and a batch that held theirs becomes no entry."""
+    table = written(spark, lake, records(1), [*records(2), *records(3, key="b")])
+    put_aside(lake, table, [Damage(table.snapshot().files[1], "it has too few rows")], "run")
+    [aside] = lake.files("quarantine")
+    basis = table.snapshot()
+    killed, others = (table.write(bronze_of(spark, r).coalesce(1), 4) for r in (records(5), records(6, key="b")))
+    half = f"bronze/data/batch=000004-dead/_temporary/0/dt={DAY}/topic=orders/part-0.parquet"
+    (tmp_path / half).parent.mkdir(parents=True)
+    (tmp_path / half).write_bytes(b"PAR1 payload 7")
+    assert erase(spark, lake, table, Subject(("a",)), "run") == Erased(1, files=1, replaced=1, remnants=3, remaining=0)
+    left = {path for path in lake.files("bronze/data") if path.endswith(".parquet")}
+    assert left == {f"bronze/{file.path}" for file in (*table.snapshot().files, *others)}
+    assert [row.event_number for row in spark.read.parquet(str(tmp_path / aside)).collect()] == [3]
+    assert sorted(row.id for row in ghosts(erased_table(lake).read(spark), INCARNATION).collect()) == [1, 2]
+    with pytest.raises(LakeConflict):
+        table.commit(basis, Change("archive", "killed", killed))
 
 
 def test_days_beyond_retention_are_gone(spark: SparkSession, lake: Storage) -> None:
@@ -123,7 +145,8 @@ def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lak
 
     assert hookwire("compact", "--dry-run")["files"] == hookwire("compact")["files"] == 2
     assert (hookwire("erase", "--key", "a", "--dry-run")["records"], table.snapshot().rows) == (2, 3)
-    assert hookwire("erase", "--key", "a") == {"records": 2, "files": 1, "replaced": 3, "remaining": 0}
+    erased = {"records": 2, "files": 1, "replaced": 3, "remnants": 0, "remaining": 0}
+    assert hookwire("erase", "--key", "a") == erased
     assert [hookwire("retain", "--days", "1", *dry)["records"] for dry in (["--dry-run"], [], [])] == [1, 1, 0]
     assert {run.job for run in runs(lake)} == {"compact", "erase", "retain"}
 

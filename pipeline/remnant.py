@@ -1,0 +1,103 @@
+"""Remnants: files of the lake that hold records and are no part of its table (PL-09).
+
+::
+
+    <lake>/bronze/data/batch=000007-.../...    batches that were killed
+    <lake>/quarantine/bronze/data/...          files that could not be read, see ``pipeline.sweep``
+
+Nobody's reports read them, and yet a subject who is erased may be in them. They are few: the driver searches them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import ArrowException
+
+from pipeline.lake import Table, folder_values
+from pipeline.storage import Storage
+
+__all__ = ["Remnant", "remnants", "remove"]
+
+_QUARANTINE: Final = "quarantine/"
+
+
+@dataclass(frozen=True, slots=True)
+class Remnant:
+    """``path`` is relative to the lake; ``batch`` the number of the entry that would have named it.
+
+    ``found``: the columns that were asked for, of the records with these keys; None: the file cannot be read.
+    """
+
+    path: str
+    batch: int
+    found: pa.Table | None
+
+    @property
+    def is_in_quarantine(self) -> bool:
+        """Whether it was part of the table once, so that its records are in no other file."""
+        return self.path.startswith(_QUARANTINE)
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Its folders' values."""
+        return folder_values(self.path)
+
+
+def remnants(
+    lake: Storage, table: Table, keys: Iterable[str], topic: str | None, columns: Sequence[str]
+) -> list[Remnant]:
+    """Those that hold records with these keys, of one Kafka topic or of all, and those that nobody can read.
+
+    One of a batch that is being written at this moment is among them.
+    """
+    wanted = _binary(keys)
+    places = [*table.unlisted(table.snapshot()), *lake.files(f"{_QUARANTINE}{table.name}/data")]
+    of_topic = (path for path in places if path.endswith(".parquet") and topic in (None, folder_values(path)["topic"]))
+    searched = (_searched(lake, path, wanted, columns) for path in of_topic)
+    return [one for one in searched if one.found is None or one.found.num_rows]
+
+
+def _searched(lake: Storage, path: str, keys: pa.Array, columns: Sequence[str]) -> Remnant:
+    batch = int(folder_values(path)["batch"].partition("-")[0])
+    try:
+        with lake.open(path) as opened:
+            file = pq.ParquetFile(opened)
+            groups = [file.read_row_group(n, ["key", *columns]) for n in range(file.num_row_groups)]
+            return Remnant(path, batch, pa.concat_tables(_with(keys, group).select(columns) for group in groups))
+    except (ArrowException, KeyError, OSError):
+        return Remnant(path, batch, None)
+
+
+def remove(lake: Storage, gone: Iterable[Remnant], keys: Iterable[str]) -> None:
+    """Delete them; a readable file in quarantine is written anew without these keys, for the sake of the others."""
+    wanted = _binary(keys)
+    for one in gone:
+        kept = _without(lake, one.path, wanted) if one.is_in_quarantine and one.found is not None else None
+        if kept is None:
+            lake.delete([one.path])
+        else:
+            lake.replace(one.path, kept)
+
+
+def _without(lake: Storage, path: str, keys: pa.Array) -> bytes | None:
+    with lake.open(path) as opened:
+        rows = pq.ParquetFile(opened).read()
+    kept, draft = rows.filter(pc.invert(pc.is_in(rows["key"], keys))), io.BytesIO()
+    # As Spark writes moments.
+    pq.write_table(kept, draft, compression="zstd", use_deprecated_int96_timestamps=True)
+    return draft.getvalue() if kept.num_rows else None
+
+
+def _with(keys: pa.Array, rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.is_in(rows["key"], keys))
+
+
+def _binary(keys: Iterable[str]) -> pa.Array:
+    return pa.array([key.encode() for key in keys], pa.binary())
