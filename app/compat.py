@@ -15,6 +15,7 @@ from app.sinks import kafka_options
 from app.storage import open_storage
 from app.tls import outbox_tls
 from db.direct import Direct, connect_direct
+from db.errors import Unavailable
 from db.maria import MariaOptions, maria_options, open_maria, table_parts
 from db.statements import quoted_table
 from relay.compat import CompatHarvester, CompatOptions
@@ -29,7 +30,11 @@ from relay.maria_table import MariaTable
 from relay.observer import Handler, Observer
 from relay.outbox_table import OutboxTable
 
-__all__ = ["Compat", "open_compat", "serve_compat"]
+__all__ = ["Compat", "OutboxUnavailable", "open_compat", "serve_compat"]
+
+
+class OutboxUnavailable(Unavailable):
+    """The MariaDB or MySQL that ``outbox_url`` names cannot be reached; the text says why, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
     """A relay of goharvest's table, not started yet; its connections are closed on exit.
 
     What hookwire has to remember, the lease and the parked keys, lies in the table's own database: PostgreSQL, or the
-    MariaDB or MySQL that ``outbox_url`` names. Raises SettingsRefused, DatabaseError.
+    MariaDB or MySQL that ``outbox_url`` names. Raises SettingsRefused, :class:`OutboxUnavailable`, DatabaseError.
     """
     if not settings.kafka_bootstrap_servers:
         raise SettingsRefused("HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS: goharvest's table is relayed to Kafka; name a server")
@@ -99,6 +104,8 @@ async def _in_maria(settings: Settings, table: str) -> AsyncIterator[_Place]:
         database = await open_maria(_maria_options(settings))
     except ValueError as error:
         raise SettingsRefused(f"the outbox table: {error}") from None
+    except Unavailable as error:
+        raise OutboxUnavailable(outbox_tls(settings).blame(error) or str(error)) from error
     except ModuleNotFoundError as error:
         raise SettingsRefused(
             f"HOOKWIRE_OUTBOX_URL: the driver is missing ({error.name}); install the extra: hookwire-server[mariadb]"

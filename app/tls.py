@@ -21,5 +21,9 @@ def amqp_tls(settings: Settings) -> TlsFiles:
 def outbox_tls(settings: Settings) -> TlsFiles:
     """For an outbox in MariaDB or MySQL."""
     return TlsFiles(
-        "HOOKWIRE_OUTBOX_TLS", settings.outbox_tls_ca, settings.outbox_tls_certificate, settings.outbox_tls_key
+        "HOOKWIRE_OUTBOX_TLS",
+        settings.outbox_tls_ca,
+        settings.outbox_tls_certificate,
+        settings.outbox_tls_key,
+        "server",
     )

@@ -13,9 +13,11 @@ import traceback
 
 NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
-    "amqp", "pipeline", "archive",
+    "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive",
 )  # fmt: skip
-_WITH_OWN_COMMAND = ("standing", "idle", "gap", "outbound", "relay", "amqp", "pipeline", "archive")
+_WITH_OWN_COMMAND = (
+    "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive",
+)  # fmt: skip
 
 
 def main() -> int:

@@ -116,9 +116,10 @@ class Packer:
         share = self._suspects.get(record.id, _ANY_NUMBER) if self._suspects else _ANY_NUMBER
         if lane:
             last = lane[-1]
-            fits = last.size + size <= min(self._batch_bytes, topic.message_bytes_max)
-            if fits and len(last.records) < min(last.records_max, share):
-                last.records_max = min(last.records_max, share)
+            grown = last.size + size
+            most = share if share < last.records_max else last.records_max  # min() would cost as much as all the rest
+            if grown <= self._batch_bytes and grown <= topic.message_bytes_max and len(last.records) < most:
+                last.records_max = most
                 return last
         lane.append(KafkaBatch(topic.name, partition, self._new_builder(), share))
         return lane[-1]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 __all__ = ["Record", "record_from_row"]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What a sink is given to send.
+class Record(NamedTuple):
+    """What a sink is given to send. A tuple: one is made for every event, and a frozen dataclass takes four times as
+    long to make.
 
     ``id`` rises in commit order per (topic, key); ``sequence`` is the same number, or None where the topic keeps
     no order. ``headers`` has lower-case names, CloudEvents attributes as ``ce-*``. ``event_id`` is the public
@@ -42,25 +42,20 @@ class Record:
 
 
 _NO_HEADERS: Mapping[str, str] = {}
+_columns = itemgetter(
+    "id", "shard", "tenant", "topic", "key", "content_type", "headers", "payload", "accepted_at", "ordered",
+    "kafka_topic", "amqp_exchange", "amqp_routing_key",
+)  # fmt: skip
 
 
 def record_from_row(row: Mapping[str, Any], incarnation: str) -> Record:
     """Build a record from a row of ``outbox.claim`` or ``hold.claim``."""
-    identity = row["id"]
-    headers = row["headers"]
+    (
+        identity, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered, kafka_topic,
+        amqp_exchange, amqp_routing_key,
+    ) = _columns(row)  # fmt: skip
     return Record(
-        id=identity,
-        shard=row["shard"],
-        event_id=f"evt_{incarnation}_{identity}",
-        tenant=row["tenant"],
-        topic=row["topic"],
-        key=row["key"],
-        sequence=identity if row["ordered"] else None,
-        content_type=row["content_type"],
-        headers=_NO_HEADERS if headers == "{}" else json.loads(headers),
-        payload=row["payload"],
-        accepted_at=row["accepted_at"],
-        kafka_topic=row["kafka_topic"],
-        amqp_exchange=row["amqp_exchange"],
-        amqp_routing_key=row["amqp_routing_key"],
-    )
+        identity, shard, f"evt_{incarnation}_{identity}", tenant, topic, key, identity if ordered else None,
+        content_type, _NO_HEADERS if headers == "{}" else json.loads(headers), payload, accepted_at, kafka_topic,
+        amqp_exchange, amqp_routing_key,
+    )  # fmt: skip

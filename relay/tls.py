@@ -22,13 +22,14 @@ class TlsFiles:
     """PEM files; ``settings`` is what the names of their settings begin with, such as ``HOOKWIRE_KAFKA_TLS``.
 
     ``ca``: who signs the broker's certificate (None: the system's authorities); ``certificate`` and ``key``: ours, for
-    a broker that wants one; the key may lie in the certificate's file.
+    a broker that wants one; the key may lie in the certificate's file. ``peer``: what the other side is called.
     """
 
     settings: str
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    peer: str = "broker"
 
     @property
     def given(self) -> bool:
@@ -63,12 +64,12 @@ class TlsFiles:
         for cause in causes(error):
             if isinstance(cause, ssl.SSLCertVerificationError):
                 cure = f"{self.settings}_CA names the authority that signed it"
-                return f"the broker's certificate is not accepted: {cause.verify_message}; {cure}"
+                return f"the {self.peer}'s certificate is not accepted: {cause.verify_message}; {cure}"
             if isinstance(cause, ssl.SSLError):
                 reason = cause.reason or ""
                 if reason.endswith(_OURS_REFUSED):
                     names = f"{self.settings}_CERTIFICATE and {self.settings}_KEY"
-                    return f"the broker does not accept our certificate, or wants one ({reason}): {names}"
+                    return f"the {self.peer} does not accept our certificate, or wants one ({reason}): {names}"
                 return "there is no TLS at this port" if reason in _NO_TLS else f"TLS failed: {_reason(cause)}"
         return ""
 

@@ -17,7 +17,7 @@ from app.commands.failure import CommandFailed
 from app.log import configure_logging
 from app.settings import Settings, load_settings
 
-__all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from"]
+__all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from", "spare_the_collector"]
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it is there).")
@@ -38,13 +38,13 @@ def settings_from(config: Path | None) -> Settings:
 def run(work: Coroutine[Any, Any, int]) -> None:
     """Run the command's coroutine and leave with its exit code. From here on Ctrl-C cancels it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _spare_the_collector()
+    spare_the_collector()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(work)
     raise typer.Exit(code)
 
 
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """Look for cycles more seldom than a script needs: that alone costs a tenth of a publish (benchmarks/README.md).
 
     What was imported so far lives as long as the process, and a request's objects die by their reference counts.

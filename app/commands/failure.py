@@ -16,6 +16,7 @@ class CommandFailed(Exception):
 def explained(error: Exception) -> CommandFailed | None:
     """What to tell the user; None for what nobody expected. Imports only once something has failed."""
     from app.checks.check import ChecksRefused
+    from app.compat import OutboxUnavailable
     from app.server import ListenError
     from app.settings import SettingsRefused
     from db.embedded_error import EmbeddedError
@@ -34,6 +35,7 @@ def explained(error: Exception) -> CommandFailed | None:
         (SecretBoxError, 2, "{} (HOOKWIRE_SECRET_KEYS, or else secret.keys in HOOKWIRE_DATA_DIR)"),
         (EmbeddedError, 3, "{}"),
         (SinkUnavailable, 3, "{} (see HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS)"),
+        (OutboxUnavailable, 3, "the outbox's database cannot be used: {} (see HOOKWIRE_OUTBOX_URL)"),
         (DatabaseError, 3, "the database cannot be used: {} (see HOOKWIRE_DATABASE_URL)"),
     )
     return next(

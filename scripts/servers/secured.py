@@ -1,8 +1,11 @@
-"""Kafka and RabbitMQ as a careful operator runs them: nobody gets in without TLS, and a password or a certificate.
+"""Kafka, RabbitMQ and MariaDB as a careful operator runs them: nobody gets in without TLS, and a password or a
+certificate.
 
-The certificates are the caller's; these servers only serve them. Both present one that was made for 127.0.0.1.
+The certificates are the caller's; these servers only serve them. All present one that was made for 127.0.0.1.
 """
 
+import os
+import shutil
 import socket
 import ssl
 from collections.abc import Mapping
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from scripts.servers.kafka import KafkaServer
+from scripts.servers.mariadb import MariaServer
 from scripts.servers.rabbitmq import RabbitServer
 
 _MECHANISMS = {
@@ -128,3 +132,32 @@ class SecuredRabbit(RabbitServer):
         # These two would open the plain listener again, whatever the configuration says.
         plain = ("RABBITMQ_NODE_IP_ADDRESS", "RABBITMQ_NODE_PORT")
         return {name: value for name, value in super()._node_environment().items() if name not in plain}
+
+
+class SecuredMaria(MariaServer):
+    """TLS is a condition for everybody; an account may demand a certificate of the identity's authority as well."""
+
+    def __init__(self, name: str, folder: Path, identity: Identity) -> None:
+        super().__init__(name, folder)
+        self.identity = identity
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        account = self._account()
+        for source, copy in ((self.identity.ca, self._ca), (self.identity.chain, self._chain)):
+            shutil.copyfile(source, copy)  # the server runs under another account, for which the caller's are closed
+            copy.chmod(0o600)
+            if account:
+                os.chown(copy, account["user"], account["group"])
+
+    @property
+    def _ca(self) -> Path:
+        return self.folder / "ca.pem"
+
+    @property
+    def _chain(self) -> Path:
+        return self.folder / "server.pem"
+
+    def _command(self) -> list[str]:
+        files = [f"--ssl-ca={self._ca}", f"--ssl-cert={self._chain}", f"--ssl-key={self._chain}"]
+        return [*super()._command(), *files, "--require-secure-transport=ON"]

@@ -257,7 +257,7 @@ async def test_a_record_that_only_the_broker_refuses_is_searched_for_and_found(
     """RO-08, RK-24: a compacted topic takes no record without a key, and says so with a code aiokafka does not know."""
     await make_topic(kafka.bootstrap, topic, 1, cleanup_policy="compact")
     records = [record(number, topic, f"key {number}", b"%d" % number) for number in range(100)]
-    records[61] = replace(records[61], key=None)
+    records[61] = records[61]._replace(key=None)
     async with opened(options_of(kafka.bootstrap, mode)) as relay:
         refused = await relay.carry(*records)
     found = [int(value) for value in await values(kafka.bootstrap, topic)]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, closing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import aiomysql
+import pymysql
 import pytest
 
+from app.compat import Compat, OutboxUnavailable, open_compat
+from app.settings import Settings
+from app.tls import outbox_tls
 from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.maria import MariaDatabase, MariaOptions, for_outbox, maria_options, open_maria
 from relay.election import Deposed, Seat
@@ -20,7 +26,11 @@ from relay.maria_election import MariaElection
 from relay.maria_house import TableRefused, furnish
 from relay.maria_table import MariaTable
 from relay.sink import Refusal
+from scripts.servers.kafka import KafkaServer
 from scripts.servers.mariadb import MariaServer
+from scripts.servers.secured import Identity, SecuredMaria
+from tests.hostile.authority import Authority
+from tests.relay.kafka_topic import read_committed
 from tests.relay.stage import until
 from tests.relay.yards import MARIA_TABLE, MariaYard, connected, on_mariadb
 
@@ -374,3 +384,99 @@ async def test_a_leader_that_is_cut_off_stops_before_another_begins(yard: MariaY
         first.stop()
         second.stop()
         await asyncio.gather(*rounds)
+
+
+# --- TLS --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Vault:
+    """A server that nobody enters without TLS, and what an operator is given for it. The account ``proven`` needs a
+    certificate of its authority beside its password."""
+
+    url: str
+    ca: Path
+    client: Path
+    foreign_ca: Path
+
+    def settings(self, folder: Path, kafka: str, **more: Any) -> Settings:
+        values = {"outbox_url": self.url, "outbox_tls": True, "outbox_tls_ca": self.ca, **more}
+        return Settings(data_dir=folder, kafka_bootstrap_servers=kafka, **values)
+
+    def proven(self) -> str:
+        return self.url.replace("hookwire:secret", "proven:p")
+
+
+@pytest.fixture(scope="module")
+def vault(servers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
+    ours, foreign = (Authority(tmp_path_factory.mktemp(name)) for name in ("ours", "foreign"))
+    identity = Identity(Path(ours.ca_file), ours.chain(), ours.chain("relay"))
+    server = SecuredMaria("secured-mariadb", servers_folder / "secured-mariadb", identity)
+    server.start()
+    try:
+        made = Vault(f"{server.url}/shop", identity.ca, identity.client, Path(foreign.ca_file))
+        tls = ssl.create_default_context(cafile=made.ca)
+        with closing(
+            pymysql.connect(host="127.0.0.1", port=server.port, user="hookwire", password="secret", ssl=tls)
+        ) as sql:
+            for statement in (
+                "CREATE DATABASE shop",
+                "CREATE USER proven IDENTIFIED BY 'p' REQUIRE X509",
+                "GRANT ALL ON shop.* TO proven",
+            ):
+                sql.cursor().execute(statement)
+        yield made
+    finally:
+        server.discard()
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["compat", "fast"])
+async def test_an_outbox_is_relayed_over_tls(vault: Vault, tmp_path: Path, kafka: KafkaServer, fast: bool) -> None:
+    """SC-20: the server's certificate is verified, ours is shown where the account demands one; every row arrives."""
+    topic = f"sealed.{secrets.token_hex(4)}"
+    settings = vault.settings(
+        tmp_path, kafka.bootstrap, outbox_url=vault.proven(), outbox_tls_certificate=vault.client,
+        outbox_mode="fast" if fast else "compat",
+    )  # fmt: skip
+    tls = outbox_tls(settings).context()
+    table = f"outbox_{settings.outbox_mode}"
+    database = await open_maria(maria_options(vault.proven(), tls))
+    try:
+        statements = database.with_statements(for_outbox(table)[1])
+        await statements.execute("house.create_outbox")
+        async with open_compat(settings, Compat(table)) as relay, relay:
+            async with database._connection() as connection, connection.cursor() as cursor:
+                await cursor.execute("SHOW STATUS LIKE 'Ssl_version'")
+                (version,) = {row["Value"] for row in await cursor.fetchall()}
+                for number in range(3):
+                    await cursor.execute(
+                        f"INSERT INTO {table} (kafka_topic, kafka_key, kafka_value, kafka_header_keys,"
+                        " kafka_header_values) VALUES (%s, 'k', %s, '[]', '[]')",
+                        (topic, str(number)),
+                    )
+
+            async def arrived() -> bool:
+                return len(await read_committed(kafka.bootstrap, topic)) == 3
+
+            await until(arrived)
+        messages = await read_committed(kafka.bootstrap, topic)
+    finally:
+        await database.aclose()
+    assert (version[:4], [message.value for message in messages]) == ("TLSv", [b"0", b"1", b"2"])
+
+
+def ways_not_into_mariadb() -> Iterator[Any]:
+    tls = "HOOKWIRE_OUTBOX_TLS"
+    yield pytest.param(lambda v: {"outbox_tls_ca": v.foreign_ca}, f"{tls}_CA names", id="wrong authority")
+    yield pytest.param(lambda v: {"outbox_tls_ca": None}, f"{tls}_CA names", id="system's authorities")
+    yield pytest.param(lambda v: {"outbox_url": v.url.replace("127.0.0.1", "localhost")}, "mismatch", id="another name")
+    yield pytest.param(lambda v: {"outbox_tls": False, "outbox_tls_ca": None}, "Access denied", id="without TLS")
+    yield pytest.param(lambda v: {"outbox_url": v.proven()}, "Access denied", id="no certificate of ours")
+
+
+@pytest.mark.parametrize(("way", "says"), list(ways_not_into_mariadb()))
+async def test_whoever_is_not_let_in_is_told_why(vault: Vault, tmp_path: Path, way: Any, says: str) -> None:
+    settings = vault.settings(tmp_path, "127.0.0.1:1", **way(vault))
+    with pytest.raises(OutboxUnavailable, match=says):
+        async with open_compat(settings, Compat()):
+            pass

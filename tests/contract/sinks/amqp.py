@@ -34,7 +34,7 @@ class AmqpBench:
         return AmqpSink(replace(self._options, url=f"amqp://127.0.0.1:{free_port()}/"))
 
     def homeless(self, record: Record) -> Record:
-        return replace(record, amqp_exchange=f"{self._options.exchange}.missing")
+        return record._replace(amqp_exchange=f"{self._options.exchange}.missing")
 
     async def kept(self, topic: str) -> list[Kept]:
         while (message := await self._queue.get(no_ack=True, fail=False)) is not None:

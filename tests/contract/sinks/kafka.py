@@ -38,7 +38,7 @@ class KafkaBench:
         return KafkaSink(replace(self._options, bootstrap_servers=f"127.0.0.1:{free_port()}"))
 
     def homeless(self, record: Record) -> Record:
-        return replace(record, kafka_topic="no kafka topic is called so!")
+        return record._replace(kafka_topic="no kafka topic is called so!")
 
     async def kept(self, topic: str) -> list[Kept]:
         messages = await read_committed(self._options.bootstrap_servers, self._options.topic_prefix + topic)

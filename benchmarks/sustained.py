@@ -1,0 +1,201 @@
+"""Insert and relay together for a long time, with autovacuum on; and how long after its COMMIT Kafka has an event.
+
+    python -m benchmarks.sustained --minutes 30
+    python -m benchmarks.sustained --minutes 5 --rate 10000
+
+First the relay alone drains a backlog: the drain rate. Then publishers in a process of their own store 0.7 of that for
+each second (or ``--rate``), through `hookwire.publish_batch`, and a `hookwire relay` with its upkeep carries it to
+Kafka. Every half minute a line tells what waits, how large the tables are and what autovacuum did. What publishers and
+relay share is the machine: where the publishers cannot reach their rate, the line of results says what they reached.
+
+Then one event for each commit, 600 a second, and a relay in this process, so that the moment is known at which Kafka's
+acknowledgement came (in transactional mode that of the transaction's end). The time runs from the answer to COMMIT. The
+best rival that published such figures, on two cores: 13 and 87 ms, 1,200 to 1,400/s sustained, 3,440 to 3,656/s drain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.drain import (
+    Bench,
+    ClockedMetrics,
+    Mode,
+    SinkOf,
+    drain,
+    on_servers,
+    opened,
+    relaying,
+    to_kafka,
+)
+from benchmarks.pair import led_by, relay_process
+from db.direct import connect_direct
+from db.pool import PoolOptions
+from relay.election import Election
+from relay.kafka import KafkaOptions, KafkaSink
+from relay.sink import Batch, Receipt, Sink
+
+_DRAINED = 200_000
+_KEYS = 1_000
+_SHARE = 0.7
+_LATENCY_RATE = 600
+_SETTLING_SECONDS = 3.0
+_COUNTED_MAX = 5_000_000
+_LOOK = f"""
+SELECT (SELECT count(*) FROM (SELECT FROM hookwire.outbox LIMIT {_COUNTED_MAX}) AS few) AS backlog,
+       pg_total_relation_size('hookwire.outbox') / 1e6 AS outbox,
+       (SELECT sum(pg_total_relation_size(i.inhrelid)) / 1e6 FROM pg_inherits i
+        WHERE i.inhparent = 'hookwire.events'::regclass) AS events,
+       (pg_total_relation_size('hookwire.ledger_entries') + pg_total_relation_size('hookwire.relay_batches')
+        + pg_total_relation_size('hookwire.relay_terms')) / 1e6 AS notes,
+       s.n_dead_tup AS dead, s.autovacuum_count AS vacuums
+FROM pg_stat_user_tables s WHERE s.relid = 'hookwire.outbox'::regclass
+"""
+
+
+# --- sustained ----------------------------------------------------------------------------------------------------
+
+
+async def sustain(bench: Bench, rate: float, seconds: float, mode: Mode) -> None:
+    """Insert and relay; prints a line for each look and one for all."""
+    await bench.connection.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.ledger_entries")
+    topic = await bench.topic(**{"retention.bytes": "200000000", "segment.bytes": "50000000"})
+    with relay_process(bench, mode) as relay:
+        await led_by(bench, 1)
+        began = time.monotonic()
+        writer = await _writer(bench, topic, "bulk", rate, seconds)
+        backlogs = await _watch(bench, relay.pid, began, seconds)
+        stored = int((await writer.communicate())[0])
+        await bench.emptied()
+        seconds_needed = time.monotonic() - began - seconds
+    third = max(len(backlogs) // 3, 1)
+    print(
+        f"  {mode}: {stored / seconds:,.0f} events/s of {rate:,.0f} wanted, for {seconds / 60:g} minutes; the largest"
+        f" backlog was {max(backlogs[:third]):,} in the first third and {max(backlogs[-third:]):,} in the last;"
+        f" carried to the last event {max(seconds_needed, 0):.1f} s after the last commit",
+        flush=True,
+    )
+
+
+async def _watch(bench: Bench, relay: int, began: float, seconds: float) -> list[int]:
+    """Look at the tables until the time is over; the backlogs that were seen."""
+    backlogs: list[int] = []
+    every = min(30.0, seconds / 10)
+    print("  minute  backlog  outbox MB  dead rows  autovacuums  events MB  notes MB  relay MB")
+    while (left := began + seconds - time.monotonic()) > 0:
+        await asyncio.sleep(min(every, left))
+        [row] = await bench.connection.fetch(_LOOK)
+        backlogs.append(row["backlog"])
+        print(
+            f"  {(time.monotonic() - began) / 60:6.1f} {row['backlog']:8,} {row['outbox']:10,.0f} {row['dead']:10,}"
+            f" {row['vacuums']:12} {row['events']:10,.0f} {row['notes']:9,.0f} {_resident_megabytes(relay):9,.0f}",
+            flush=True,
+        )
+    return backlogs
+
+
+def _resident_megabytes(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(status.partition("VmRSS:")[2].split()[0]) / 1e6
+
+
+async def _writer(bench: Bench, topic: str, kind: str, rate: float, seconds: float) -> asyncio.subprocess.Process:
+    command = (sys.executable, "-m", "benchmarks.writer", bench.url, topic, kind, str(rate), str(seconds))
+    return await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+
+
+# --- from COMMIT to Kafka ---------------------------------------------------------------------------------------------
+
+
+class TimedSink(KafkaSink):
+    """Notes when each record was acknowledged."""
+
+    def __init__(self, acknowledged: dict[int, float], options: KafkaOptions, election: Election, group: int) -> None:
+        super().__init__(options, lambda: election.trusted(group))
+        self._acknowledged = acknowledged
+
+    async def send(self, batch: Batch) -> Receipt:
+        """As the sink does."""
+        receipt = await super().send(batch)
+        now = time.time()
+        self._acknowledged.update((record.id, now) for record in receipt.acknowledged)
+        return receipt
+
+
+def timed(bench: Bench, mode: Mode, acknowledged: dict[int, float]) -> SinkOf:
+    """The Kafka sink, timed."""
+    incarnation = f"timed{mode[:2]}"
+
+    def made(election: Election, group: int) -> Sink:
+        return TimedSink(acknowledged, KafkaOptions(bench.bootstrap, incarnation, mode), election, group)
+
+    return made
+
+
+async def delays(bench: Bench, mode: Mode, seconds: float) -> list[float]:
+    """Milliseconds from COMMIT to acknowledgement of every event, those of the first seconds left out."""
+    await bench.connection.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.ledger_entries")
+    await bench.connection.execute("UPDATE hookwire.sinks SET configured = (name = 'kafka')")
+    topic = await bench.topic()
+    acknowledged: dict[int, float] = {}
+    metrics = ClockedMetrics(bench.clock(0))
+    async with relaying(bench, timed(bench, mode, acknowledged), metrics) as ours:
+        listener = await connect_direct(PoolOptions(bench.url))
+        await listener.listen("hookwire_outbox", ours.ring)
+        writer = await _writer(bench, topic, "single", _LATENCY_RATE, seconds + _SETTLING_SECONDS)
+        lines = (await writer.communicate())[0].decode().split("\n")
+        await bench.emptied()
+        await listener.aclose()
+    committed = {int(number): float(moment) for number, moment in (line.split() for line in lines if line)}
+    began = min(committed.values()) + _SETTLING_SECONDS
+    return [1000 * (acknowledged[number] - moment) for number, moment in committed.items() if moment >= began]
+
+
+async def latency(bench: Bench, seconds: float) -> None:
+    """Both modes at 600 a second."""
+    for mode in ("idempotent", "transactional"):
+        found = await delays(bench, mode, seconds)
+        cuts = statistics.quantiles(found, n=100, method="inclusive")
+        bars = " (bars 10 and 40)" if mode == "idempotent" else ""
+        print(
+            f"COMMIT to Kafka's acknowledgement, {mode}, {len(found) / seconds:.0f}/s for {seconds:.0f} s:"
+            f" p50 {cuts[49]:.1f} ms, p99 {cuts[98]:.1f} ms{bars}",
+            flush=True,
+        )
+
+
+# --- the run ------------------------------------------------------------------------------------------------------
+
+
+async def run(options: argparse.Namespace, server_url: str, bootstrap: str, postmaster: int | None) -> None:
+    """All of it, on these servers."""
+    async with opened(server_url, bootstrap, postmaster) as bench:
+        assert await bench.connection.fetchval("SHOW autovacuum") == "on"
+        for mode in options.modes:
+            rates = [(await drain(bench, to_kafka(bench, mode), _DRAINED, _KEYS)).rate for _ in range(3)]
+            drained = statistics.median(rates)
+            rate = options.rate or _SHARE * drained
+            print(f"{mode}: drain {drained:,.0f} events/s, wanted {rate:,.0f} ({rate / drained:.2f})", flush=True)
+            await sustain(bench, rate, 60 * options.minutes, mode)
+        await latency(bench, options.latency_seconds)
+
+
+def main() -> None:
+    """On servers of its own, or on those that the environment names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--minutes", type=float, default=1.0, help="of each mode")
+    parser.add_argument("--rate", type=float, help="events a second, instead of 0.7 of the drain rate")
+    parser.add_argument("--modes", nargs="+", choices=["idempotent", "transactional"], default=["idempotent"])
+    parser.add_argument("--latency-seconds", type=float, default=30.0)
+    options = parser.parse_args()
+    on_servers(lambda *servers: run(options, *servers))
+
+
+if __name__ == "__main__":
+    main()
