@@ -114,6 +114,8 @@ class CompatHarvester:
         async with self._election.reign(seat):
             self._observer.acquired(self._table.leader_id)
             await self._govern(seat.term)
+            if self._stopping.is_set():
+                await self._election.withdraw()  # or the seat that we leave falls to us again
         self._observer.revoked(self._table.leader_id)
 
     def _is_over(self) -> bool:

@@ -53,7 +53,8 @@ class Membership:
             enable_auto_commit=False,
             auto_offset_reset="latest",
             session_timeout_ms=int(times.session_seconds * 1000),
-            heartbeat_interval_ms=int(min(times.session_seconds / 6, 0.5) * 1000),
+            # By its answer a member hears of a rebalance, for which those who heard earlier have stopped (RO-06).
+            heartbeat_interval_ms=int(min(times.session_seconds / 12, 0.2) * 1000),
             rebalance_timeout_ms=int(times.rebalance_seconds * 1000),
             max_poll_interval_ms=int(times.rebalance_seconds * 3000),
             # In turns, because role j sits on partition j mod M: with fewer roles than partitions the roles are the

@@ -138,7 +138,7 @@ def test_a_sound_server_has_no_findings(tmp_path: Path) -> None:
 def test_a_server_that_could_lose_what_was_acknowledged_is_refused(
     tmp_path: Path, profile: str, changes: dict[str, Any], number: str, in_development: str
 ) -> None:
-    """SC-05, SC-06, SC-07, SC-09."""
+    """F16, SC-05, SC-06, SC-07, SC-09."""
     level = in_development if profile == "development" else "refuse"
 
     assert found(server_checks(settings_of(tmp_path, profile=profile), {**SOUND, **changes})) == [(number, level)]
@@ -199,7 +199,7 @@ async def test_a_database_that_was_tampered_with_is_found(
 async def test_who_keeps_dead_rows_by_an_old_snapshot_is_named(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RP-04."""
+    """F17, RP-04."""
     monkeypatch.setattr("app.checks.database._SNAPSHOT_SECONDS_MAX", 0.0)
     reader = await asyncpg.connect(database_url, server_settings={"application_name": "a report"})
     await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM hookwire.topics")
@@ -211,7 +211,7 @@ async def test_who_keeps_dead_rows_by_an_old_snapshot_is_named(
 
 
 async def test_a_role_that_publishes_without_waiting_for_the_disk_is_named(database_url: str, tmp_path: Path) -> None:
-    """SC-06: whoever calls hookwire.publish as it loses events."""
+    """F16, SC-06: whoever calls hookwire.publish as it loses events."""
     name = f"shop_{database_url.rpartition('_')[2]}"
     connection = await asyncpg.connect(database_url)
     await connection.execute(f"CREATE ROLE {name}; ALTER ROLE {name} SET synchronous_commit = off")
@@ -240,7 +240,7 @@ async def test_a_database_that_does_not_answer_is_unreachable_and_its_password_i
 async def test_the_service_does_not_start_where_acknowledged_events_could_be_lost(
     database_url: str, tmp_path: Path
 ) -> None:
-    """Every reason on a line of its own, with its cure."""
+    """F16: every reason on a line of its own, with its cure."""
     connection = await asyncpg.connect(database_url)
     await connection.execute("ALTER TABLE hookwire.outbox SET UNLOGGED; ALTER SEQUENCE hookwire.event_id CACHE 10")
     await connection.close()

@@ -108,7 +108,7 @@ async def test_a_campaign_that_is_cancelled_gives_nothing_away(arena: Arena) -> 
 async def test_members_share_the_seats_and_each_seat_is_held_once(
     kind: str, database_url: str, kafka: KafkaServer
 ) -> None:
-    """RO-05: four groups, two members; what one gives up the other takes, and all is led again when one goes."""
+    """F52, RO-05: four groups, two members; what one gives up the other takes, and all is led again when one goes."""
     async with AsyncExitStack() as stack:
         stage = await stack.enter_async_context(staged(database_url, groups=4))
         arena = await stack.enter_async_context(ARENAS[kind](Ground(stage, kafka.bootstrap, "")))

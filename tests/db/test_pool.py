@@ -105,6 +105,7 @@ async def test_a_wait_for_a_free_connection_ends(database_url: str) -> None:
 
 
 async def test_a_wait_for_a_lock_ends_and_says_busy(database_url: str) -> None:
+    """F18."""
     async with opened(database_url, lock_seconds=0.2) as database, database.transaction() as holder:
         await holder.fetchval("test.lock", 7)
         with pytest.raises(Busy, match="lock timeout"):
@@ -194,7 +195,7 @@ async def test_an_argument_of_a_wrong_type_is_refused_whatever_its_text_says(dat
 
 
 async def test_a_deadlock_is_busy(database_url: str) -> None:
-    """The server ends one of two transactions that wait for each other."""
+    """F18: the server ends one of two transactions that wait for each other."""
     async with opened(database_url, lock_seconds=10) as database:
 
         async def lock_both(first: int, second: int, met: asyncio.Barrier) -> str:

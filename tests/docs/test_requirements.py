@@ -1,21 +1,48 @@
-"""The page "WebSub section by section": every test that it names exists, and says which requirement it shows."""
+"""The pages that lead from a requirement or a fault to its test: what they name exists, and no row is without."""
 
+import ast
 import re
 from pathlib import Path
 
-PAGE = Path("docs/reference/websub-requirements.md")
-_ROW = re.compile(r"^\| ([A-Z]{2}-\d+) \| .* \| (.*) \|$", re.MULTILINE)
+import pytest
+
+PAGES = {"websub-requirements.md": 202, "faults.md": 27 + 10 + 13}
+_ROW = re.compile(r"^\| ([A-Z]{2}-\d+|F\d+) \| .* \| (.*) \|$", re.MULTILINE)
 _TEST = re.compile(r"`([\w/]+\.py)` (test_\w+)")
 
 
-def test_every_test_that_is_named_exists() -> None:
-    named = {test for _, cell in _ROW.findall(PAGE.read_text()) for test in _TEST.findall(cell)}
+def rows(page: str) -> list[tuple[str, str]]:
+    return _ROW.findall((Path("docs/reference") / page).read_text())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_test_that_is_named_exists(page: str) -> None:
+    named = {test for _, cell in rows(page) for test in _TEST.findall(cell)}
 
     assert not {(file, test) for file, test in named if f"def {test}(" not in (Path("tests") / file).read_text()}
 
 
-def test_every_requirement_has_a_test_or_a_decision() -> None:
-    rows = _ROW.findall(PAGE.read_text())
+@pytest.mark.parametrize("page", PAGES)
+def test_every_row_has_a_test_or_a_decision(page: str) -> None:
+    found = rows(page)
 
-    assert len(rows) == len(dict(rows)) == 202
-    assert not [one for one, cell in rows if not (_TEST.search(cell) or cell.startswith("Decision: "))]
+    assert len(found) == len(dict(found)) == PAGES[page]
+    assert not [one for one, cell in found if not (_TEST.search(cell) or cell.startswith("Decision: "))]
+
+
+def test_every_fault_and_seeded_bug_is_cited_by_the_tests_that_show_it() -> None:
+    """Else `grep -rw F05 tests` would not find it."""
+    shown = [(one, *test) for one, cell in rows("faults.md") if _is_shown(cell) for test in _TEST.findall(cell)]
+
+    assert not [(one, file, test) for one, file, test in shown if not re.search(rf"\b{one}\b", says(file, test))]
+
+
+def _is_shown(cell: str) -> bool:
+    return not cell.startswith("Decision: ")
+
+
+def says(file: str, test: str) -> str:
+    """The docstring of a test."""
+    tree = ast.parse((Path("tests") / file).read_text())
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return ast.get_docstring(next(function for function in functions if function.name == test)) or ""

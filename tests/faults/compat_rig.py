@@ -35,6 +35,7 @@ from tests.faults.rig import Kafka, Verdict, until, verdict
 from tests.relay.kafka_topic import make_topic
 
 TABLE = "outbox"
+_STANDS = "SELECT EXISTS (SELECT FROM hookwire.relay_members WHERE name LIKE $1 AND until > clock_timestamp())"
 
 
 class CompatRig:
@@ -46,7 +47,7 @@ class CompatRig:
         self.relays = relays
         self.written = 0
         self._folder = folder
-        self._database = database.with_statements(for_outbox(TABLE))
+        self._database = database.with_statements(for_outbox(TABLE) | {"compat_rig.stands": _STANDS})
         self._table = CompatTable(database, TABLE)
         self._history = HistoryWriter(history)
         self._kafka = kafka
@@ -85,6 +86,19 @@ class CompatRig:
         goal = self.written + count
         await until(lambda: self.written >= goal, seconds_max)
 
+    async def restart(self, relay: Child, seconds_max: float = 60.0) -> None:
+        """SIGTERM, and start it again; returns when it stands for election."""
+        code, _ = await relay.drain(seconds_max=30)
+        assert code == 0, relay.log_tail()
+        await relay.start(wait=False)
+        await self.stands(relay, seconds_max)
+
+    async def stands(self, relay: Child, seconds_max: float = 60.0) -> None:
+        """Wait until a relay that was started stands for election."""
+        async with asyncio.timeout(seconds_max):
+            while not await self._database.fetchval("compat_rig.stands", f"%-{relay.pid}"):  # noqa: ASYNC110 - a table
+                await asyncio.sleep(0.05)
+
     async def leader(self, other_than: Child | None = None, seconds_max: float = 60.0) -> Child:
         """Wait until one of the relays, or another one than this, leads by the database's word."""
         async with asyncio.timeout(seconds_max):
@@ -111,8 +125,6 @@ class CompatRig:
         arrivals = read_arrivals(self._folder / f"arrivals-{self._kafka.sink}.jsonl")
         history = read_history(self._folder / "history.jsonl")
         report = check(history, arrivals, [], {self._kafka.sink: self._kafka.promise})
-        repeats = report.total("duplicate_adjacent") + report.total("duplicate_non_adjacent")
-        print(f"{report.accepted} rows written, {report.unknown} unknown, {repeats} repeats")
         return verdict(report, duplicates_max)
 
 
@@ -138,5 +150,7 @@ async def open_compat_rig(
             stack.push_async_callback(child.end)
             await child.start(wait=False)
         rig = CompatRig(folder, database, history, children, kafka)
+        for child in children:
+            await rig.stands(child)
         await rig.leader()
         yield rig

@@ -15,6 +15,7 @@ def seed(request: pytest.FixtureRequest) -> int:
     """Of HOOKWIRE_TEST_SEED, else a new one."""
     number = int(os.environ.get(_SEED) or secrets.randbelow(1_000_000))
     request.node.stash[_seed] = number
+    print(f"seed {number}")
     return number
 
 

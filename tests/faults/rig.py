@@ -49,7 +49,10 @@ processors lets a lease or an attempt run out.
 
 
 def verdict(report: Report, duplicates_max: int) -> Verdict:
+    """The report in the words of the invariants; prints what was counted."""
     duplicates = report.total("duplicate_adjacent") + report.total("duplicate_non_adjacent")
+    repeats = {one.sink: one.duplicate_adjacent + one.duplicate_non_adjacent for one in report.sinks}
+    print(f"{report.accepted} accepted, {report.unknown} unknown; arrived again: {repeats}")
     return Verdict(
         lost=report.total("lost"),
         phantom=report.total("phantom"),

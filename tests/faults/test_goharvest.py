@@ -1,7 +1,8 @@
 """goharvest's three scenarios (its int/harvest_int_test.go), judged by the witness: F52, RR-01.
 
 There: 1 and 4 relays with 2 % of client faults, 8 without, rolling start and stop, at least 100 records with 10 keys.
-Here the same with a hundred times its records, under both elections; the small size belongs to every run.
+Here the same with a hundred times its records: our outbox under both elections, and goharvest's own table. The small
+size belongs to every run.
 """
 
 from pathlib import Path
@@ -9,18 +10,22 @@ from pathlib import Path
 import pytest
 
 from scripts.servers.kafka import KafkaServer
+from tests.faults.compat_rig import open_compat_rig
 from tests.faults.rig import CLEAN, Kafka, open_rig
 
+RECORDS = 10_000
+KEYS = 10
 TWO_PERCENT = "relay.before_send:error/50,relay.after_send:error/50"
+CROWDS = ((1, TWO_PERCENT), (4, TWO_PERCENT), (8, ""))
 ELECTIONS = {"lease": {"KAFKA_ELECTION": "lease"}, "neli": {"KAFKA_ELECTION": "neli", "NELI_SESSION_SECONDS": "3"}}
 
 
 def scenarios() -> list[object]:
     small = [pytest.param("neli", 2, TWO_PERCENT, 200, id="neli-2-small")]
     full = [
-        pytest.param(election, relays, faults, 10_000, id=f"{election}-{relays}", marks=pytest.mark.slow)
+        pytest.param(election, relays, faults, RECORDS, id=f"{election}-{relays}", marks=pytest.mark.slow)
         for election in ELECTIONS
-        for relays, faults in ((1, TWO_PERCENT), (4, TWO_PERCENT), (8, ""))
+        for relays, faults in CROWDS
     ]
     return [*small, *full]
 
@@ -31,9 +36,9 @@ async def test_relays_that_come_and_go_lose_and_reorder_nothing(
     election: str, relays: int, faults: str, records: int, database_url: str, kafka: KafkaServer, tmp_path: Path,
     seed: int,
 ) -> None:  # fmt: skip
-    """I1 I3 I5. A relay alone is stopped and started too: then nobody leads for a moment."""
+    """F10 F52, I1 I3 I5. A relay alone is stopped and started too: then nobody leads for a moment."""
     settings = ELECTIONS[election] | ({"FAILPOINTS": faults} if faults else {})
-    load = {"keys": 10, "transactors": 0, "processes": relays, "pause_seconds": 0.02 if records < 1000 else 0.002}
+    load = {"keys": KEYS, "transactors": 0, "processes": relays, "pause_seconds": 0.02 if records < 1000 else 0.002}
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=settings, **load) as rig:
         async with rig.stage.load():
             while rig.stage.accepted < records:
@@ -44,3 +49,20 @@ async def test_relays_that_come_and_go_lose_and_reorder_nothing(
                     assert code == 0
                     await child.start()
         assert await rig.concluded(duplicates_max=records // 2, quiet_seconds_max=300) == CLEAN
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("relays", "faults"), CROWDS, ids=["1", "4", "8"])
+async def test_relays_of_goharvests_own_table_that_come_and_go_lose_and_reorder_nothing(
+    relays: int, faults: str, database_url: str, kafka: KafkaServer, tmp_path: Path
+) -> None:
+    """RO-01: I1 I3. At most one of them leads, as there."""
+    broker = Kafka(kafka.bootstrap)
+    async with open_compat_rig(database_url, tmp_path, broker, relays=relays, failpoints=faults) as rig:
+        async with rig.load(KEYS, pause_seconds=0.02):
+            while rig.written < RECORDS:
+                for relay in rig.relays:
+                    await rig.writes(min(RECORDS // 20, max(RECORDS - rig.written, 0)), seconds_max=300)
+                    await rig.restart(relay)
+        assert await rig.concluded(duplicates_max=RECORDS // 2, seconds_max=300) == CLEAN

@@ -18,4 +18,5 @@ async def test_a_million_purged_records_that_a_snapshot_keeps_cost_a_claim_nothi
     sql: asyncpg.Connection,
     database_url_both: str,
 ) -> None:
+    """F17, RR-07."""
     assert await dear_claims(sql, database_url_both, ROWS) == {}

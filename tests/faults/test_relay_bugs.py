@@ -1,7 +1,7 @@
 """Seeded bugs of the relay that show without a stage: each breaks its promise, and without it the same scene holds.
 
 Those that need whole processes are in tests/faults/test_seeded_bugs.py. MU-06 cannot be made: see
-docs/reference/fault-table.md.
+docs/reference/faults.md.
 """
 
 from __future__ import annotations

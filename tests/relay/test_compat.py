@@ -146,7 +146,7 @@ async def test_a_row_that_commits_late_is_found(yard18: Yard) -> None:
 
 @pytest.mark.parametrize("statement", ["mark", "purge"])
 async def test_after_an_unknown_outcome_the_identity_is_a_fresh_one(yard: Yard, statement: str) -> None:
-    """RG-06: the mark took effect and its answer was lost. What Kafka keeps is not sent again within the reign."""
+    """F04, RG-06: the mark took effect and its answer was lost. What Kafka keeps is not sent again within the reign."""
     ids = await yard.write(("t", "k", "1"), ("t", "k", "2"))
     yard.lose(statement)
     async with yard.relay():

@@ -340,6 +340,25 @@ def stage_holds(stage: Stage, number: int):  # type: ignore[no-untyped-def]
 
 
 @both_kinds
+async def test_poison_on_a_hot_key_keeps_nobody_elses_records(stage: Stage, features: Features) -> None:
+    """F57, I7: nine records in ten are the hot key's, and its first is refused."""
+    broker = MemoryBroker()
+    broker.record_bytes_max = 10
+    await stage.publish("hot", payload=bytes(20))
+    hot, cold = [], []
+    for number in range(50):
+        hot += await stage.publish(*["hot"] * 9)
+        cold += await stage.publish(f"cold {number % 5}")
+    async with running(memory_relay(stage, broker, features)):
+        await until(lambda: len(broker.log) >= len(cold))
+        taken = broker.ids()
+        broker.record_bytes_max = None
+        await stage.probe_now()
+        await all_carried(stage)
+    assert (taken, broker.ids("hot")[1:]) == (cold, hot)
+
+
+@both_kinds
 async def test_a_missing_topic_is_held_while_others_go_on_and_drains_in_order(stage: Stage, features: Features) -> None:
     """RO-08, F26, I7."""
     broker = MemoryBroker()

@@ -269,7 +269,7 @@ async def test_a_lost_session_costs_nothing_while_nobody_else_is_there(stage: St
 
 
 async def test_a_stopped_leader_that_blocks_the_term_is_disconnected(stage: Stage) -> None:
-    """RR-08: a backend that holds KEY SHARE on the term row would hold off every successor."""
+    """F18, RR-08: a backend that holds KEY SHARE on the term row would hold off every successor."""
     await stage.reign()
     await stage.connection.execute("UPDATE hookwire.relay_terms SET lease_until = '-infinity'")
     blocker = await asyncpg.connect(stage.url, server_settings={"application_name": "hookwire stopped"})
