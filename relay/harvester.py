@@ -243,7 +243,7 @@ class Harvester:
 
     async def _set_aside(self, term: Term, records: list[Record]) -> list[Record]:
         """Move what waits behind a hold to the side table; returns the rest."""
-        waiting = [record for record in records if self._holds.covering(record) is not None]
+        waiting = self._holds.set_aside(records)
         if not waiting:
             return records
         await self._holds.place(term, (), waiting)

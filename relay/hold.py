@@ -39,6 +39,7 @@ _log = structlog.get_logger(__name__)
 
 _PROBE_SECONDS_FIRST = 2.0
 _PROBE_SECONDS_MAX = 300.0
+_FOLLOWS = ("topic_held", "its topic waits")  # told of a key's hold that such a record makes; most find theirs standing
 _DOUBLINGS_MAX = 8  # beyond it the pause is at its maximum anyway, and a power of two outgrows a float
 
 
@@ -105,14 +106,28 @@ class Holds:
         return self._standing.get(self._lane(hold), hold)
 
     def covering(self, record: Record) -> Hold | None:
-        """The hold that a record has to wait behind, if any.
+        """The hold that a record has to wait behind, if any; of a key that waits with its topic, one to be placed.
 
         Its key's before its topic's: what is older may wait behind the key's already, and is drained after the topic.
         """
-        for hold in (_key_hold(record), Hold(record.tenant, record.topic, "")):
-            if (standing := self._standing.get(self._lane(hold))) is not None:
-                return standing
-        return None
+        key = _key_hold(record)
+        if (standing := self._standing.get(self._lane(key))) is not None:
+            return standing
+        topic = self._standing.get(self._lane(Hold(record.tenant, record.topic, "")))
+        return key if topic is not None and self._is_across_topics and record.key is not None else topic
+
+    def set_aside(self, records: Iterable[Record]) -> list[Record]:
+        """Those of records in id order that have to wait behind a hold.
+
+        Where keys are in order across topics, one that would wait with its topic waits with its key, which stands from
+        now on: its later records of other topics must not pass it (RG-10).
+        """
+        waiting = []
+        for record in records:
+            if (hold := self.covering(record)) is not None:
+                self._stand([hold])
+                waiting.append(record)
+        return waiting
 
     async def place(self, term: Term, refusals: Iterable[Refusal], followers: Sequence[Record] = ()) -> None:
         """Move refused records, and records that follow a standing hold, to the side table.
@@ -125,7 +140,7 @@ class Holds:
             refused = self._hold_of(refusal)
             self._stand([refused])
             rows.append((refused, refusal.record, refusal.reason, refusal.detail))
-        rows += [(hold, record, "", "") for record in followers if (hold := self.covering(record)) is not None]
+        rows += [(hold, record, *_FOLLOWS) for record in followers if (hold := self.covering(record)) is not None]
         if not rows:
             return
         moved = await self._database.fetch(

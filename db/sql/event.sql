@@ -49,15 +49,18 @@ FROM hookwire.events WHERE id = (SELECT max(e.id) FROM hookwire.events e WHERE e
 SELECT s.sink,
        CASE WHEN EXISTS (SELECT FROM hookwire.outbox o, generate_series(0, 63) AS g(shard)
                          WHERE o.sink = s.sink AND o.shard = g.shard AND o.id = e.id) THEN 'pending'
-            WHEN EXISTS (SELECT FROM hookwire.held h
-                         WHERE h.sink = s.sink AND h.tenant = e.tenant AND h.topic = e.topic AND h.id = e.id) THEN 'held'
+            WHEN w.id IS NOT NULL THEN 'held'
             ELSE 'sent' END AS state,
        coalesce(k.configured, false) AS configured,
-       (SELECT h.detail FROM hookwire.holds h
-        WHERE h.sink = s.sink AND h.tenant = e.tenant AND h.topic = e.topic AND h.key IN ('', e.key) LIMIT 1) AS reason
+       w.detail AS reason
 FROM hookwire.events e
 CROSS JOIN LATERAL unnest(e.sinks) AS s(sink)
 LEFT JOIN hookwire.sinks k ON k.name = s.sink
+LEFT JOIN LATERAL (
+    -- Where keys are in order across topics, it may wait behind another topic's hold.
+    SELECT h.id, o.detail FROM hookwire.held h LEFT JOIN hookwire.holds o USING (sink, grp, tenant, topic, key)
+    WHERE h.sink = s.sink AND h.id = e.id
+) AS w ON true
 WHERE e.tenant = $1 AND e.id = $2
 ORDER BY s.sink;
 

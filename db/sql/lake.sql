@@ -21,8 +21,7 @@ FROM hookwire.ledger_cursor c;
 SELECT e.id, e.key, encode(sha256(e.payload), 'hex') AS digest,
        CASE WHEN EXISTS (SELECT FROM hookwire.outbox o, generate_series(0, 63) AS g(shard)
                          WHERE o.sink = 'kafka' AND o.shard = g.shard AND o.id = e.id) THEN 'waiting'
-            WHEN EXISTS (SELECT FROM hookwire.held h
-                         WHERE h.sink = 'kafka' AND h.tenant = e.tenant AND h.topic = e.topic AND h.id = e.id) THEN 'waiting'
+            WHEN EXISTS (SELECT FROM hookwire.held h WHERE h.sink = 'kafka' AND h.id = e.id) THEN 'waiting'
             WHEN EXISTS (SELECT FROM hookwire.relay_dead_letters d
                          WHERE d.sink = 'kafka' AND d.event_id = e.id) THEN 'dead'
             ELSE 'sent' END AS state
@@ -73,8 +72,7 @@ WITH event AS MATERIALIZED (
     SELECT e.id, e.tenant, e.topic, e.accepted_at FROM hookwire.events e
     WHERE e.id BETWEEN $2 AND $3 AND e.accepted_at >= $1 AND e.accepted_at < $1::timestamptz + interval '1 hour'
       AND 'webhooks' = ANY (e.sinks)
-      AND NOT EXISTS (SELECT FROM hookwire.held h
-                      WHERE h.sink = 'webhooks' AND h.tenant = e.tenant AND h.topic = e.topic AND h.id = e.id)
+      AND NOT EXISTS (SELECT FROM hookwire.held h WHERE h.sink = 'webhooks' AND h.id = e.id)
       AND NOT EXISTS (SELECT FROM hookwire.outbox o, generate_series(0, 63) AS g(shard)
                       WHERE o.sink = 'webhooks' AND o.shard = g.shard AND o.id = e.id)
 ), owed AS MATERIALIZED (

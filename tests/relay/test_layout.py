@@ -228,15 +228,43 @@ async def test_with_order_scope_key_poison_in_one_topic_holds_the_key_in_all(sta
     broker.record_bytes_max = 10
     await by_key(stage, broker)
     await stage.publish("sick", topic="orders", payload=bytes(20))
-    await stage.publish("sick", topic="bills")
+    [follower] = await stage.publish("sick", topic="bills")
+    hour = await stage.connection.fetchval("SELECT date_trunc('hour', accepted_at, 'UTC') FROM hookwire.events LIMIT 1")
     well = await stage.publish("well", topic="bills")
     async with two_relays(stage, broker):
         await until(lambda: held_are(stage, 2))
         await until(lambda: broker.ids() == well)
+        told = await stage.connection.fetch(STATEMENTS["event.sink_states"], "default", follower)
+        judged = await stage.connection.fetch(
+            STATEMENTS["lake.accepted"], "", "bills", hour, follower & 3, follower - 1, follower, 10
+        )
         held, broker.record_bytes_max = await stage.holds(), None
         await stage.probe_now()
         await all_carried(stage)
     assert (held, broker.ids("sick")) == ([("orders", "sick")], sorted(broker.ids("sick")))
+    assert [(row["state"], bool(row["reason"])) for row in told] == [("held", True)]
+    assert [row["state"] for row in judged] == ["waiting"]
+
+
+async def test_with_order_scope_key_a_key_that_waits_with_its_topic_waits_in_all(stage: Stage) -> None:
+    """RG-10: the topic is held whole because of a record without a key."""
+    broker = MemoryBroker()
+    broker.missing.add("orders")
+    await relayout(stage, broker).run(Change({"kafka": 1}, "key"), "me", None)
+    async with two_relays(stage, broker):
+        await stage.publish(None, topic="orders")
+        await until(lambda: held_are(stage, 1))
+        waiting = [(await stage.publish("k", topic=topic))[0] for topic in ("orders", "bills")]
+        await until(lambda: nothing_is_owed(stage))
+        held = await stage.holds()
+        broker.missing.clear()
+        await stage.probe_now()
+        await all_carried(stage)
+    assert (held, broker.ids("k")) == ([("orders", ""), ("orders", "k")], waiting)
+
+
+async def nothing_is_owed(stage: Stage) -> bool:
+    return not await stage.owed()
 
 
 async def test_the_order_scope_does_not_change_while_records_are_held(stage: Stage) -> None:
