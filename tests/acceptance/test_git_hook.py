@@ -15,7 +15,7 @@ from tests.acceptance.git_example import EXAMPLE, Repository, run
 
 ZEROS = "0" * 40
 ID = "1" * 40
-PUSH_SECONDS_MAX = 8  # the hook's five and a request that began before they were over
+PUSH_SECONDS_MAX = 20  # the hook's five, a request that began before they were over, and a busy machine
 
 
 @dataclass

@@ -352,7 +352,7 @@ async def test_no_answer_ends_at_the_deadline_and_closes(subject: Subject, mode:
         elapsed_seconds = monotonic() - started_at
         if mode != "deaf":
             await server.until(lambda s: s.closed == 1)
-    assert (outcome, elapsed_seconds < 1.0) == ("timeout", True)
+    assert (outcome, elapsed_seconds < 5.0) == ("timeout", True)
 
 
 @on_its_loop

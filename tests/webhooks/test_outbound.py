@@ -148,10 +148,10 @@ async def test_a_black_hole_gets_only_its_share_of_the_time() -> None:
         return await dial(address, port, factory)
 
     async with hostile_server() as server:
-        client = Client(LOOPBACK, always("127.0.0.9", "127.0.0.1"), ClientOptions(connect_seconds_max=0.4), dialer)
+        client = Client(LOOPBACK, always("127.0.0.9", "127.0.0.1"), ClientOptions(connect_seconds_max=1.0), dialer)
         response = await client.send(_post(server.url("/ok", host="subscriber.example")))
         await client.aclose()
-        assert (response.status, 0.2 <= response.connect_seconds < 0.4) == (200, True)
+        assert (response.status, 0.5 <= response.connect_seconds < 1.0) == (200, True)
 
 
 async def test_connecting_has_a_limit_inside_the_deadline() -> None:
@@ -163,7 +163,7 @@ async def test_connecting_has_a_limit_inside_the_deadline() -> None:
     client = Client(LOOPBACK, always("127.0.0.1"), ClientOptions(connect_seconds_max=0.1), black_hole)
     started_at = monotonic()
     failure = await _failure(client, _post("http://127.0.0.1:9000/", deadline_seconds=10.0))
-    assert (type(failure), monotonic() - started_at < 2.0) == (ConnectFailed, True)
+    assert (type(failure), monotonic() - started_at < 8.0) == (ConnectFailed, True)
 
 
 async def test_an_answer_carries_its_times() -> None:

@@ -64,13 +64,13 @@ async def test_another_worker_takes_over_a_dead_one_s_claims_after_their_lease(d
     async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
         await bench.subscribe(server.url())
         await bench.deliver(b"{}")
+        began = time.monotonic()
         async with bench.working(die=True, **lease):
             await arrived(server, 1)
-        died_at = time.monotonic()
         sink.release.set()
         async with bench.working(name="w2", **lease):
             await bench.drained()
-        assert time.monotonic() - died_at > 0.2
+        assert time.monotonic() - began > 0.55
         assert await bench.attempts("number", "worker", "decision", "trigger") == [(2, "w2", "delivered", "retry")]
 
 
@@ -103,7 +103,7 @@ async def test_what_waits_longer_than_its_lease_allows_is_given_back_unsent_and_
     """RR-10: the lease is checked before the first byte leaves."""
     sink = Held()
     async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
-        subscription = await bench.subscribe(server.url(), timeout_seconds=1.0)
+        subscription = await bench.subscribe(server.url(), timeout_seconds=20.0)
         await bench.deliver(b"1", b"2")
         slots = {"total": 8, "per_subscription": 4, "per_host": 1}
         async with bench.working(lease_margin_seconds=0.2, slots=slots):
