@@ -99,7 +99,8 @@ GROUP BY o.topic, o.public_id ORDER BY o.topic, o.public_id;
 
 -- name: late
 -- Events of the hour $1 with ids from $2 to $3 that a webhook had more than $5 seconds after they were accepted; replays
--- aside. Up to $4 ids of each topic and subscription.
+-- aside, and who fetches at a pace of its own: pull subscriptions, consumers of RabbitHub's queues. Up to $4 ids of each
+-- topic and subscription.
 SELECT e.topic, coalesce(s.public_id, a.subscription_id::text) AS subscription, count(*) AS count,
        (array_agg(e.id ORDER BY e.id))[1:$4] AS ids
 FROM hookwire.events e
@@ -107,6 +108,9 @@ JOIN hookwire.attempts a ON a.event_id = e.id AND a.decision = 'delivered' AND a
      AND a.started_at + make_interval(secs => a.total_seconds) > e.accepted_at + make_interval(secs => $5::double precision)
 LEFT JOIN hookwire.subscriptions s ON s.id = a.subscription_id
 WHERE e.id BETWEEN $2 AND $3 AND e.accepted_at >= $1 AND e.accepted_at < $1::timestamptz + interval '1 hour'
+  AND s.protocol IS DISTINCT FROM 'pull'
+  AND NOT EXISTS (SELECT FROM hookwire.rabbithub_subscriptions r JOIN hookwire.rabbithub_resources q ON q.id = r.resource_id
+                  WHERE r.subscription_id = a.subscription_id AND q.kind = 'q')
 GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: plant_subscription

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from app.cli import application
+from db.statements import STATEMENTS
 from pipeline.audit.selftest import Record, bronze_of
 from pipeline.lake import Change, bronze
 from pipeline.runs import runs
@@ -142,6 +143,31 @@ SELECT id, 1, accepted_at + CASE place WHEN 1 THEN interval '2 hours' ELSE '1 se
 FROM (SELECT id, accepted_at, row_number() OVER (ORDER BY id) AS place FROM hookwire.events) AS e WHERE place < 8;
 INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)
 SELECT id, 1, now(), now(), 'default' FROM hookwire.events ORDER BY id OFFSET 6 LIMIT 1;
+"""
+
+
+async def test_who_takes_events_at_a_pace_of_their_own_is_never_late(database_url: str) -> None:
+    """PL-A08: a pull subscription and a consumer of a RabbitHub queue ask when they like; an exchange pushes."""
+    async with staged(database_url) as stage:
+        await carry(stage, "a")
+        await stage.connection.execute(TAKEN_LATER)
+        hour = await stage.connection.fetchval("SELECT date_trunc('hour', accepted_at, 'UTC') FROM hookwire.events")
+        rows = await stage.connection.fetch(STATEMENTS["lake.late"], hour, 0, 2**62, 10, 60.0)
+        assert [row["subscription"] for row in rows] == ["sub_1", "sub_4"]
+
+
+TAKEN_LATER = """
+INSERT INTO hookwire.subscriptions (id, public_id, protocol, topic, callback, state) OVERRIDING SYSTEM VALUE
+VALUES (1, 'sub_1', 'webhook', 't', '', 'active'), (2, 'sub_2', 'pull', 't', '', 'active'),
+       (3, 'sub_3', 'rabbithub', 't', '', 'active'), (4, 'sub_4', 'rabbithub', 't', '', 'active');
+INSERT INTO hookwire.rabbithub_resources (id, vhost, kind, name, source, exchange_type)
+OVERRIDING SYSTEM VALUE VALUES (1, '/', 'q', 'q', 2, NULL), (2, '/', 'x', 'x', NULL, 'fanout');
+INSERT INTO hookwire.rabbithub_subscriptions (subscription_id, resource_id, hub_topic, lease_seconds)
+VALUES (3, 1, '#', 60), (4, 2, '#', 60);
+INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant, outcome, decision,
+                               trigger, worker)
+SELECT e.id, s.id, e.accepted_at + interval '2 hours', 1, 0.1, 'default', 'x', 'delivered', 'first', 'w'
+FROM hookwire.events e, hookwire.subscriptions s;
 """
 
 
