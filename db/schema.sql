@@ -420,6 +420,17 @@ CREATE TABLE hookwire.deliveries (
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
+CREATE TABLE hookwire.delivery_failures (
+    subscription_id bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    failures integer NOT NULL,
+    failures_before integer DEFAULT 0 NOT NULL,
+    succeeded_at timestamp with time zone,
+    settled_at timestamp with time zone[] NOT NULL,
+    failed boolean[] NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE SEQUENCE hookwire.delivery_fence
     START WITH 1
     INCREMENT BY 1
@@ -995,6 +1006,9 @@ ALTER TABLE ONLY hookwire.dead_letters
 
 ALTER TABLE ONLY hookwire.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (event_id, subscription_id);
+
+ALTER TABLE ONLY hookwire.delivery_failures
+    ADD CONSTRAINT delivery_failures_pkey PRIMARY KEY (subscription_id);
 
 ALTER TABLE ONLY hookwire.delivery_gates
     ADD CONSTRAINT delivery_gates_pkey PRIMARY KEY (subscription_id);

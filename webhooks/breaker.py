@@ -8,19 +8,19 @@
       |  the probe succeeds                                                     v     | it fails: twice as long
       +------------------------------------------------------------------- one probe -+
 
-Each worker counts its own attempts; that a breaker is open, until when, and who probes is one row for the whole fleet
-(``delivery_gates``), which every claim passes. What is owed meanwhile waits and uses up no attempts.
+All of it is the whole fleet's: each settlement adds its attempts to the row of who has failed lately
+(``delivery_failures``), and gives back how that one stands now; that a breaker is open, until when, and who probes is
+another row (``delivery_gates``), which every claim passes. What is owed meanwhile waits and uses up no attempts.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
 from webhooks.outcome import Outcome
 
-__all__ = ["Breaker", "BreakerOptions", "Turn", "is_failure"]
+__all__ = ["BreakerOptions", "Standing", "Turn", "after_probe", "has_to_open", "is_failure"]
 
 Turn = Literal["trip", "retrip", "close"]
 """It opens; it stays open, because its probe has failed; it closes."""
@@ -49,40 +49,37 @@ def is_failure(outcome: Outcome) -> bool:
     return outcome.kind in _FAILURES
 
 
-class Breaker:
-    """The counts of one worker. Only who has failed lately is remembered."""
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a subscription that has failed lately stands with all workers together, once a settlement is on record.
 
-    def __init__(self, options: BreakerOptions) -> None:
-        self._options = options
-        self._attempts: dict[int, deque[tuple[float, bool]]] = {}
-        self._open_until: dict[int, float] = {}
+    ``failures`` in a row, and ``failures_before`` this settlement. Of the last ``attempts`` in the window, ``failed``
+    were failures; ``last_failed``: the latest of them was one.
+    """
 
-    def judge(self, subscription: int, outcome: Outcome, *, is_probe: bool, now: float) -> Turn | None:
-        """Count an attempt: whether the breaker has to open, or what follows from its probe."""
-        failed = is_failure(outcome)
-        if is_probe and not failed:
-            self._open_until.pop(subscription, None)
-            return "close"
-        if is_probe or self._is_too_much(subscription, now, failed=failed):
-            self._open_until[subscription] = now + self._options.open_seconds
-            self._attempts.pop(subscription, None)
-            return "retrip" if is_probe else "trip"
-        return None
+    subscription_id: int
+    failures_before: int
+    failures: int
+    attempts: int
+    failed: int
+    last_failed: bool
 
-    def _is_too_much(self, subscription: int, now: float, *, failed: bool) -> bool:
-        options = self._options
-        if not options.failure_share or self._open_until.get(subscription, now) > now:
-            return False  # what was on its way when it opened says nothing new
-        counted = self._attempts.get(subscription)
-        if counted is None:
-            if not failed:
-                return False
-            counted = self._attempts[subscription] = deque(maxlen=options.attempts_max)
-        counted.append((now, failed))
-        while counted[0][0] < now - options.window_seconds:
-            counted.popleft()
-        failures = sum(1 for _, one in counted if one)
-        if not failures:
-            del self._attempts[subscription]
-        # A success counts and opens nothing, even where it makes the number complete: the receiver is back.
-        return failed and len(counted) >= options.attempts_min and failures >= options.failure_share * len(counted)
+    @property
+    def is_well(self) -> bool:
+        """Nothing speaks against it any more."""
+        return not self.failures and not self.failed
+
+
+def has_to_open(standing: Standing, options: BreakerOptions) -> bool:
+    """Whether its breaker has to open. Of a settlement that ends in a success it has not: the receiver is back."""
+    return (
+        options.failure_share > 0
+        and standing.last_failed
+        and standing.attempts >= options.attempts_min
+        and standing.failed >= options.failure_share * standing.attempts
+    )
+
+
+def after_probe(outcome: Outcome) -> Turn:
+    """What follows from the one delivery that a breaker has let through."""
+    return "retrip" if is_failure(outcome) else "close"

@@ -2,7 +2,7 @@
 
 They are published on the topic ``hookwire.operator``, when somebody subscribes to it, and delivered like any event::
 
-    subscription.failing     50, 70, 90, 100 failures in a row, as this worker counts them; .recovered ends that
+    subscription.failing     50, 70, 90, 100 failures in a row, by all workers together; .recovered ends that
     subscription.ended       it was answered 410, or disabled by its receiver or for failing
     subscription.expiring    its lease ends soon (told by the hub: RabbitHub's only)
     breaker.opened, .closed
@@ -14,39 +14,22 @@ What goes wrong with the delivery of an operator event makes none: they would go
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from webhooks.breaker import Standing
 from webhooks.settlement import Result
 
-__all__ = ["RESERVED_PREFIX", "Streaks", "notices_of"]
+__all__ = ["RESERVED_PREFIX", "notices_of"]
 
 RESERVED_PREFIX: Final = "hookwire."
 _LEVELS = (50, 70, 90, 100)
 
 
-class Streaks:
-    """Failures in a row, by subscription. Only who fails is remembered."""
-
-    def __init__(self) -> None:
-        self._failures: Counter[int] = Counter()
-
-    def count(self, subscription: int, *, succeeded: bool) -> Mapping[str, Any] | None:
-        """A notice, when a level is reached or a subscription that had reached one is well again."""
-        if succeeded:
-            failures = self._failures.pop(subscription, 0)
-            return (
-                _notice("subscription.recovered", subscription, failures=failures) if failures >= _LEVELS[0] else None
-            )
-        self._failures[subscription] += 1
-        failures = self._failures[subscription]
-        return _notice("subscription.failing", subscription, failures=failures) if failures in _LEVELS else None
-
-
-def notices_of(results: Sequence[Result], streaks: Streaks) -> list[Mapping[str, Any]]:
-    """What there is to tell of a batch that is on record."""
+def notices_of(results: Sequence[Result], standings: Iterable[Standing]) -> list[Mapping[str, Any]]:
+    """What there is to tell of a batch that is on record, and has left those who fail standing like this."""
     told = [result for result in results if result.tells]
-    found = [streaks.count(one.subscription_id, succeeded=one.decision.action == "delivered") for one in told]
+    found = [notice for standing in standings for notice in _levels(told, standing)]
     ends = {
         one.subscription_id: _notice("subscription.ended", one.subscription_id, reason=one.decision.end_reason)
         for one in told
@@ -57,7 +40,23 @@ def notices_of(results: Sequence[Result], streaks: Streaks) -> list[Mapping[str,
         for one in told
         if one.breaker is not None
     ]
-    return [*filter(None, found), *ends.values(), *turns, *_given_up(told)]
+    return [*found, *ends.values(), *turns, *_given_up(told)]
+
+
+def _levels(told: Sequence[Result], standing: Standing) -> Iterator[Mapping[str, Any]]:
+    """The levels of failures in a row that the batch has passed, and the end of a row that had reached one."""
+    failures, subscription = standing.failures_before, standing.subscription_id
+    for result in told:
+        if result.subscription_id != subscription or result.failed is None:
+            continue
+        if result.decision.action != "delivered":
+            failures += 1
+            if failures in _LEVELS:
+                yield _notice("subscription.failing", subscription, failures=failures)
+            continue
+        if failures >= _LEVELS[0]:
+            yield _notice("subscription.recovered", subscription, failures=failures)
+        failures = 0
 
 
 def _given_up(results: Iterable[Result]) -> list[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import structlog
 
 from db.errors import DatabaseError, Refused
 from db.pool import Database, Session
-from webhooks.breaker import BreakerOptions, Turn
+from webhooks.breaker import BreakerOptions, Standing, Turn, has_to_open
 from webhooks.error_policy import ErrorPolicy
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
@@ -31,11 +31,13 @@ _CANCEL_MAX = 5_000
 _WRITE_SECONDS_USUAL = 1.0
 _PAUSE_SECONDS_FIRST = 0.1
 _PAUSE_SECONDS_MAX = 2.0
+_USUAL = BreakerOptions()
 
 
 class Result(NamedTuple):
     """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
-    it, for the breaker too. ``tells``: operators may hear of it. ``counts``: it is an error of RabbitHub's kind."""
+    it, for the breaker too. ``failed``: whether it speaks against the receiver; None: it says nothing of it. ``tells``:
+    operators may hear of it. ``counts``: it is an error of RabbitHub's kind."""
 
     event_id: int
     subscription_id: int
@@ -45,6 +47,7 @@ class Result(NamedTuple):
     outcome: Outcome
     decision: Decision
     breaker: Turn | None = None
+    failed: bool | None = None
     tells: bool = True
     counts: bool = False
 
@@ -58,13 +61,13 @@ class Settlement:
         worker: str,
         on_settled: Callable[[Sequence[Result]], None],
         breaker: BreakerOptions | None = None,
-        notices_of: Callable[[Sequence[Result]], Sequence[Mapping[str, Any]]] = lambda _: (),
+        notices_of: Callable[[Sequence[Result], Sequence[Standing]], Sequence[Mapping[str, Any]]] = lambda *_: (),
         errors: ErrorPolicy | None = None,
     ) -> None:
         self._errors = errors or ErrorPolicy()
         self._notices_of = notices_of
         self._disabled: list[Mapping[str, Any]] = []
-        self._breaker = breaker or BreakerOptions()
+        self._breaker = breaker or _USUAL
         self._database = database
         self._worker = worker
         self._on_settled = on_settled
@@ -105,7 +108,12 @@ class Settlement:
         pause = _PAUSE_SECONDS_FIRST
         while True:
             try:
-                await self._write(batch)
+                standings = await self._write(batch)
+                batch = _with_trips(batch, standings, self._breaker)
+                for result in batch:
+                    await self._follow_up(result)
+                if well := [standing.subscription_id for standing in standings if standing.is_well]:
+                    await self._database.execute("delivery.forget_failures", well)
             except Refused as error:
                 await self._write_refused(batch, error)
                 return
@@ -119,12 +127,12 @@ class Settlement:
                 # Until all that has gathered is on record too: its leases may be over.
                 self._is_failing = self._is_failing and bool(self._results)
                 self._on_settled(batch)
-                await self._tell(batch)
+                await self._tell(batch, standings)
                 return
 
-    async def _tell(self, batch: Sequence[Result]) -> None:
+    async def _tell(self, batch: Sequence[Result], standings: Sequence[Standing]) -> None:
         """Operators hear of it once, or not at all when the database is away just now."""
-        notices, self._disabled = [*self._notices_of(batch), *self._disabled], []
+        notices, self._disabled = [*self._notices_of(batch, standings), *self._disabled], []
         if not notices:
             return
         try:
@@ -143,18 +151,16 @@ class Settlement:
         await self._write_until_done(batch[:middle])
         await self._write_until_done(batch[middle:])
 
-    async def _write(self, batch: Sequence[Result]) -> None:
+    async def _write(self, batch: Sequence[Result]) -> Sequence[Standing]:
         counted = [result for result in batch if result.counts]
         if counted:
             # Together: a queue's next message must not go to whom this one has made inactive.
             async with self._database.transaction() as session:
-                await write_results(session, batch, self._worker)
+                standings = await write_results(session, batch, self._worker, self._breaker)
                 ended = [await self._count_error(session, result) for result in counted]
             self._disabled += filter(None, ended)
-        else:
-            await write_results(self._database, batch, self._worker)
-        for result in batch:
-            await self._follow_up(result)
+            return standings
+        return await write_results(self._database, batch, self._worker, self._breaker)
 
     async def _follow_up(self, result: Result) -> None:
         """What an answer means for the subscription; each step may be repeated."""
@@ -204,11 +210,16 @@ class Settlement:
                 self._disabled.append({"type": "subscription.ended", "subscription": subscription, "reason": reason})
 
 
-async def write_results(session: Session, batch: Sequence[Result], worker: str) -> None:
-    """Settle deliveries and record their attempts, in one statement; whose fence is another's changes nothing."""
+async def write_results(
+    session: Session, batch: Sequence[Result], worker: str, breaker: BreakerOptions = _USUAL
+) -> Sequence[Standing]:
+    """Settle deliveries and record their attempts, in one statement; whose fence is another's changes nothing.
+
+    Gives how those stand now that fail, or have failed lately.
+    """
     outcomes = [result.outcome for result in batch]
     decisions = [result.decision for result in batch]
-    await session.fetchval(
+    rows = await session.fetch(
         "delivery.settle",
         [r.event_id for r in batch],
         [r.subscription_id for r in batch],
@@ -228,9 +239,23 @@ async def write_results(session: Session, batch: Sequence[Result], worker: str) 
         _column([d.dead_kind for d in decisions]),
         worker,
         _column([d.dead_reason for d in decisions]),
+        [r.failed for r in batch],
+        breaker.attempts_max,
+        breaker.window_seconds,
     )
+    return [Standing(**row) for row in rows]
 
 
 def _column(values: list[Any]) -> list[Any]:
     """Successes fill few columns: ``unnest`` pads a shorter one with NULLs, so one of nothing else is sent as none."""
     return values if any(value is not None for value in values) else []
+
+
+def _with_trips(batch: Sequence[Result], standings: Iterable[Standing], options: BreakerOptions) -> Sequence[Result]:
+    """The last result of each subscription whose breaker has to open says so."""
+    trips = {standing.subscription_id for standing in standings if has_to_open(standing, options)}
+    if not trips:
+        return batch
+    last = {result.subscription_id: place for place, result in enumerate(batch) if result.subscription_id in trips}
+    places = set(last.values())
+    return [result._replace(breaker="trip") if place in places else result for place, result in enumerate(batch)]

@@ -33,12 +33,12 @@ from db.pause import pause
 from db.pool import Database, Row
 from webhooks.attempt import Attempts
 from webhooks.batch import BatchSizes
-from webhooks.breaker import Breaker
+from webhooks.breaker import after_probe, is_failure
 from webhooks.claim import Claim, Claims, claim_of
 from webhooks.contents import Contents
 from webhooks.lifetime import ttl_seconds, within_lifetime
 from webhooks.metrics import DeliveryMetrics
-from webhooks.operator_event import RESERVED_PREFIX, Streaks, notices_of
+from webhooks.operator_event import RESERVED_PREFIX, notices_of
 from webhooks.outbound import Outbound
 from webhooks.outcome import Outcome
 from webhooks.retry import DELIVERED, Decision, decide
@@ -80,12 +80,9 @@ class Worker:
         self._options = options
         self._chance = chance
         self._slots = Slots(options.slots)
-        self._breaker = Breaker(options.breaker)
-        streaks = Streaks()
         self._settlement = Settlement(
-            database, options.name, self._settled, options.breaker, lambda results: notices_of(results, streaks),
-            options.errors,
-        )  # fmt: skip
+            database, options.name, self._settled, options.breaker, notices_of, options.errors
+        )
         self._ready: OrderedDict[int, None] = OrderedDict()
         self._claims = Claims()
         self._given_back: list[Claim] = []
@@ -331,10 +328,11 @@ class Worker:
             policy = within_lifetime(policy, claim.event)
             rest = None if claim.planned_at is None else max(claim.planned_at - now, 0.0)
             decision = decide(outcome, claim.position, policy, self._chance(), rest, now - claim.made_at)
-        breaker = self._breaker.judge(subscriber.id, outcome, is_probe=claim.is_probe, now=now) if leads else None
+        breaker = after_probe(outcome) if leads and claim.is_probe else None
         decision = decision if leads else replace(decision, pause_seconds=None, end_state=None, end_reason=None)
         result = Result(
             claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision, breaker,
+            failed=is_failure(outcome) if leads else None,
             tells=not claim.event.topic.startswith(RESERVED_PREFIX),
             counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered",
         )  # fmt: skip
@@ -353,7 +351,9 @@ class Worker:
         self._metrics.in_flight.set(self._slots.used)
         for result in results:
             decision = result.decision
-            if _rests(result):
+            if result.breaker == "trip":  # what waits here has passed no gate yet
+                self._shed(result.subscription_id)
+            elif _rests(result):
                 self._rest_recorded.add(result.subscription_id)
             if decision.action != "retry":
                 # In an ordered lane the next event has become the head just now.

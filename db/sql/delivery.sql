@@ -291,13 +291,19 @@ SELECT DISTINCT subscription_id FROM promoted;
 -- name: settle
 -- A late settlement by a former owner finds another fence and changes nothing; of two results for one delivery, made
 -- under two claims, at most one does. What waited behind an ended one is due.
+--
+-- $19 says of each result whether it speaks against its receiver; NULL: it says nothing of it. Of those who fail, and of
+-- nobody else, the whole fleet's last $20 attempts within $21 seconds and failures in a row are kept, and given back as
+-- this settlement has left them (WH-I07, WH-I08). What a tripped breaker lets through does not count towards opening it.
 WITH result AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::double precision[], $6::text[], $7::smallint[],
         $8::timestamptz[], $9::real[], $10::real[], $11::real[], $12::text[], $13::text[], $14::text[], $15::bytea[], $16::text[],
-        $18::text[])
+        $18::text[], $19::boolean[])
+    WITH ORDINALITY
     AS r(event_id, subscription_id, fence, decision, delay_seconds, outcome, status,
-         started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason)
+         started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason,
+         failed, place)
 ), ended AS (
     DELETE FROM hookwire.deliveries d USING result r
     WHERE r.decision NOT IN ('retry', 'park') AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
@@ -331,8 +337,44 @@ WITH result AS MATERIALIZED (
     SELECT s.event_id, s.subscription_id, s.tenant, r.kind, s.attempts, r.status, r.outcome, coalesce(r.reason, r.detail)
     FROM settled s JOIN result r USING (event_id, subscription_id, fence) WHERE r.decision = 'dead'
     ON CONFLICT DO NOTHING
+), watched AS MATERIALIZED (
+    SELECT DISTINCT r.subscription_id FROM result r
+    WHERE r.failed IS NOT NULL
+      AND (r.decision <> 'delivered'
+           OR EXISTS (SELECT FROM hookwire.delivery_failures f WHERE f.subscription_id = r.subscription_id))
+), counted AS MATERIALIZED (
+    SELECT s.subscription_id, s.tenant, r.place, r.decision,
+           CASE WHEN NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = s.subscription_id AND g.trips > 0)
+                THEN r.failed END AS failed,
+           max(r.place) FILTER (WHERE r.decision = 'delivered') OVER (PARTITION BY s.subscription_id) AS success
+    FROM settled s JOIN result r USING (event_id, subscription_id, fence)
+    WHERE r.failed IS NOT NULL AND s.subscription_id IN (SELECT w.subscription_id FROM watched w)
 )
-SELECT count(*) FROM settled;
+INSERT INTO hookwire.delivery_failures AS f (subscription_id, tenant, failures, succeeded_at, settled_at, failed)
+SELECT c.subscription_id, min(c.tenant), count(*) FILTER (WHERE c.place > coalesce(c.success, 0)),
+       CASE WHEN max(c.success) IS NOT NULL THEN now() END,
+       coalesce(array_agg(now() ORDER BY c.place) FILTER (WHERE c.failed IS NOT NULL), '{}'),
+       coalesce(array_agg(c.failed ORDER BY c.place) FILTER (WHERE c.failed IS NOT NULL), '{}')
+FROM counted c
+GROUP BY c.subscription_id
+ORDER BY c.subscription_id -- in the same order everywhere: two workers settle for the same subscriptions at once
+ON CONFLICT (subscription_id) DO UPDATE
+SET failures = excluded.failures + CASE WHEN excluded.succeeded_at IS NULL THEN f.failures ELSE 0 END,
+    failures_before = f.failures,
+    succeeded_at = coalesce(excluded.succeeded_at, f.succeeded_at),
+    (settled_at, failed) = (
+        SELECT coalesce(array_agg(x.at ORDER BY x.place), '{}'), coalesce(array_agg(x.failed ORDER BY x.place), '{}')
+        FROM (SELECT u.* FROM unnest(f.settled_at || excluded.settled_at, f.failed || excluded.failed)
+                  WITH ORDINALITY AS u(at, failed, place)
+              WHERE u.at > now() - make_interval(secs => $21::double precision)
+              ORDER BY u.place DESC LIMIT $20::integer) AS x)
+RETURNING f.subscription_id, f.failures_before, f.failures, cardinality(f.failed) AS attempts,
+          cardinality(array_positions(f.failed, true)) AS failed, coalesce(f.failed[cardinality(f.failed)], false) AS last_failed;
+
+-- name: forget_failures
+-- Nothing speaks against these any more.
+DELETE FROM hookwire.delivery_failures f
+WHERE subscription_id = ANY ($1::bigint[]) AND failures = 0 AND NOT true = ANY (failed);
 
 -- name: release
 -- Claimed but not attempted: due at once, and the attempt does not count.

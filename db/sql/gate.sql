@@ -9,7 +9,7 @@ ON CONFLICT (subscription_id) DO NOTHING;
 
 -- name: trip
 -- The breaker opens; again, each time for twice as long, up to $3 seconds, when its probe has failed ($5). Of workers that
--- all find that it has to open, the first one counts. Who has failed for $4 seconds (NULL: never) is disabled, with a
+-- all find that it has to open, the first one counts; when it has closed, the attempts that opened it are forgotten. Who has failed for $4 seconds (NULL: never) is disabled, with a
 -- reason; WebSub's never (WH-R15, WH-I09).
 WITH gate AS (
     INSERT INTO hookwire.delivery_gates AS g (subscription_id, tenant, trips, open_until, failing_since, tokens)
@@ -20,6 +20,8 @@ WITH gate AS (
         open_until = now() + make_interval(secs => least($2::double precision * power(2, least(g.trips, 20)), $3::double precision))
     WHERE $5 OR g.trips = 0
     RETURNING g.trips, g.open_until, g.failing_since
+), judged AS (
+    UPDATE hookwire.delivery_failures SET settled_at = '{}', failed = '{}' WHERE subscription_id = $1
 ), disabled AS (
     UPDATE hookwire.subscriptions s
     SET state = 'disabled', state_reason = 'failing since ' || to_char(g.failing_since, 'YYYY-MM-DD HH24:MI'),

@@ -71,6 +71,8 @@ WITH headers AS (
     UPDATE hookwire.subscriptions SET header_names = NULL, headers_key_id = NULL, headers_sealed = NULL WHERE id = $1
 ), gate AS (
     DELETE FROM hookwire.delivery_gates WHERE subscription_id = $1
+), failures AS (
+    DELETE FROM hookwire.delivery_failures WHERE subscription_id = $1
 )
 DELETE FROM hookwire.subscription_secrets WHERE subscription_id = $1;
 

@@ -57,7 +57,7 @@ _DRAIN = "DELETE FROM hookwire.outbox; DELETE FROM hookwire.deliveries"
 _SETTLED = (
     [1, 2], [2, 3], [1, 1], ["delivered", "retry"], [0.0, 5.0], ["delivered", "server_error"], [204, 500],
     ["now", "now"], [0.1, 0.1], [0.1, 0.1], [0.1, 0.1], ["NULL"] * 2, ["NULL"] * 2, ["NULL"] * 2, ["NULL"] * 2,
-    ["NULL"] * 2, "w1", ["NULL"] * 2,
+    ["NULL"] * 2, "w1", ["NULL"] * 2, ["true", "false"], 20, 300.0,
 )  # fmt: skip
 
 # name, arguments

@@ -2,51 +2,43 @@
 
 import pytest
 
-from webhooks.breaker import Breaker, BreakerOptions, is_failure
+from webhooks.breaker import BreakerOptions, Standing, after_probe, has_to_open, is_failure
 from webhooks.outcome import Outcome
 
-FAILED = Outcome("server_error", 500)
-FINE = Outcome("delivered", 204)
+
+def standing(attempts: int, failed: int, *, last_failed: bool = True) -> Standing:
+    return Standing(1, 0, failed, attempts, failed, last_failed)
 
 
-def judged(breaker: Breaker, *outcomes: Outcome, now: float = 0.0, is_probe: bool = False) -> list[str | None]:
-    return [breaker.judge(1, outcome, is_probe=is_probe, now=now) for outcome in outcomes]
-
-
-def test_it_opens_at_its_share_of_failures_but_not_before_its_least_number() -> None:
-    assert judged(Breaker(BreakerOptions()), *[FAILED] * 10) == [None] * 9 + ["trip"]
-
-
-@pytest.mark.parametrize(("failures", "opens"), [(7, True), (6, False)])
-def test_the_share_is_of_all_attempts_since_the_first_failure(failures: int, opens: bool) -> None:
-    outcomes = [FAILED] * (failures - 1) + [FINE] * (10 - failures) + [FAILED]
-    assert (judged(Breaker(BreakerOptions()), *outcomes)[-1] == "trip") is opens
+@pytest.mark.parametrize(
+    ("found", "opens"),
+    [
+        (standing(10, 10), True),
+        (standing(9, 9), False),
+        (standing(10, 7), True),
+        (standing(10, 6), False),
+        (standing(20, 14), True),
+        (standing(20, 13), False),
+    ],
+    ids=["all", "too few", "the share", "under it", "the share of many", "under that"],
+)
+def test_it_opens_at_its_share_of_failures_but_not_before_its_least_number(found: Standing, opens: bool) -> None:
+    """WH-I07."""
+    assert has_to_open(found, BreakerOptions()) is opens
 
 
 def test_a_success_opens_nothing_even_where_it_completes_the_number() -> None:
     """WH-I07, WH-R16: a receiver that has come back is not left alone for that."""
-    assert judged(Breaker(BreakerOptions()), *[FAILED] * 9, FINE, FINE, FINE) == [None] * 12
-
-
-def test_attempts_of_long_ago_do_not_count() -> None:
-    breaker = Breaker(BreakerOptions(window_seconds=100))
-    assert judged(breaker, *[FAILED] * 9) + judged(breaker, *[FAILED] * 9, now=101) == [None] * 18
-
-
-def test_what_was_on_its_way_when_it_opened_says_nothing_new() -> None:
-    breaker = Breaker(BreakerOptions(open_seconds=30))
-    judged(breaker, *[FAILED] * 10)
-    assert judged(breaker, *[FAILED] * 50, now=29) == [None] * 50
+    assert not has_to_open(standing(10, 9, last_failed=False), BreakerOptions())
 
 
 def test_a_probe_decides() -> None:
     """Half-open: one failure opens it again, one success closes it."""
-    breaker = Breaker(BreakerOptions())
-    assert judged(breaker, FAILED, FINE, is_probe=True) == ["retrip", "close"]
+    assert (after_probe(Outcome("server_error", 500)), after_probe(Outcome("delivered", 204))) == ("retrip", "close")
 
 
 def test_it_can_be_switched_off() -> None:
-    assert set(judged(Breaker(BreakerOptions(failure_share=0)), *[FAILED] * 50)) == {None}
+    assert not has_to_open(standing(20, 20), BreakerOptions(failure_share=0))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from tests.hostile.server import hostile_server
 from tests.webhooks.bench import Bench, delivery_bench, until
-from webhooks.breaker import BreakerOptions
-from webhooks.operator_event import Streaks, notices_of
+from webhooks.breaker import BreakerOptions, Standing
+from webhooks.operator_event import notices_of
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
 from webhooks.settlement import Result
@@ -22,12 +22,12 @@ def result(event: int = 7, decision: Decision | None = None, **more: Any) -> Res
     """An attempt of subscription 1."""
     made = decision or Decision("retry", 5.0)
     outcome = Outcome("delivered", 204) if made.action == "delivered" else Outcome("server_error", 500)
-    return Result(event, 1, 1, 1, AT, outcome, made, **more)
+    return Result(event, 1, 1, 1, AT, outcome, made, failed=made.action != "delivered", **more)
 
 
-def told(*results: Result) -> list[tuple[Any, ...]]:
-    """Type and figure of each notice."""
-    notices = notices_of(results, Streaks())
+def told(*results: Result, before: int = 0) -> list[tuple[Any, ...]]:
+    """Type and figure of each notice; ``before``: so many failures in a row had been settled by then."""
+    notices = notices_of(results, [Standing(1, before, 0, 0, 0, last_failed=False)])
     return [(one["type"], one.get("failures", one.get("deliveries", one.get("reason")))) for one in notices]
 
 
@@ -38,6 +38,17 @@ def test_failures_in_a_row_are_told_at_four_levels_and_so_is_the_recovery() -> N
         ("subscription.failing", 50), ("subscription.failing", 70), ("subscription.failing", 90),
         ("subscription.failing", 100), ("subscription.recovered", 120),
     ]  # fmt: skip
+
+
+def test_a_row_of_failures_goes_on_where_all_workers_have_left_it() -> None:
+    """WH-I08: what is counted is the fleet's, not this worker's."""
+    assert (told(result(), before=48), told(*[result()] * 2, before=48), told(result(), before=50)) == (
+        [], [("subscription.failing", 50)], [],
+    )  # fmt: skip
+
+
+def test_what_was_never_sent_is_no_failure_of_its_receiver() -> None:
+    assert told(*[result()._replace(failed=None)] * 60) == []
 
 
 @pytest.mark.parametrize(
