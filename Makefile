@@ -51,7 +51,7 @@ fuzz: dev-environment ## schemathesis over the OpenAPI file: some 9,000 requests
 	@$(PYTHON_IN_VENV) -m scripts.fuzz
 
 .PHONY: servers
-servers: dev-environment ## Start PostgreSQL, MariaDB, Kafka and RabbitMQ in the background (stop them: make servers-down)
+servers: dev-environment ## Start PostgreSQL, MariaDB, Kafka, RabbitMQ and Prosody in the background (stop them: make servers-down)
 	@scripts/install-servers
 	@$(PYTHON_IN_VENV) -m scripts.servers up
 

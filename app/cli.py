@@ -74,6 +74,7 @@ def application() -> typer.Typer:
     from app.commands.layout import layout
     from app.commands.listen import listen
     from app.commands.migrate import migrate
+    from app.commands.monitor import monitor
     from app.commands.pipeline import pipeline
     from app.commands.prove import prove
     from app.commands.publish import publish
@@ -96,6 +97,7 @@ def application() -> typer.Typer:
         seed,
         subscribe,
         listen,
+        monitor,
         pump,
         test_filter,
         sync,

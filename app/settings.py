@@ -129,6 +129,21 @@ class Settings(OutboxSettings, RabbitHubSettings):
     amqp_exchange: str = Field(
         "hookwire", min_length=1, max_length=127, description="Durable topic exchange that events are published to."
     )
+    xmpp_account: str = Field(
+        "", max_length=1000, description="For hookwire monitor: the XMPP account that writes, bot@example.org."
+    )
+    xmpp_password: SecretStr | None = Field(None, description="Its password.")
+    xmpp_server: str = Field(
+        "", description="host or host:port of the XMPP server; none: where DNS says that the account's domain is."
+    )
+    xmpp_tls: Literal["starttls", "direct", "none"] = Field(
+        "starttls",
+        description="starttls: the connection is encrypted before anything is said; direct: from its first byte (port "
+        "5223); none: never do this but on this machine.",
+    )
+    xmpp_tls_ca: Path | None = Field(
+        None, description="PEM file with who signs the XMPP server's certificate; none: the system's authorities."
+    )
     on_refused: Literal["hold_key", "skip", "stop"] = Field(
         "hold_key",
         description="When a broker refuses a record for good: its key waits; or the record becomes a dead letter and "

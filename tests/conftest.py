@@ -2,7 +2,8 @@
 
 A server is booted when the first test asks for it and ends with the session; an address in the environment wins
 (HOOKWIRE_TEST_POSTGRES18_URL, HOOKWIRE_TEST_POSTGRES15_URL, HOOKWIRE_TEST_MARIADB_URL, HOOKWIRE_TEST_KAFKA,
-HOOKWIRE_TEST_AMQP_URL). A server that is missing fails the tests that need it with one sentence; nothing is skipped.
+HOOKWIRE_TEST_AMQP_URL, HOOKWIRE_TEST_XMPP_URL). A server that is missing fails the tests that need it with one
+sentence; nothing is skipped.
 All fixtures are synchronous, so that tests on any event loop can use them.
 
 With several processes (`-n 3`) each boots servers of its own; the report names them all.
@@ -37,6 +38,7 @@ from scripts.servers.mariadb import MariaServer
 from scripts.servers.missing import MissingServerError
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.process import ServerFailedError, ServerOverdueError, ServerProcess
+from scripts.servers.prosody import ProsodyServer
 from scripts.servers.rabbitmq import RabbitServer
 from scripts.servers.warden import WARDEN
 from tests.overdue import MAY_RUN_AGAIN
@@ -225,6 +227,13 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaServer | GivenServer]
 def rabbitmq(request: pytest.FixtureRequest) -> Iterator[RabbitServer | GivenServer]:
     """RabbitMQ, one node without plugins."""
     with _session_server("rabbitmq", request) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def prosody(request: pytest.FixtureRequest) -> Iterator[ProsodyServer | GivenServer]:
+    """Prosody, an XMPP server with two accounts and rooms."""
+    with _session_server("prosody", request) as server:
         yield server
 
 

@@ -1,9 +1,12 @@
-"""Chat: an event as a line in a room, by the incoming webhooks of Slack and Mattermost.
+"""Chat: an event as a line in a room, by the incoming webhooks of Slack and Mattermost, or over XMPP.
 
 ::
 
     template   *{topic}* {data.customer} paid {data.total}
                   |  names: id, topic, key, time, content; data.a.b leads into JSON; what is not there is nothing
+                  v
+    line       *orders.paid* customer-17 paid 19.90
+                  |  as the incoming webhook takes it
                   v
     body       {"text": "*orders.paid* customer-17 paid 19.90"}
 
@@ -21,13 +24,15 @@ from event.attribute import format_time
 from event.event import Event
 from event.strict_json import StrictJsonError, loads
 
-__all__ = ["CHAT_FORMATS", "TEMPLATE_MAX", "TemplateRefused", "chat_body", "check_template"]
+__all__ = ["CHAT_FORMATS", "TEMPLATE_MAX", "TemplateRefused", "chat_body", "chat_line", "check_template"]
 
 CHAT_FORMATS: Final = ("slack", "mattermost")
 TEMPLATE_MAX: Final = 2_000
 _TEXT_MAX = 4_000
 """What Slack shows of one message without folding it; Mattermost takes four times as much."""
-_USUAL: Final = {"slack": "*{topic}* {content}", "mattermost": "**{topic}** {content}"}
+_USUAL: Final = {"slack": "*{topic}* {content}", "mattermost": "**{topic}** {content}", "xmpp": "*{topic}* {content}"}
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that XML 1.0 cannot carry, in no way of writing them: they would end the stream."""
 _NAMES: Final = ("id", "topic", "key", "time", "content")
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _PATH = re.compile(r"data(\.[^.{}\s]{1,100}){1,10}")
@@ -46,6 +51,11 @@ def check_template(template: str) -> None:
 
 def chat_body(form: str, template: str | None, event: Event) -> bytes:
     """The JSON that the incoming webhook of this chat takes; ``template`` None: topic and content."""
+    return json.dumps({"text": chat_line(form, template, event)}).encode()
+
+
+def chat_line(form: str, template: str | None, event: Event) -> str:
+    """The line itself, 4,000 characters at most; ``form`` is a chat's format or ``xmpp``."""
     template = template or _USUAL[form]
     values = {
         "id": event.event_id, "topic": event.topic, "key": event.key or "", "time": format_time(event.accepted_at),
@@ -58,13 +68,17 @@ def chat_body(form: str, template: str | None, event: Event) -> bytes:
         return _inert(form, values[name] if name in values else _text(_at(data, name.split(".")[1:])))
 
     text = _PLACE.sub(value, template)
-    return json.dumps({"text": text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"}).encode()
+    if form == "xmpp":
+        text = _NOT_IN_XML.sub("\ufffd", text)
+    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
 
 
 def _inert(form: str, text: str) -> str:
     if form == "slack":  # the three characters that its own rules have escaped
         return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return text.replace("@", "@\u200b").replace("]", "]\u200b")
+    if form == "mattermost":
+        return text.replace("@", "@\u200b").replace("]", "]\u200b")
+    return text
 
 
 def _content(event: Event) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import signal
+import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from app.commands.failure import CommandFailed
 from app.log import configure_logging
 from app.settings import Settings, load_settings
 
-__all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from", "spare_the_collector"]
+__all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from", "spare_the_collector", "tell"]
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it is there).")
@@ -65,3 +66,8 @@ def parsed(name: str, text: str) -> Any:
 def say(text: str) -> None:
     """One line of a command's result, on standard output."""
     print(text)  # noqa: T201 - this is the command's voice
+
+
+def tell(text: str) -> None:
+    """One line about what a command is doing, on standard error."""
+    print(f"hookwire: {text}", file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice

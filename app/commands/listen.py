@@ -42,7 +42,7 @@ def listen(
 
     if forward is not None and not forward.startswith(("http://", "https://")):
         raise CommandFailed(f"--forward: {forward} is no http URL", 2)
-    asked: dict[str, Any] = {"topic": topic, "lifetime_seconds": 600}
+    asked: dict[str, Any] = {"topic": topic}
     if filter_ is not None:
         asked["filter"] = parsed("--filter", filter_)
     hub = hub_url(url, settings_from(config))
@@ -53,7 +53,8 @@ async def _listen(
     hub: str, asked: dict[str, Any], given: str | None, forward: str | None, count: int | None, as_json: bool
 ) -> int:
     from app.commands.listening import Listening
+    from app.commands.pulling import Pulling
 
-    async with Listening(hub, asked, given, forward, as_json=as_json) as listening:
+    async with Pulling(hub, asked, given) as pulling, Listening(pulling, forward, as_json=as_json) as listening:
         await listening.run(count)
     return 0

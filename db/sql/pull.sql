@@ -39,6 +39,11 @@ ORDER BY d.event_id
 FOR UPDATE OF d;
 
 -- name: extend
+-- Who holds something is there, and need not ask for more meanwhile.
+WITH asked AS (
+    UPDATE hookwire.subscriptions SET lease_until = now() + make_interval(secs => lifetime_seconds)
+    WHERE id = $1 AND lifetime_seconds IS NOT NULL AND lease_until < now() + make_interval(secs => lifetime_seconds * 0.9)
+)
 UPDATE hookwire.deliveries d SET due_at = now() + make_interval(secs => $4::double precision)
 FROM unnest($2::bigint[], $3::bigint[]) AS r(event_id, fence)
 WHERE d.subscription_id = $1 AND d.event_id = r.event_id AND d.fence = r.fence

@@ -1,4 +1,5 @@
-"""The real servers of the tests, the demo and a developer's afternoon: PostgreSQL twice, MariaDB, Kafka, RabbitMQ.
+"""The real servers of the tests, the demo and a developer's afternoon: PostgreSQL twice, MariaDB, Kafka, RabbitMQ,
+Prosody.
 
 Nothing here needs a container engine, and nothing is mocked. Each server is an ordinary child process in a session
 of its own, with its own folder (data, configuration, log) and its own loopback ports, so that several suites run side
@@ -27,6 +28,6 @@ Two kinds of owner:
 
 Where what is: `process` is one server's life, `tree` its processes, `probe` the question whether it answers, `port` a
 free one, `warden` the clean-up; `postgres`, `mariadb`, `kafka` with `kafka_jars` and `kafka_classes`, `rabbitmq` with
-`epmd` are the servers;
+`epmd`, `prosody` are the servers;
 `fleet` gives them their names, `given` stands for a server whose address the environment supplied.
 """

@@ -8,6 +8,7 @@ from scripts.servers.kafka import KafkaServer
 from scripts.servers.mariadb import MariaServer
 from scripts.servers.postgres import PostgresServer, embedded_bin_dir, system_bin_dir
 from scripts.servers.process import ServerFailedError, ServerProcess
+from scripts.servers.prosody import ProsodyServer
 from scripts.servers.rabbitmq import RabbitServer
 
 VARIABLES: Mapping[str, str] = {
@@ -16,6 +17,7 @@ VARIABLES: Mapping[str, str] = {
     "mariadb": "HOOKWIRE_TEST_MARIADB_URL",
     "kafka": "HOOKWIRE_TEST_KAFKA",
     "rabbitmq": "HOOKWIRE_TEST_AMQP_URL",
+    "prosody": "HOOKWIRE_TEST_XMPP_URL",
 }
 """Every server's name, and the environment variable that holds its address."""
 
@@ -25,6 +27,7 @@ _SERVERS: Mapping[str, type[ServerProcess]] = {
     "mariadb": MariaServer,
     "kafka": KafkaServer,
     "rabbitmq": RabbitServer,
+    "prosody": ProsodyServer,
 }
 
 
@@ -45,6 +48,8 @@ def make_server(name: str, base: Path, *, outlives_us: bool, lasting: bool = Fal
             return KafkaServer(name, folder, outlives_us=outlives_us, lasting=lasting or outlives_us)
         case "rabbitmq":
             return RabbitServer(name, folder, outlives_us=outlives_us)
+        case "prosody":
+            return ProsodyServer(name, folder, outlives_us=outlives_us)
     raise KeyError(name)
 
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from scripts.servers.missing import MissingServerError
 from scripts.servers.probe import Probe
 
-_DEFAULT_PORTS = {"postgresql": 5432, "postgres": 5432, "mysql": 3306, "amqp": 5672, "": 9092}
+_DEFAULT_PORTS = {"postgresql": 5432, "postgres": 5432, "mysql": 3306, "amqp": 5672, "xmpp": 5222, "": 9092}
 
 
 class GivenServer:

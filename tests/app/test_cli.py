@@ -31,6 +31,7 @@ COMMANDS = (
     "config show",
     "subscribe",
     "listen",
+    "monitor",
     "test-filter",
     "replay",
     "attempts",

@@ -205,7 +205,7 @@ def test_what_is_pinned_is_what_the_projects_ask_for(name: str) -> None:
         if found := re.match(r"([a-z0-9-]+)(?:\[[a-z0-9,-]+\])?==(\S+)", line):
             pinned[found[1]] = found[2]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = ("dev", "mariadb", "spark") if name == "dev" else ()
+    extras = ("chat", "dev", "mariadb", "spark") if name == "dev" else ()
     asked = project["dependencies"] + [text for extra in extras for text in project["optional-dependencies"][extra]]
     wanted = [Requirement(text) for text in asked]
     assert [str(r) for r in wanted if not r.specifier.contains(pinned.get(canonicalize_name(r.name), "0"))] == []

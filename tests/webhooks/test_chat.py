@@ -8,7 +8,7 @@ import pytest
 from tests.hostile.server import hostile_server
 from tests.webhooks.bench import delivery_bench
 from tests.webhooks.test_message import event
-from webhooks.chat import TemplateRefused, chat_body, check_template
+from webhooks.chat import TemplateRefused, chat_body, chat_line, check_template
 
 ORDER = {"order": {"id": 17, "items": ["tea", "cup"]}, "customer": "<!channel> & @all", "paid": True}
 PAYLOAD = json.dumps(ORDER).encode()
@@ -76,6 +76,12 @@ def test_what_is_no_text_is_described_and_what_is_long_is_cut() -> None:
 def test_a_template_that_names_what_no_event_has_is_refused(template: str) -> None:
     with pytest.raises(TemplateRefused, match="is none of"):
         check_template(template)
+
+
+def test_over_xmpp_a_line_has_no_character_that_xml_cannot_carry() -> None:
+    """It would end the stream; XML 1.0, 2.2."""
+    made = event(topic="orders.paid", payload="\x00\x0b tea\n<&@ \uffff".encode())
+    assert chat_line("xmpp", None, made) == "*orders.paid* \ufffd\ufffd tea\n<&@ \ufffd"
 
 
 async def test_a_room_gets_a_line_and_its_answer_counts(database_url: str) -> None:
