@@ -25,6 +25,11 @@ pipeline-newest: dev-environment ## The pipeline's tests on the newest Spark tha
 	@scripts/install-servers
 	@scripts/pipeline-newest
 
+.PHONY: mysql-tests
+mysql-tests: dev-environment ## The tests of an outbox in MariaDB on a real MySQL 8 (fetches 34 MB once)
+	@scripts/install-servers
+	@scripts/mysql-tests
+
 .PHONY: prove
 prove: ## Kill and pause our own processes for at most a minute, then count what clients saw
 	@scripts/bootstrap run

@@ -17,7 +17,7 @@ class OutboxSettings(BaseSettings):
 
     outbox_url: SecretStr | None = Field(
         None,
-        description="For relay --compat-table: the MariaDB (10.6 or newer) or MySQL (8.0.19) that holds the outbox, "
+        description="For relay --compat-table: the MariaDB (10.6 or newer) or MySQL (8.0.15) that holds the outbox, "
         "e.g. mysql://user:secret@host:3306/database; none: it is in PostgreSQL.",
     )
     outbox_mode: Literal["compat", "fast"] = Field(

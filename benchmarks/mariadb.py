@@ -33,7 +33,7 @@ import uvloop
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from db.maria import MariaDatabase, for_outbox, maria_options, open_maria
+from db.maria import MariaDatabase, maria_options, open_maria
 from relay.compat import CompatHarvester, CompatOptions
 from relay.embeddable import Relay
 from relay.kafka import KafkaOptions, KafkaSink
@@ -50,6 +50,14 @@ CELLS = 8
 IN_FLIGHT_MAX = 1_000
 YARDSTICK = "goharvest-shaped"
 
+TABLE = """
+CREATE TABLE outbox (
+    id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, create_time timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+    kafka_topic varchar(249) NOT NULL, kafka_key varchar(100) NOT NULL, kafka_value mediumtext,
+    kafka_header_keys json NOT NULL, kafka_header_values json NOT NULL,
+    leader_id char(36) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+"""
 FILL = """
 INSERT INTO outbox (kafka_topic, kafka_key, kafka_value, kafka_header_keys, kafka_header_values)
 SELECT %(topic)s, CONCAT('key ', seq %% %(keys)s), %(value)s, '["Seq"]', CONCAT('["', seq, '"]') FROM seq_1_to_{events}
@@ -132,8 +140,8 @@ async def opened(server_url: str, bootstrap: str) -> AsyncIterator[Bench]:
 
 
 async def _furnished(bench: Bench) -> None:
+    await bench.run(TABLE)
     database = await open_maria(maria_options(bench.url))
-    await database.with_statements(for_outbox("outbox")[1]).execute("house.create_outbox")
     await furnish(database, "outbox")
     await database.aclose()
 

@@ -218,8 +218,8 @@ def _session(version: str, options: MariaOptions) -> list[str]:
     """What a session begins with; raises :class:`Unavailable` for a server that is too old."""
     is_maria = "mariadb" in version.lower()
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
-    if numbers < ((10, 6, 0) if is_maria else (8, 0, 19)):
-        raise Unavailable(f"the server is {version}; an outbox needs MariaDB 10.6 or MySQL 8.0.19, or newer")
+    if numbers < ((10, 6, 0) if is_maria else (8, 0, 15)):
+        raise Unavailable(f"the server is {version}; an outbox needs MariaDB 10.6 or MySQL 8.0.15, or newer")
     if is_maria:
         bound = f"SET SESSION max_statement_time = {options.statement_seconds:g}"
     else:

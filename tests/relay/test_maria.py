@@ -32,7 +32,7 @@ from scripts.servers.secured import Identity, SecuredMaria
 from tests.hostile.authority import Authority
 from tests.relay.kafka_topic import read_committed
 from tests.relay.stage import until
-from tests.relay.yards import MARIA_TABLE, MariaYard, connected, on_mariadb
+from tests.relay.yards import CREATE_MARIA_TABLE, MARIA_TABLE, MariaYard, connected, on_mariadb
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ async def test_a_server_without_tls_is_not_used_where_tls_is_demanded(mariadb_ur
         ("CREATE TABLE t (id bigint PRIMARY KEY)", "Unknown column"),
         (
             "CREATE TABLE t (id bigint PRIMARY KEY, kafka_topic text, kafka_key varchar(9), kafka_value text,"
-            " kafka_header_keys json, kafka_header_values json, leader_id char(36)) ENGINE = Aria",
+            " kafka_header_keys json, kafka_header_values json, leader_id char(36)) ENGINE = MyISAM",
             "has to be InnoDB",
         ),
         (
@@ -439,26 +439,24 @@ async def test_an_outbox_is_relayed_over_tls(vault: Vault, tmp_path: Path, kafka
         outbox_mode="fast" if fast else "compat",
     )  # fmt: skip
     tls = outbox_tls(settings).context()
-    table = f"outbox_{settings.outbox_mode}"
     database = await open_maria(maria_options(vault.proven(), tls))
     try:
-        statements = database.with_statements(for_outbox(table)[1])
-        await statements.execute("house.create_outbox")
-        async with open_compat(settings, Compat(table)) as relay, relay:
-            async with database._connection() as connection, connection.cursor() as cursor:
-                await cursor.execute("SHOW STATUS LIKE 'Ssl_version'")
-                (version,) = {row["Value"] for row in await cursor.fetchall()}
+        async with database._connection() as connection, connection.cursor() as cursor:
+            await cursor.execute(CREATE_MARIA_TABLE)
+            await cursor.execute("SHOW STATUS LIKE 'Ssl_version'")
+            (version,) = {row["Value"] for row in await cursor.fetchall()}
+            async with open_compat(settings, Compat(MARIA_TABLE)) as relay, relay:
                 for number in range(3):
                     await cursor.execute(
-                        f"INSERT INTO {table} (kafka_topic, kafka_key, kafka_value, kafka_header_keys,"
+                        f"INSERT INTO {MARIA_TABLE} (kafka_topic, kafka_key, kafka_value, kafka_header_keys,"
                         " kafka_header_values) VALUES (%s, 'k', %s, '[]', '[]')",
                         (topic, str(number)),
                     )
 
-            async def arrived() -> bool:
-                return len(await read_committed(kafka.bootstrap, topic)) == 3
+                async def arrived() -> bool:
+                    return len(await read_committed(kafka.bootstrap, topic)) == 3
 
-            await until(arrived)
+                await until(arrived)
         messages = await read_committed(kafka.bootstrap, topic)
     finally:
         await database.aclose()

@@ -31,7 +31,7 @@ from tests.relay.stage import raise_term, until
 
 TABLE = 'Shop."Out box"'
 MARIA_TABLE = "`Out box`"
-_CREATE_MARIA_TABLE = f"""
+CREATE_MARIA_TABLE = f"""
 CREATE TABLE IF NOT EXISTS {MARIA_TABLE} (
     id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
     create_time timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
@@ -321,7 +321,7 @@ async def on_mariadb(url: str, *, fast: bool = False) -> AsyncIterator[MariaYard
     database.lost = {}
     try:
         async with sql.cursor() as cursor:
-            await cursor.execute(_CREATE_MARIA_TABLE)
+            await cursor.execute(CREATE_MARIA_TABLE)
         await furnish(database, MARIA_TABLE)
         yield (FastMariaYard if fast else MariaYard)(database, url, sql)
     finally:
