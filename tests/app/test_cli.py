@@ -514,7 +514,7 @@ async def test_doctor_exits_with_3_when_something_cannot_be_reached(free_port: i
 
 
 async def test_doctor_compares_the_ledger(database_url: str, tmp_path: Path) -> None:
-    """PL-A04: a cell whose sides differ is a finding; the report is a table, or JSON."""
+    """PL-A04, PL-A10: without Spark; a cell whose sides differ is a finding; the report is a table, or JSON."""
     sql = await asyncpg.connect(database_url)
     await sql.execute(
         "UPDATE hookwire.ledger_cursor SET since_at = '2026-01-01', through_at = now();"

@@ -72,7 +72,7 @@ def checksum(ids: list[int]) -> int:
 
 
 async def test_what_was_carried_is_the_same_on_both_sides(stage: Stage) -> None:
-    """PL-A01..A03: counts, checksum, least and greatest id of each cell."""
+    """PL-A01, PL-A02, PL-A03: counts, checksum, least and greatest id of each cell."""
     ids = await carry(stage, *"abcdefgh")
     await close_hours(stage)
     rows = await stage.connection.fetch(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-PAGES = {"websub-requirements.md": 202, "faults.md": 27 + 10 + 13}
-_ROW = re.compile(r"^\| ([A-Z]{2}-\d+|F\d+) \| .* \| (.*) \|$", re.MULTILINE)
+PAGES = {"websub-requirements.md": 202, "faults.md": 27 + 10 + 13, "pipeline-rules.md": 67}
+_ROW = re.compile(r"^\| ([A-Z]{2}-[A-Z]?\d+|F\d+) \| .* \| (.*) \|$", re.MULTILINE)
 _TEST = re.compile(r"`([\w/]+\.py)` (test_\w+)")
 
 
@@ -35,6 +35,12 @@ def test_every_fault_and_seeded_bug_is_cited_by_the_tests_that_show_it() -> None
     shown = [(one, *test) for one, cell in rows("faults.md") if _is_shown(cell) for test in _TEST.findall(cell)]
 
     assert not [(one, file, test) for one, file, test in shown if not re.search(rf"\b{one}\b", says(file, test))]
+
+
+def test_every_rule_of_the_pipeline_is_cited_where_it_is_shown() -> None:
+    shown = {(one, file) for one, cell in rows("pipeline-rules.md") for file, _ in _TEST.findall(cell)}
+
+    assert not {(one, file) for one, file in shown if not re.search(rf"{one}\b", (Path("tests") / file).read_text())}
 
 
 def _is_shown(cell: str) -> bool:

@@ -25,6 +25,7 @@ WRONG = [
     ("db/pool.py", "event"),
     ("event/event.py", "db.pool"),
     ("pipeline/__init__.py", "event"),
+    ("pipeline/bronze.py", "pipeline.lake"),
     ("sdk/src/hookwire/__init__.py", "event"),
     ("hub/topics.py", "hookwire"),
     ("hub/topics.py", "pipeline"),

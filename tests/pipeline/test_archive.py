@@ -33,8 +33,8 @@ def coordinates(spark: SparkSession, table: Table) -> list[tuple[int, int]]:
 
 
 def test_both_sources_yield_the_same_rows(kafka: KafkaServer, topic: str, spark: SparkSession) -> None:
-    """PL-K01, PL-K02, PL-K10, PL-K14, PL-K15: transactions committed and aborted, null keys and values, repeated and
-    empty headers, no text.
+    """PL-K01, PL-K02, PL-K04, PL-K10, PL-K14, PL-K15, PL-T01: the JVM's client is 3.9 and the broker 4.x; transactions
+    committed and aborted, null keys and values, repeated and empty headers, no text.
     """
     strange: list[Written] = [
         (None, None, 0, []),
@@ -55,7 +55,7 @@ def test_both_sources_yield_the_same_rows(kafka: KafkaServer, topic: str, spark:
 def test_each_record_is_archived_exactly_once(
     kafka: KafkaServer, topic: str, spark: SparkSession, table: Table, source: Source
 ) -> None:
-    """PL-01, PL-X01: batch by batch, again with nothing new, and with more."""
+    """PL-01, PL-K13, PL-X01: batch by batch, again with nothing new, and with more."""
     wanted, told = ArchiveOptions((topic,), batch_records_max=10), []
     make(kafka, topic, 2)
     write(kafka, topic, [ours(n, n % 2) for n in range(1, 17)], [ours(n) for n in range(1, 4)], abort=[1])

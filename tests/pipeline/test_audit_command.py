@@ -67,7 +67,7 @@ def test_a_whole_lake_is_clean(spark: SparkSession, lake_uri: str, events: list[
 def test_what_is_missing_doubled_and_out_of_order_is_named(
     spark: SparkSession, lake_uri: str, events: list[Record]
 ) -> None:
-    """PL-A08, PL-A09: each by its event id, and the exit code is 1."""
+    """PL-05, PL-A08, PL-A09: each by its event id, and the exit code is 1."""
     last = events[-1].number
     twice, swapped = replace(events[1], offset=last + 1), replace(events[2], key="d", offset=last + 2)
     archived(spark, lake_uri, [events[1], *events[3:], twice, swapped])

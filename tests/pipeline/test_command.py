@@ -66,7 +66,7 @@ def test_a_topic_is_planned_archived_and_on_record(
 
 
 def test_the_doctor_asks_everything(spark: SparkSession, command: Callable[..., tuple[int, str]]) -> None:
-    """PL-V01 to PL-V03: packages, Java, Kafka, the lake, and what the workers see."""
+    """PL-V01, PL-V02, PL-V03: packages, Java, Kafka, the lake, and what the workers see."""
     code, found = printed(command("doctor", "--json"))
     assert (code, [(check["subject"], check["level"]) for check in found]) == (
         0,

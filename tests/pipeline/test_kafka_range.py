@@ -13,6 +13,7 @@ def test_new_partitions_begin_at_their_first_record_and_known_ones_where_they_we
 
 
 def test_a_batch_is_cut_evenly_and_always_gets_on() -> None:
+    """PL-K13: a source of ours would be read whole in one batch; so the driver cuts, and goes round."""
     bounds = {("a", 0): Bounds(0, 900), ("a", 1): Bounds(0, 100), ("b", 0): Bounds(0, 1)}
     plan = planned({}, bounds, 100)
     assert plan == Plan((Range("a", 0, 0, 90), Range("a", 1, 0, 10), Range("b", 0, 0, 1)), waiting=900)

@@ -94,3 +94,18 @@ def test_what_no_entry_names_is_found(table: Table, tmp_path: Path) -> None:
         (),
         ["bronze/data/batch=000001-bbbbbb/half.parquet"],
     )
+
+
+def test_a_folder_is_a_uri_and_a_store_elsewhere_keeps_the_same_promises(tmp_path: Path) -> None:
+    """PL-C02: pyarrow's store in memory stands in for `s3a:` and `hdfs:`."""
+    store = Storage("mock://bucket/lake")
+    store.move("nothing", "log/1.json")  # makes the folder, which a store of objects has no need of
+    store.create("log/1.json", b"1")
+    with pytest.raises(FileExistsError):
+        store.create("log/1.json", b"2")
+    store.replace("log/2.json", b"22")
+    store.move("log/1.json", "old/1.json")
+    assert (store.files("log"), store.read("old/1.json"), store.is_local) == ({"log/2.json": 2}, b"1", False)
+    assert store.spark_path("log/2.json") == "mock://bucket/lake/log/2.json"
+    store.delete(["log/2.json", "log/3.json"])
+    assert (store.files("log"), Storage(str(tmp_path)).spark_path("x")) == ({}, f"file://{tmp_path}/x")

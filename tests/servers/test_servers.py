@@ -120,8 +120,9 @@ async def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
 
 
 async def test_kafka_keeps_acknowledged_records_and_its_port_through_kill_and_restart(kafka: KafkaServer) -> None:
-    """EC-K01, IT-11."""
-    bootstrap = kafka.bootstrap
+    """EC-K01, IT-11, PL-K06: what is formatted is not formatted again."""
+    bootstrap, meta = kafka.bootstrap, kafka.folder / "data" / "meta.properties"
+    formatted = meta.read_text()
     await produce(bootstrap, "kept", b"before")
     await asyncio.to_thread(kafka.kill)
     await asyncio.to_thread(kafka.start)
@@ -129,6 +130,17 @@ async def test_kafka_keeps_acknowledged_records_and_its_port_through_kill_and_re
     await asyncio.to_thread(kafka.restart)
     await produce(bootstrap, "kept", b"after restart")
     assert await consume(bootstrap, "kept", 3) == [b"before", b"after kill", b"after restart"]
+    assert meta.read_text() == formatted
+
+
+def test_kafka_is_small_and_alone(kafka: KafkaServer) -> None:
+    """PL-K05, PL-K07, PL-K08: one node with an id of its own, 512 MB of heap and the serial collector."""
+    words = psutil.Process(kafka.pid).cmdline()
+    meta = dict(
+        line.split("=") for line in (kafka.folder / "data" / "meta.properties").read_text().split() if "=" in line
+    )
+    assert {"-Xmx512m", "-XX:+UseSerialGC", "kafka.Kafka"} < set(words)
+    assert (len(meta["cluster.id"]), meta["node.id"]) == (22, "1")
 
 
 async def test_a_paused_kafka_answers_nothing_until_it_is_resumed(kafka: KafkaServer) -> None:
@@ -279,6 +291,7 @@ def test_a_given_server_that_does_not_answer_is_named_in_one_sentence(free_port:
 
 
 def test_a_missing_java_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """PL-K08."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(MissingServerError) as caught:
         take_server("kafka", tmp_path, {})
