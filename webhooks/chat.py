@@ -70,6 +70,8 @@ def chat_line(form: str, template: str | None, event: Event) -> str:
     text = _PLACE.sub(value, template)
     if form == "xmpp":
         text = _NOT_IN_XML.sub("\ufffd", text)
+    if not text.strip():  # no chat takes a line with nothing in it
+        return "…"
     return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
 
 

@@ -41,5 +41,7 @@ WITH seen AS MATERIALIZED (
     RETURNING s.id
 ), ungated AS (
     DELETE FROM hookwire.delivery_gates g USING gone WHERE g.subscription_id = gone.id
+), forgiven AS (
+    DELETE FROM hookwire.delivery_failures f USING gone WHERE f.subscription_id = gone.id
 )
 SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS examined, (SELECT count(*) FROM gone) AS purged;

@@ -262,9 +262,15 @@ async def test_an_ended_subscription_that_something_speaks_of_stays(database_url
             for name in ("spoken of", "forgotten")
         ]
         await sql.execute(mention, ended[0])
+        await sql.execute(
+            "INSERT INTO hookwire.delivery_failures (subscription_id, failures, settled_at, failed)"
+            " SELECT unnest($1::bigint[]), 9, '{}', '{}'",
+            ended,
+        )
         removed = await retention(database).once()
         left = [row["id"] for row in await sql.fetch("SELECT id FROM hookwire.subscriptions")]
-        assert (removed, left) == (Removed(history=1), ended[:1])
+        counted = [row["id"] for row in await sql.fetch("SELECT subscription_id AS id FROM hookwire.delivery_failures")]
+        assert (removed, left, counted) == (Removed(history=1), ended[:1], ended[:1])
 
 
 # --- topics with a time of their own ------------------------------------------------------------------------------

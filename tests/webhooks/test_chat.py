@@ -56,6 +56,12 @@ def test_what_a_publisher_wrote_hides_no_link_behind_other_words(form: str, payl
     assert line(form, "{data.a}{data.b}", payload=payload) == text
 
 
+@pytest.mark.parametrize("template", ["{data.none}", " {key}\n", None])
+def test_a_line_with_nothing_in_it_is_a_line_all_the_same(template: str | None) -> None:
+    """Slack answers 400 to an empty text, and a room does not send it back: it would be tried for ever."""
+    assert line("slack", template or "{content}", payload=b"") == "…"
+
+
 def test_a_place_in_a_value_is_not_filled() -> None:
     assert line("slack", "{data.a}", payload=b'{"a": "{topic}"}') == "{topic}"
 
