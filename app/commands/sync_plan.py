@@ -59,13 +59,23 @@ def read_wanted(document: Json) -> tuple[dict[str, Json], list[Json]]:
         if _identity(one) in wanted:
             raise CommandFailed(f"the subscription {_named(one)} is there twice", 2)
         wanted[_identity(one)] = one
-    return dict(topics), list(wanted.values())
+    return {name: _read_topic(one) for name, one in topics.items()}, list(wanted.values())
+
+
+def _read_topic(one: Json) -> Json:
+    """With its sinks in the hub's order: in another one they would be changed again and again."""
+    sinks = one.get("sinks")
+    if not isinstance(sinks, list) or not all(isinstance(sink, str) for sink in sinks):
+        return one
+    return {**one, "sinks": sorted(set(sinks))}
 
 
 def _read_subscription(one: Any) -> Json:
     """With its pattern as the hub writes it: under another spelling it would be made, and pruned, again and again."""
     if not isinstance(one, dict) or not isinstance(one.get("topic"), str) or not isinstance(one.get("callback"), str):
         raise CommandFailed("each subscription has a topic and a callback", 2)
+    if not isinstance(one.get("headers", {}), dict):
+        raise CommandFailed(f"the subscription {_named(one)}: headers are a table of texts by name", 2)
     try:
         return {**one, "topic": validate_pattern(one["topic"])}
     except TopicError as error:
@@ -119,7 +129,14 @@ def _subscription(wanted: Json, present: Json | None) -> Step | None:
 
 
 def _differences(wanted: Json, present: Json) -> list[tuple[str, Any, Any]]:
-    return [(name, present.get(name), value) for name, value in wanted.items() if present.get(name) != value]
+    return [
+        (name, present.get(name), value) for name, value in wanted.items() if present.get(name) != _shown(name, value)
+    ]
+
+
+def _shown(name: str, value: Any) -> Any:
+    """As the hub shows it: an empty filter is none."""
+    return None if name == "filter" and value == {} else value
 
 
 def _identity(one: Json) -> tuple[str, str]:

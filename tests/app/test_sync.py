@@ -43,11 +43,29 @@ def present(one: dict[str, Any], **more: Any) -> dict[str, Any]:
             [("PATCH", "/subscriptions/sub_1", {"headers": {"X-B": "1", "A": "2"}})],
         ),
         ([{**SHOP, "headers": {"A": "2"}}], [present(SHOP, header_names=["a"])], False, []),
+        ([{**SHOP, "filter": {}}], [present(SHOP, filter=None)], False, []),
+        (
+            [{**SHOP, "filter": {}}],
+            [present(SHOP, filter={"data": 1})],
+            False,
+            [("PATCH", "/subscriptions/sub_1", {"filter": {}})],
+        ),
         ([], [present(SHOP)], False, []),
         ([], [present(SHOP)], True, [("DELETE", "/subscriptions/sub_1", {})]),
         ([], [present(SHOP, protocol="websub"), present(AUDIT, protocol="pull")], True, []),
     ],
-    ids=["new", "same", "changed", "headers", "same headers", "not named", "pruned", "not ours to prune"],
+    ids=[
+        "new",
+        "same",
+        "changed",
+        "headers",
+        "same headers",
+        "no filter",
+        "filter ended",
+        "not named",
+        "pruned",
+        "not ours to prune",
+    ],
 )
 def test_what_differs_becomes_a_request(
     wanted: list[dict[str, Any]], there: list[dict[str, Any]], prune: bool, steps: list[tuple[str, str, Any]]
@@ -72,6 +90,7 @@ def test_a_topic_s_settings_that_the_file_does_not_name_are_kept() -> None:
         {"subscriptions": [SHOP, SHOP]},
         {"subscriptions": [{**SHOP, "topic": "#.*"}, {**SHOP, "topic": "*.#"}]},
         {"subscriptions": [{**SHOP, "topic": "a..b"}]},
+        {"subscriptions": [{**SHOP, "headers": ["X-A"]}]},
         {"subscriptions": {"a": 1}},
         {"topics": ["a"]},
         {"topic": {}},
@@ -82,6 +101,11 @@ def test_a_file_that_means_nothing_is_wrong_use(document: dict[str, Any]) -> Non
     with pytest.raises(CommandFailed) as caught:
         read_wanted(document)
     assert caught.value.code == 2
+
+
+def test_sinks_in_another_order_are_the_same_routing() -> None:
+    topics, _ = read_wanted({"topics": {"a": {"sinks": ["webhooks", "kafka", "kafka"]}}})
+    assert plan(topics, [], {"a": {"topic": "a", "sinks": ["kafka", "webhooks"]}}, [], prune=False) == []
 
 
 def test_a_pattern_in_another_spelling_is_the_same_subscription() -> None:
