@@ -115,8 +115,12 @@ async def create(hub: Hub, place: Place, exchange_type: str) -> tuple[Place, boo
     """
     if place.kind == "q" and not place.name:
         place = Place(place.vhost, "q", f"amq.gen.http-{secrets.token_hex(12)}")
-    elif not place.name or place.name.startswith("amq.") or len(place.name.encode()) > _NAME_BYTES_MAX:
-        raise Refused(400, "", "a name has 1 to 255 bytes and does not begin with amq.")
+    elif (
+        not (place.name and place.name.isprintable())  # it stands in headers of what is published
+        or place.name.startswith("amq.")
+        or len(place.name.encode()) > _NAME_BYTES_MAX
+    ):
+        raise Refused(400, "", "a name has 1 to 255 bytes of printable text and does not begin with amq.")
     if place.kind == "x" and exchange_type not in TYPES:
         raise Refused(400, "amqp.exchange_type", f"is one of {', '.join(TYPES)}")
     async with hub.database.transaction() as session:

@@ -24,6 +24,7 @@ from typing import Final
 from urllib.parse import parse_qsl, quote
 
 import structlog
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -82,6 +83,12 @@ class _Call:
         return self.place
 
 
+class _Whole(StringConvertor):
+    """All that follows, also line breaks, which the framework's own ``path`` does not take for part of a path."""
+
+    regex = "(?s:.*)"
+
+
 def rabbithub_routes(hub: Hub) -> list[Route]:
     """The routes below /rabbithub; every method is answered here."""
 
@@ -95,7 +102,8 @@ def rabbithub_routes(hub: Hub) -> list[Route]:
             _log.warning("rabbithub_request_not_stored", error=str(error))
             return PlainTextResponse("nothing can be stored right now\n", 503, {"Retry-After": "5"})
 
-    return [Route("/rabbithub/{path:path}", endpoint, methods=_METHODS, name="rabbithub")]
+    register_url_convertor("whole", _Whole())
+    return [Route("/rabbithub/{path:whole}", endpoint, methods=_METHODS, name="rabbithub")]
 
 
 def _call(request: Request) -> _Call:

@@ -47,6 +47,16 @@ async def test_resources_are_made_described_and_deleted(running_hub: RunHub) -> 
         assert found == [204, 409, 400, 400, 201, 201, 204, 200, 404, 403, 204, 404, 204, 200]
 
 
+async def test_an_address_with_a_line_break_is_answered_in_rabbithub_s_words(running_hub: RunHub) -> None:
+    """A name cannot hold one, because it stands in headers; found by `make fuzz`."""
+    async with running_hub() as hub:
+        answers = [await hub.client.put(f"{X}/a%0Ab"), await hub.client.delete("/rabbithub/subscribe/%1F%0Ax/n")]
+
+        assert [(answer.status_code, answer.headers["content-type"]) for answer in answers] == [
+            (400, "text/plain; charset=utf-8"), (404, "text/plain; charset=utf-8"),
+        ]  # fmt: skip
+
+
 async def test_a_resource_tells_what_can_be_done_with_it(running_hub: RunHub) -> None:
     """RH-13: XML, or JSON for who prefers it; names are escaped."""
     async with running_hub() as hub:
