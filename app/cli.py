@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
@@ -116,4 +117,15 @@ def application() -> typer.Typer:
     commands.add_typer(pipeline, name="pipeline")
     # What follows --exec belongs to the program, whatever it looks like.
     commands.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(consume)
+    _unwrap(commands)
     return commands
+
+
+def _unwrap(commands: typer.Typer) -> None:
+    """Make each paragraph of a help one line: the terminal's width breaks it, not the source's."""
+    for command in commands.registered_commands:
+        paragraphs = inspect.cleandoc(command.help or getattr(command.callback, "__doc__", None) or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _unwrap(group.typer_instance)

@@ -48,17 +48,20 @@ async def _attempts(thing: str, url: str | None, as_json: bool, config: Path | N
 
 
 def _print(found: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from app.commands.table import show
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for head in ("Delivery", "No.", "Started", "Trigger", "Outcome", "Status", "Seconds", "Decision", "Detail"):
-        table.add_column(head, overflow="fold")
-    for item in found:
-        table.add_row(
-            item["delivery_id"], str(item["number"]), item["started_at"][:19], item["trigger"], item["outcome"],
-            str(item["status"] or ""), f"{item['total_seconds']:.3f}", item["decision"], escape(item["detail"] or ""),
-        )  # fmt: skip
-    console = Console()
-    console.print(table if found else "no attempts on record")
+    rows = [
+        (item["delivery_id"], str(item["number"]), item["started_at"][:19], item["trigger"], _answer(item),
+         f"{item['total_seconds']:.3f}", item["decision"])
+        for item in found
+    ]  # fmt: skip
+    if not rows:
+        say("no attempts on record")
+        return
+    show(("Delivery", "No.", "Started", "Trigger", "Answer", "Seconds", "Decision"), rows, folds=("Answer",))
+
+
+def _answer(item: dict[str, Any]) -> str:
+    """Status, what it means, and more about that, as far as there is."""
+    status, detail = item["status"], item["detail"]
+    return f"{item['outcome']}{f' {status}' if status else ''}{f': {detail}' if detail else ''}"

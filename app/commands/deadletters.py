@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -140,16 +139,16 @@ async def _verb(thing: str, verb: str, why: str | None, url: str | None, as_json
 
 
 def _print(holds: list[dict[str, Any]], dead: list[dict[str, Any]]) -> None:
-    from rich.console import Console
+    from app.commands.table import show
 
-    console = Console()
+    folds = ("For", "Topic", "Key", "Detail")
     if holds:
         rows = [
             (h["id"], h["sink"], h["topic"], h["key"] or f"({h['scope']})", str(h["records"]), h["reason"], h["detail"])
             for h in holds
         ]
         heads = ("Id", "Sink", "Topic", "Key", "Records", "Reason", "Detail")
-        console.print(_table("Holds: they wait, and are tried again by themselves", heads, rows))
+        show(heads, rows, folds, "Holds: they wait, and are tried again by themselves")
     if dead:
         rows = [
             (d["id"], d["callback"] or d["sink"], d["topic"] or "(event is gone)", d["key"] or "", d["kind"],
@@ -157,17 +156,5 @@ def _print(holds: list[dict[str, Any]], dead: list[dict[str, Any]]) -> None:
             for d in dead
         ]  # fmt: skip
         heads = ("Id", "For", "Topic", "Key", "Kind", "Last answer", "Since")
-        console.print(_table("Dead letters: given up", heads, rows))
-    console.print(f"{len(holds)} holds, {len(dead)} dead letters")
-
-
-def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="dim")
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table
+        show(heads, rows, folds, "Dead letters: given up")
+    say(f"{len(holds)} holds, {len(dead)} dead letters")

@@ -96,17 +96,14 @@ async def _database(settings: Settings) -> list[Check]:
 
 def print_checks(found: Sequence[Check]) -> None:
     """As a table."""
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for head in ("Check", "What", "State", "Found"):
-        table.add_column(head, overflow="fold")
+    from app.commands.table import console, table
+
+    checks = table(("Check", "What", "State", "Found"), folds=("What", "Found"))
     for check in found:
         cure = f"\n[bold]{escape(check.cure)}[/]" if check.cure else ""
-        table.add_row(check.id, escape(check.subject), _MARKS[check.level], escape(check.detail) + cure)
-    console = Console()
-    console.print(table)
+        checks.add_row(check.id, escape(check.subject), _MARKS[check.level], escape(check.detail) + cure)
+    console().print(checks)
     findings = sum(check.is_finding for check in found)
-    console.print(f"{len(found)} checks, {findings} {'finding' if findings == 1 else 'findings'}")
+    console().print(f"{len(found)} checks, {findings} {'finding' if findings == 1 else 'findings'}")

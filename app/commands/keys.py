@@ -146,14 +146,16 @@ def _shown(row: Any) -> dict[str, Any]:
 
 
 def _print(found: Sequence[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from app.commands.table import show
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for head in ("Key", "Name", "Scopes", "Topics", "Expires", "Revoked"):
-        table.add_column(head, overflow="fold")
-    for key in found:
-        words = (key["id"], escape(key["name"]), ", ".join(key["scopes"]), ", ".join(key["topics"] or ("every",)))
-        table.add_row(*words, key["expires_at"] or "never", key["revoked_at"] or "")
-    Console().print(table)
+    rows = [
+        (key["id"], key["name"], ", ".join(key["scopes"]), ", ".join(key["topics"] or ("every",)),
+         _day(key["expires_at"]) or "never", _day(key["revoked_at"]))
+        for key in found
+    ]  # fmt: skip
+    show(("Key", "Name", "Scopes", "Topics", "Expires", "Revoked"), rows, folds=("Name", "Scopes", "Topics"))
+
+
+def _day(moment: str | None) -> str:
+    """To the second."""
+    return moment[:19] if moment else ""

@@ -42,27 +42,25 @@ async def _report(settings: Settings) -> LedgerReport:
 
 
 def _print(report: LedgerReport) -> None:
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
-    console = Console()
+    from app.commands.table import console, table
+
     if report.unequal:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for head in ("Sink", "Topic", "Hour", "Ids", "Owed", "Sent", "Dead", "Waiting", "Verdict"):
-            table.add_column(head, overflow="fold")
+        heads = ("Sink", "Topic", "Hour", "Ids", "Owed", "Sent", "Dead", "Waiting", "Verdict")
+        cells = table(heads, folds=("Topic", "Verdict"))
         for cell in report.unequal:
             verdict = f"[red]{cell.verdict}[/]" if cell.is_finding else cell.verdict
             verdict += f" {cell.missing}" if cell.verdict == "lost" else ""
             verdict += f": {escape(cell.missing_event)}" if cell.missing_event else ""
-            table.add_row(
+            cells.add_row(
                 cell.sink, escape(cell.topic), f"{cell.hour:%Y-%m-%d %H}:00", f"{cell.bucket} mod 4", f"{cell.owed:,}",
                 f"{cell.sent:,}", f"{cell.dead:,}", f"{cell.waiting:,}", verdict,
             )  # fmt: skip
-        console.print(table)
+        console().print(cells)
     if report.is_behind:
-        console.print("[red]behind[/]: nobody has folded the ledger for two hours; let a hookwire process run")
-    console.print(
+        console().print("[red]behind[/]: nobody has folded the ledger for two hours; let a hookwire process run")
+    console().print(
         f"{report.accepted:,} events accepted in closed hours since {report.since_at:%Y-%m-%d %H:%M} (judged until "
         f"{report.through_at:%Y-%m-%d %H:%M} UTC): {report.owed:,} owed to sinks, {report.sent:,} sent, "
         f"{report.dead:,} dead; {report.findings} {'finding' if report.findings == 1 else 'findings'}",

@@ -134,12 +134,14 @@ def runs(last: Last = 20, lake: Lake = None, as_json: Json = False, config: Conf
     if as_json:
         say(json.dumps([asdict(run) for run in found]))
         return
+    from app.commands.table import show
+
     rows = [
         (run.started_at[:19], run.job, run.state, "" if run.seconds is None else f"{run.seconds:.1f} s",
          run.error or ", ".join(f"{name} {value}" for name, value in run.counts.items() if value), run.code)
         for run in found
     ]  # fmt: skip
-    _print_table(("Started", "Job", "State", "Took", "Counts", "Code"), rows)
+    show(("Started", "Job", "State", "Took", "Counts", "Code"), rows, folds=("Counts",))
 
 
 def doctor(lake: Lake = None, master: Master = None, as_json: Json = False, config: Config = None) -> None:
@@ -197,16 +199,3 @@ def _show(done: Archived) -> None:
     if sys.stderr.isatty():
         text = f"\rarchived {done.rows:,} records in {done.batches} batches, {done.waiting:,} offsets to go "
         print(text, end="" if done.waiting else "\n", file=sys.stderr, flush=True)  # noqa: T201
-
-
-def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    Console().print(table)

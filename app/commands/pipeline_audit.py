@@ -254,24 +254,21 @@ async def _accepted(
 
 
 def _print(report: AuditReport) -> None:
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
-    console = Console()
+    from app.commands.table import console, table
+
     if report.findings or report.unjudged:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for head in ("Finding", "Topic", "Hour", "Count", "Events"):
-            table.add_column(head, overflow="fold")
+        rows = table(("Finding", "Topic", "Hour", "Count", "Events"), folds=("Topic", "Events"))
         for found in report.findings:
             name = f"[red]{found.fault}[/]" if found.is_finding else found.fault
-            table.add_row(name, *_place(found), f"{found.count:,}", escape(" ".join(found.examples)))
+            rows.add_row(name, *_place(found), f"{found.count:,}", escape(" ".join(found.examples)))
         for cell in report.unjudged:
             detail = f"{cell.owed:,} accepted, {cell.records:,} in the lake; the events are gone or too many"
-            table.add_row("[red]unjudged[/]", *_place(cell), "", detail)
-        console.print(table)
+            rows.add_row("[red]unjudged[/]", *_place(cell), "", detail)
+        console().print(rows)
     hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
-    console.print(
+    console().print(
         f"{report.records:,} records in {report.cells:,} cells from {hours}, {report.unequal} of them unequal; "
         f"deliveries of {report.webhook_hours} hours; "
         f"{report.ledger.findings} findings of the ledger (hookwire doctor --ledger); {report.count} in all",

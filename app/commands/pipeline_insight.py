@@ -134,19 +134,13 @@ def _print(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         say(json.dumps(rows, default=lambda moment: moment.isoformat()))
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from app.commands.table import show
 
     if not rows:
         say("nothing")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in rows[0]:
-        table.add_column(name.replace("_", " ").capitalize(), overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(_cell(value)) for value in row.values()))
-    Console().print(table)
+    heads = [name.replace("_", " ").capitalize() for name in rows[0]]
+    show(heads, [[_cell(value) for value in row.values()] for row in rows], folds=heads)
 
 
 def _cell(value: object) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["sync"]
 
-File = Annotated[Path, typer.Argument(help="TOML with [topics.NAME] and [[subscriptions]], or the same as JSON.")]
+File = Annotated[Path, typer.Argument(help=r"TOML with \[topics.NAME] and \[\[subscriptions]], or the same as JSON.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the differences; exit code 1 when there are any.")]
 Prune = Annotated[bool, typer.Option("--prune", help="End subscriptions of the API that the file does not name.")]
 _DEADLINE_SECONDS = 60.0

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from app.cli import application
 from app.commands.seed import samples
+from app.commands.table import show
 from tests.app.conftest import WAIT_SECONDS, RunHub
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
@@ -134,6 +135,24 @@ def test_every_command_explains_itself_with_an_example(command: str) -> None:
     )
 
 
+def test_a_help_is_broken_where_the_terminal_ends_and_keeps_its_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    audit, sync = (
+        CliRunner().invoke(application(), [*name, "--help"]).stdout for name in (["pipeline", "audit"], ["sync"])
+    )
+
+    assert "`hookwire pipeline archive` run first" in audit
+    assert "[topics.NAME] and [[subscriptions]]" in sync
+
+
+def test_outside_a_terminal_a_row_of_a_table_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    show(("Id", "Answer"), [("dlv_1_1", "connect: " + "x" * 300), ("dlv_1_2", "[b] 503")], folds=("Answer",))
+
+    assert [line.split(maxsplit=1) for line in map(str.rstrip, capsys.readouterr().out.splitlines())] == [
+        ["Id", "Answer"], ["dlv_1_1", "connect: " + "x" * 300], ["dlv_1_2", "[b] 503"],
+    ]  # fmt: skip
+
+
 def test_the_version_is_that_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is installed alone there is no distribution of the name hookwire, which is the SDK's."""
     monkeypatch.setattr("importlib.metadata.version", {"hookwire-server": "1.2.3"}.__getitem__)
@@ -198,7 +217,10 @@ async def test_a_bad_setting_exits_with_2_and_its_name(command: Sequence[str], n
 # --- publish and subscribe --------------------------------------------------------------------------------------
 
 
-async def test_publish_prints_the_id_and_says_when_nobody_listens(running_hub: RunHub) -> None:
+async def test_publish_prints_the_id_and_says_when_nobody_listens(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.notice._PATIENCE_SECONDS", 60.0)  # a courtesy, left out where the machine is too busy
     async with running_hub() as hub:
         finished = await hookwire("publish", "orders.created", '{"n": 1}', "--key", "k", "--url", hub.url)
 
