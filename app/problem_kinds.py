@@ -119,7 +119,7 @@ _ROWS: Final = (
         "The callback points to a place we do not call",
         "The callback's host is, or resolves to, a private, local, metadata or otherwise special address. Calling it "
         "would let a stranger reach the network behind this server.",
-        "Use a publicly reachable address. An operator who wants to deliver inside the own network allows it with "
+        "Use a publicly reachable address. An operator who wants to deliver inside their own network allows it with "
         "HOOKWIRE_EGRESS_ALLOW_CIDRS or HOOKWIRE_EGRESS_ALLOW_HOSTS.",
     ),
     Kind(

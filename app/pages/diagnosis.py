@@ -106,7 +106,7 @@ def _attempts(about: Diagnosis) -> str:
         [
             _event(about, row["event_id"]),
             str(row["number"]),
-            f"{_pill(row['decision'])} {_soft(_outcome(row['outcome'], row['status']))} {_soft(row['detail'])}",
+            f"{_pill(row['decision'])} {_soft(_answer(row))}",
             f"{row['total_seconds'] * 1000:,.0f} ms",
             moment(row["started_at"], about.now),
         ]
@@ -118,6 +118,11 @@ def _attempts(about: Diagnosis) -> str:
 def _event(about: Diagnosis, number: int) -> str:
     identity = format_event_id(about.incarnation, number)
     return link(f"events/{identity}", identity)
+
+
+def _answer(row: Row) -> str:
+    outcome = _outcome(row["outcome"], row["status"])
+    return f"{outcome}: {row['detail']}" if row["detail"] else outcome
 
 
 def _outcome(outcome: str | None, status: int | None) -> str:
