@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import yaml
 
@@ -153,6 +153,11 @@ def _database_url(source: str) -> str:
     }
     if strange := parts.keys() - known:
         raise ValueError(f"{', '.join(sorted(strange))}: no such parameter here; {', '.join(sorted(known))}")
+    if parts.get("password", "").partition("=")[0] in known:
+        raise ValueError(
+            "an empty password needs quotes, password='': goharvest's driver, too, takes what follows password= for the"
+            f" password, here {parts['password']!r}, and the database then has the user's name"
+        )
     user, password = quote(parts.get("user", ""), safe=""), quote(parts.get("password", ""), safe="")
     account = f"{user}:{password}@" if password else f"{user}@" if user else ""
     host, port = parts.get("host", "localhost"), parts.get("port", "5432")
@@ -165,13 +170,21 @@ def _database_url(source: str) -> str:
     )
 
 
+def _without_secrets(source: str) -> str:
+    """Which database a connection string means, for people."""
+    at = urlsplit(_database_url(source))
+    host = at.netloc.rpartition("@")[2] or dict(parse_qsl(at.query)).get("host", "")
+    return f"database {unquote(at.path[1:]) or at.username} at {host}, user {unquote(at.username or '')}"
+
+
 # --- keys -------------------------------------------------------------------------------------------------------
 
 
 def _setting(name: str, read: Callable[[Any], Any]) -> _Take:
     def take(imported: Imported, value: Any) -> str:
         imported.settings[name] = read(value)
-        return f"HOOKWIRE_{name.upper()}" + ("" if name == "database_url" else f" = {imported.settings[name]}")
+        shown = _without_secrets(value) if name == "database_url" else imported.settings[name]
+        return f"HOOKWIRE_{name.upper()} = {shown}"
 
     return take
 

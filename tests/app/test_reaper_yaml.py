@@ -115,6 +115,7 @@ def test_what_is_left_out_is_goharvests_default(read: Read) -> None:
         ("harvest/limits/markQueryRecords", 0, "1 or more"),
         ("harvest/limits", "x", "a mapping"),
         ("harvest/dataSource", "nonsense", "not a connection string"),
+        ("harvest/dataSource", "host=a user=b password= dbname=c", "password=''"),
         ("harvest/dataSource", "host=a timezone=utc", "timezone: no such parameter"),
         ("harvest/baseKafkaConfig/group.id", "x", "cannot override"),
         ("harvest/baseKafkaConfig/linger.ms", 5, "cannot override"),
@@ -155,6 +156,19 @@ def test_durations_are_gos(read: Read, value: Any, seconds: float) -> None:
 )
 def test_a_data_source_becomes_a_url(read: Read, source: str, url: str) -> None:
     assert of_key(read, "harvest/dataSource", source).settings["database_url"] == url
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("host=a port=1 user=u password=secret dbname=d", "database d at a:1, user u"),
+        ("postgres://u:secret@h/d?password=secret", "database d at h, user u"),
+        ("host=/run/postgresql user=u", "database u at /run/postgresql, user u"),
+    ],
+)
+def test_the_report_names_the_database_and_no_secret(read: Read, source: str, said: str) -> None:
+    [line] = [line for line in of_key(read, "harvest/dataSource", source).lines if line.key.endswith("dataSource")]
+    assert line.becomes == f"HOOKWIRE_DATABASE_URL = {said}"
 
 
 @pytest.mark.parametrize(

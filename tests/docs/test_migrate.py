@@ -22,8 +22,9 @@ from tests.relay.kafka_topic import make_topic, read_committed
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-goharvest.md"
 BLOCK = re.compile(
-    r"^```(sh|sql) follow( background)?\n(.*?)^```\n(?:<!-- (expect|background): (.*?) -->\n)", re.M | re.S
+    r"^```(sh|sql) follow( background| export)?\n(.*?)^```\n(?:<!-- (?:expect|background): (.*?) -->\n)?", re.M | re.S
 )
+EXPORT = re.compile(r"^export (\w+)=", re.MULTILINE)
 STASHER = (
     "INSERT INTO outbox (create_time, kafka_topic, kafka_key, kafka_value, kafka_header_keys, kafka_header_values)"
     " VALUES (NOW(), $1, $2, $3, $4, $5)"
@@ -40,7 +41,7 @@ harvest:
     bootstrap.servers: {kafka}
   leaderTopic: shop.neli
   leaderGroupID: shop
-  dataSource: host={host} port={port} user={user} password= dbname={name} sslmode=disable
+  dataSource: host={host} port={port} user={user} password='' dbname={name} sslmode=disable
   outboxTable: outbox
   limits:
     markQueryRecords: 150
@@ -60,11 +61,17 @@ class Shop:
         self.kafka = kafka
         self.sql = sql
         self.relay: asyncio.subprocess.Process | None = None
+        self.exported: dict[str, str] = {}
 
     def environment(self) -> dict[str, str]:
+        """What the page has told to set so far, with the values of this shop, and nothing else."""
         path = f"{Path(sys.executable).parent}:{system_bin_dir()}:{os.environ['PATH']}"
-        return {**os.environ, "PATH": path, "HOOKWIRE_DATABASE_URL": self.url, "HOOKWIRE_DATA_DIR": str(self.folder),
-                "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS": self.kafka}  # fmt: skip
+        return {**os.environ, "PATH": path, "HOOKWIRE_DATA_DIR": str(self.folder), **self.exported}
+
+    def export(self, text: str) -> None:
+        """A block of `export` lines."""
+        values = {"HOOKWIRE_DATABASE_URL": self.url, "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS": self.kafka}
+        self.exported |= {name: values[name] for name in EXPORT.findall(text)}
 
     async def output(self, *command: str) -> str:
         child = await asyncio.create_subprocess_exec(
@@ -135,9 +142,11 @@ async def test_the_page_is_followed_to_its_end(tmp_path: Path, database_url15: s
         await make_topic(bootstrap, name, partitions=3)
     async with opened(tmp_path, database_url15, bootstrap) as shop:
         await written(shop, topic)
-        for language, background, text, _, expected in BLOCK.findall(PAGE.read_text()):
+        for language, kind, text, expected in BLOCK.findall(PAGE.read_text()):
             block = text.replace("--topic pump", f"--topic {pump}")
-            if background:
+            if kind == " export":
+                shop.export(block)
+            elif kind == " background":
                 await shop.start(block, expected)
             else:
                 output = await shop.follow(language, block)
