@@ -129,17 +129,22 @@ async def _undelivered(stage: Stage, connection: asyncpg.Connection, owed: int) 
     await connection.execute("VACUUM ANALYZE hookwire.deliveries")
     lines = []
     async with httpx.AsyncClient(base_url=stage.url, trust_env=False, timeout=60) as client:
-        for name, query in (("all", ""), ("one subscription", f"&subscription_id={public_id}")):
-            path, took = f"/undelivered?limit=100{query}", []
+        pages = (
+            ("/undelivered of all", "/undelivered?limit=100"),
+            ("/undelivered of one subscription", f"/undelivered?limit=100&subscription_id={public_id}"),
+            ("/deliveries of what is parked, which is nothing", "/deliveries?limit=100&state=parked"),
+        )
+        for name, first_page in pages:
+            path, took = first_page, []
             for _ in range(20):
                 started = time.perf_counter()
                 page = (await client.get(path)).raise_for_status().json()
                 took.append(1000 * (time.perf_counter() - started))
                 if page["next_cursor"] is None:
                     break
-                path = f"/undelivered?limit=100{query}&cursor={page['next_cursor']}"
+                path = f"{first_page}&cursor={page['next_cursor']}"
             lines.append(
-                f"GET /undelivered of {name}, {owed:,} owed   page of 100: median {statistics.median(took):.1f} ms, "
+                f"GET {name}, {owed:,} owed   page of 100: median {statistics.median(took):.1f} ms, "
                 f"slowest {max(took):.1f} ms (bar 100)"
             )
     return lines
