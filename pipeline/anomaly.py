@@ -12,20 +12,24 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-__all__ = ["SILENCE_MEDIAN", "anomalies"]
+__all__ = ["HABIT_HOURS", "SILENCE_MEDIAN", "anomalies"]
 
 SILENCE_MEDIAN: Final = 5
 """An hour without events is silence in a topic that carries at least so many in half of its hours."""
+
+HABIT_HOURS: Final = 12
+"""A topic that carried something in fewer hours has no habit yet that an hour could depart from, and is not judged."""
 
 
 def anomalies(by_hour: DataFrame, since: datetime, until: datetime, threshold: float) -> DataFrame:
     """``topic``, ``hour``, ``records``, ``median``, ``distance`` and ``kind``: spike, drop or silence.
 
-    Every hour of every topic from ``since`` until ``until`` counts, also one in which nothing came.
+    Every hour from ``since`` until ``until`` counts, also one in which nothing came.
     """
     step = F.expr("INTERVAL 1 HOUR")
     hours = F.sequence(F.lit(since), F.lit(until) - step, step)
-    grid = by_hour.select("topic").distinct().withColumn("hour", F.explode(hours))
+    known = by_hour.where("records > 0").groupBy("topic").count().where(F.col("count") >= HABIT_HOURS)
+    grid = known.select("topic").withColumn("hour", F.explode(hours))
     filled = grid.join(by_hour, ["topic", "hour"], "left").fillna(0, ["records"])
     medians = filled.groupBy("topic").agg(F.median("records").alias("median"))
     apart = filled.join(medians, "topic").withColumn("apart", F.abs(F.col("records") - F.col("median")))

@@ -47,7 +47,7 @@ def page(figures: Figures) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>hookwire: how well was delivered</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
-        f'<h1>How well was delivered</h1><p class="note">{span}; made {figures.made_at:%Y-%m-%d %H:%M} UTC</p>'
+        f'<h1>How well we delivered</h1><p class="note">{span}; made {figures.made_at:%Y-%m-%d %H:%M} UTC</p>'
         f"{_tiles(figures)}{body}</body></html>\n"
     )
 
@@ -61,7 +61,8 @@ def _tiles(figures: Figures) -> str:
         ("records", f"{records:,}", ""),
         ("Kafka topics", f"{len(figures.volume):,}", ""),
         ("attempts", f"{attempts:,}", ""),
-        ("success", "-" if share is None else f"{share:.2%}", "" if share is None else _mood(share >= figures.target)),
+        ("of attempts delivered", "-" if share is None else f"{share:.2%}",
+         "" if share is None else _mood(share >= figures.target)),
         ("dead letters", f"{sum(a.dead for a in figures.attempts):,}", ""),
         ("audit findings", "not run" if findings is None else f"{findings:,}",
          "" if findings is None else _mood(findings == 0)),

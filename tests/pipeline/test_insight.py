@@ -36,10 +36,10 @@ def test_an_event_counts_once_however_often_its_record_is_there(spark: SparkSess
 
 
 def test_hours_that_are_not_as_they_were_are_named(spark: SparkSession) -> None:
-    """PL-08: one spike, one silence among hours that vary a little; a topic with hardly any events is left alone."""
+    """PL-08: one spike, one silence among hours that vary a little; a topic of a few events or hours is left alone."""
     volumes = {hour: 100 + hour % 7 for hour in range(24)} | {5: 900, 11: 10}
     rows = [("orders", HOUR + timedelta(hours=hour), count) for hour, count in volumes.items() if hour != 17]
-    rows.append(("rare", HOUR, 1))
+    rows += [("rare", HOUR, 1), ("young", HOUR + timedelta(hours=23), 500)]
     frame = frame_of(spark, rows, "topic string, hour timestamp, records long")
     found = anomalies(frame, HOUR, HOUR + timedelta(days=1), 6.0).collect()
     assert sorted((row.topic, row.hour.astimezone(UTC).hour, row.kind) for row in found) == [
