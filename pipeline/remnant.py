@@ -59,9 +59,14 @@ def remnants(
     """
     wanted = _binary(keys)
     places = [*table.unlisted(table.snapshot()), *lake.files(f"{_QUARANTINE}{table.name}/data")]
-    of_topic = (path for path in places if path.endswith(".parquet") and topic in (None, folder_values(path)["topic"]))
-    searched = (_searched(lake, path, wanted, columns) for path in of_topic)
+    searched = (_searched(lake, path, wanted, columns) for path in places if _is_of(path, topic))
     return [one for one in searched if one.found is None or one.found.num_rows]
+
+
+def _is_of(path: str, topic: str | None) -> bool:
+    """Whether a batch wrote it, of this topic; whatever else lies there is somebody else's."""
+    values = folder_values(path)
+    return path.endswith(".parquet") and {"batch", "topic"} <= values.keys() and topic in (None, values["topic"])
 
 
 def _searched(lake: Storage, path: str, keys: pa.Array, columns: Sequence[str]) -> Remnant:

@@ -16,6 +16,7 @@ from pipeline.compaction import compact, crowded
 from pipeline.erasure import Erased, Subject, erase, erased_table, find
 from pipeline.exchange import exchange
 from pipeline.lake import Change, LakeConflict, LakeDamaged, Table, bronze, damage_named
+from pipeline.remnant import remnants
 from pipeline.retention import forgotten, retain
 from pipeline.runs import runs
 from pipeline.selection import Selection, archived, select
@@ -159,6 +160,11 @@ def test_files_of_killed_batches_go_after_a_day_and_young_ones_stay(spark: Spark
     now = datetime.now(UTC)
     assert [sweep_killed(lake, table, now + age) for age in (timedelta(hours=-1), timedelta(hours=1))] == [0, len(left)]
     assert (numbers_of(spark, table), lake.read("bronze/data/README")) == ([1, 2], b"somebody else's")
+
+
+def test_a_file_that_no_batch_has_written_is_nobody_s_remnant(lake: Storage) -> None:
+    lake.create("bronze/data/notes.parquet", b"somebody else's")
+    assert remnants(lake, bronze(lake), ["a"], None, ("event_id",)) == []
 
 
 @pytest.mark.usefixtures("restored_logging")
