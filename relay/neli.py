@@ -54,6 +54,7 @@ _log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 0.25
 _RETRY_SECONDS_MAX = 4.0
 _LOOK_SECONDS = 2.0
+_SEEN_SECONDS = 3 * _LOOK_SECONDS  # how long a seat counts as held for who asks the database; its holder asks Kafka
 
 
 class NeliElection:
@@ -193,7 +194,12 @@ class NeliElection:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
-                rows = {row["grp"]: row for row in await self._database.fetch("term.look", self._sink)}
+                held = [seat.term for seat in self.seats.values() if not seat.lost.is_set()]
+                found = await self._database.fetch(
+                    "term.look", self._sink, [term.group for term in held], [term.number for term in held],
+                    _SEEN_SECONDS,
+                )  # fmt: skip
+                rows = {row["grp"]: row for row in found}
                 if self._membership is not None and await self._count_roles() != self._roles:
                     self._outdated.set()
             except DatabaseError:

@@ -61,5 +61,11 @@ WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database
   AND a.application_name LIKE 'hookwire%' AND a.xact_start < clock_timestamp() - interval '1 second';
 
 -- name: look
--- The seats of a sink in the present layout, as an election sees them that asks rarely.
+-- The seats of a sink in the present layout, as an election sees them that asks rarely. Those that it holds ($2, $3) say so
+-- for $4 seconds more, to whoever changes the layout or looks who leads.
+WITH held AS (
+    UPDATE hookwire.relay_terms t SET lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
+    FROM unnest($2::smallint[], $3::bigint[]) AS h(grp, term)
+    WHERE t.sink = $1 AND t.grp = h.grp AND t.term = h.term AND t.owner IS NOT NULL
+)
 SELECT t.grp, t.term, t.is_open FROM hookwire.relay_terms t WHERE t.sink = $1;

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import pytest
 
@@ -20,7 +21,7 @@ from relay.neli import NeliElection
 from relay.neli_core import NeliTimes
 from relay.neli_options import NeliOptions
 from scripts.servers.kafka import KafkaServer
-from tests.relay.stage import DEADLINE_SECONDS, Stage, staged
+from tests.relay.stage import DEADLINE_SECONDS, Stage, staged, until
 from tests.relay.wire import PRODUCE, wire_to
 
 OFFSET_COMMIT = 8  # API key of the Kafka protocol; the coordinator's connection carries heartbeats, too
@@ -55,6 +56,23 @@ async def reigned(election: NeliElection, seat: Seat) -> None:
     """Until it is over."""
     async with election.reign(seat), asyncio.timeout(DEADLINE_SECONDS):
         await asyncio.Event().wait()
+
+
+async def test_a_seat_that_is_held_is_seen_to_be_held(stage: Stage, kafka: KafkaServer) -> None:
+    """RR-11: a change of the layout waits for who sits on it; the status page and `layout show` name the leader."""
+    async with member(stage.database, kafka.bootstrap, secrets.token_hex(4)) as election:
+        async with election.reign(await elected(election)):
+            first = await stage.connection.fetchval("SELECT lease_until FROM hookwire.relay_terms")
+            await until(lambda: is_renewed(stage, first))
+        occupied = await stage.database.fetch("layout.occupied", ["kafka"])
+    assert occupied == []
+
+
+async def is_renewed(stage: Stage, since: datetime) -> bool:
+    found = await stage.connection.fetchval(
+        "SELECT lease_until > $1 FROM hookwire.relay_terms WHERE owner = 'test'", since
+    )
+    return bool(found)
 
 
 @pytest.mark.parametrize("unreachable", ["coordinator", "partition leader"])
