@@ -121,6 +121,8 @@ async def create(hub: Hub, place: Place, exchange_type: str) -> tuple[Place, boo
         or len(place.name.encode()) > _NAME_BYTES_MAX
     ):
         raise Refused(400, "", "a name has 1 to 255 bytes of printable text and does not begin with amq.")
+    if len(place.vhost.encode()) > _NAME_BYTES_MAX:
+        raise Refused(400, "", f"a virtual host has {_NAME_BYTES_MAX} bytes at most")
     if place.kind == "x" and exchange_type not in TYPES:
         raise Refused(400, "amqp.exchange_type", f"is one of {', '.join(TYPES)}")
     async with hub.database.transaction() as session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 from typing import Any
 
 import httpx
@@ -131,6 +132,13 @@ async def test_a_message_s_id_is_the_event_s(running_hub: RunHub) -> None:
         )
 
         assert (event.status_code, "x-id" in bare.headers, wrong) == (200, False, [400] * 5)
+
+
+async def test_a_virtual_host_that_is_too_long_is_refused(running_hub: RunHub) -> None:
+    """RH-01: no index would hold it, and that is no failure of ours."""
+    async with running_hub() as hub:
+        answer = await hub.client.put(f"/rabbithub/{secrets.token_hex(3_000)}/endpoint/q/q")
+        assert (answer.status_code, answer.text) == (400, "a virtual host has 255 bytes at most\n")
 
 
 async def test_a_queue_subscribes_to_an_exchange_by_its_own_token(running_hub: RunHub) -> None:
