@@ -42,9 +42,14 @@ test: dev-environment ## Lint, then every test but the long ones, on real server
 	@$(PYTEST) --dist loadfile -m "not slow"
 
 .PHONY: faults
-faults: dev-environment ## The fault scenarios, the long ones included (PROCESSES=1: one at a time)
+faults: dev-environment ## The fault scenarios, long ones included (PROCESSES=1: one at a time)
 	@scripts/install-servers
-	@$(PYTEST) --dist load --maxschedchunk 1 tests/faults
+	@$(PYTEST) --dist load --maxschedchunk 1 -m "not soak" tests/faults
+
+.PHONY: soak
+soak: dev-environment ## The largest fault scenarios, which take half an hour (PROCESSES=1: one at a time)
+	@scripts/install-servers
+	@$(PYTEST) --dist load --maxschedchunk 1 -m soak tests/faults
 
 .PHONY: bench
 bench: dev-environment ## Ours and a yardstick in one run, and their ratio

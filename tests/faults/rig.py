@@ -14,6 +14,7 @@ from pathlib import Path
 
 import aio_pika
 import asyncpg
+import pytest
 from aiokafka import AIOKafkaConsumer
 
 from app.witness.arrivals import ArrivalWriter
@@ -24,6 +25,7 @@ from app.witness.stage import TOPIC, Stage, StageOptions, open_stage
 from event.key_hash import hash_key, keyless_shard
 
 QUIET_SECONDS_MAX = 90.0
+SOAK = (pytest.mark.slow, pytest.mark.soak)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from app.witness.client import Client
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
-from tests.faults.rig import CALM, CLEAN, Kafka, Rabbit, Rig, open_rig
+from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
 
 # What is in flight when a broker goes: an AMQP window of 500 with one message per key.
 DUPLICATES_MAX = 100
@@ -29,9 +29,7 @@ async def readiness(rig: Rig) -> tuple[int, bytes]:
     return answer.status, answer.body
 
 
-@pytest.mark.parametrize(
-    "down_seconds", [3, pytest.param(20, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("down_seconds", [3, pytest.param(20, marks=pytest.mark.slow), pytest.param(60, marks=SOAK)])
 async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes_on_and_kafka_gets_all_of_it(
     down_seconds: int, database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:

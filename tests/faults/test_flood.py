@@ -9,6 +9,7 @@ __all__ = ["running_hub"]
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(900)  # 10,000 requests, on machines that are busy
 async def test_a_flood_of_subscribe_requests_hardly_reaches_its_victim(running_hub: RunHub) -> None:
     """T19, WS-101, UD-18: the victim sees at most the configured number in a minute."""

@@ -11,7 +11,7 @@ import pytest
 
 from scripts.servers.kafka import KafkaServer
 from tests.faults.compat_rig import open_compat_rig
-from tests.faults.rig import CLEAN, Kafka, open_rig
+from tests.faults.rig import CLEAN, SOAK, Kafka, open_rig
 
 RECORDS = 10_000
 KEYS = 10
@@ -20,10 +20,15 @@ CROWDS = ((1, TWO_PERCENT), (4, TWO_PERCENT), (8, ""))
 ELECTIONS = {"lease": {"KAFKA_ELECTION": "lease"}, "neli": {"KAFKA_ELECTION": "neli", "NELI_SESSION_SECONDS": "3"}}
 
 
+def size(relays: int) -> object:
+    """Of the full scenarios the middle one belongs to `make faults`."""
+    return pytest.mark.slow if relays == 4 else SOAK
+
+
 def scenarios() -> list[object]:
     small = [pytest.param("neli", 2, TWO_PERCENT, 200, id="neli-2-small")]
     full = [
-        pytest.param(election, relays, faults, RECORDS, id=f"{election}-{relays}", marks=pytest.mark.slow)
+        pytest.param(election, relays, faults, RECORDS, id=f"{election}-{relays}", marks=size(relays))
         for election in ELECTIONS
         for relays, faults in CROWDS
     ]
@@ -51,9 +56,11 @@ async def test_relays_that_come_and_go_lose_and_reorder_nothing(
         assert await rig.concluded(duplicates_max=records // 2, quiet_seconds_max=300) == CLEAN
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("relays", "faults"), CROWDS, ids=["1", "4", "8"])
+@pytest.mark.parametrize(
+    ("relays", "faults"),
+    [pytest.param(relays, faults, id=str(relays), marks=size(relays)) for relays, faults in CROWDS],
+)
 async def test_relays_of_goharvests_own_table_that_come_and_go_lose_and_reorder_nothing(
     relays: int, faults: str, database_url: str, kafka: KafkaServer, tmp_path: Path
 ) -> None:

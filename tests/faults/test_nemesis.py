@@ -111,7 +111,7 @@ class Nemesis:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("mode", ["transactional", "idempotent"])
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.soak)])
 async def test_nothing_is_lost_or_reordered_whatever_fails_together(
     number: int, mode: str, database_url: str, postgres18: PostgresServer, kafka: KafkaServer, rabbitmq: RabbitServer,
     tmp_path: Path, seed: int,

@@ -44,6 +44,7 @@ def test_prove_prints_its_line_and_leaves_no_process_and_no_folder_behind(server
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("bug", FIVE)
 def test_prove_finds_each_of_the_five_seeded_bugs(bug: str, seed: int) -> None:
     """T18, MU-01 MU-02 MU-03 MU-05 MU-09"""
