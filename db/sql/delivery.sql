@@ -338,10 +338,10 @@ WITH result AS MATERIALIZED (
     FROM settled s JOIN result r USING (event_id, subscription_id, fence) WHERE r.decision = 'dead'
     ON CONFLICT DO NOTHING
 ), watched AS MATERIALIZED (
-    SELECT DISTINCT r.subscription_id FROM result r
-    WHERE r.failed IS NOT NULL
-      AND (r.decision <> 'delivered'
-           OR EXISTS (SELECT FROM hookwire.delivery_failures f WHERE f.subscription_id = r.subscription_id))
+    SELECT r.subscription_id FROM result r WHERE r.failed IS NOT NULL
+    GROUP BY r.subscription_id
+    HAVING bool_or(r.decision <> 'delivered')
+        OR EXISTS (SELECT FROM hookwire.delivery_failures f WHERE f.subscription_id = r.subscription_id)
 ), counted AS MATERIALIZED (
     SELECT s.subscription_id, s.tenant, r.place, r.decision,
            CASE WHEN NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = s.subscription_id AND g.trips > 0)
