@@ -26,7 +26,7 @@ def record(number: int, key: str | None = None, topic: str = "orders", **changes
         id=number, shard=0, event_id=f"evt_abcdefgh_{number}", tenant="default", topic=topic, key=key, sequence=number,
         content_type=None, headers={}, payload=b"%d" % number, accepted_at=datetime(2025, 1, 1, tzinfo=UTC),
     )  # fmt: skip
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    return plain._replace(**changes)
 
 
 def records(count: int, keys: int = 10, first: int = 1) -> list[Record]:
@@ -235,7 +235,7 @@ async def test_a_message_too_large_for_the_broker_is_refused_alone(broker: Broke
     """RO-08: the broker closes the channel for it; its neighbours are sent again and arrive."""
     queue = await broker.bind()
     batch = records(200, keys=100)
-    batch[1] = replace(batch[1], payload=b"x" * 2000)
+    batch[1] = batch[1]._replace(payload=b"x" * 2000)
     broker.server.ctl("eval", "application:set_env(rabbit, max_message_size, 1000).")
     try:
         async with opened(broker.sink()) as sink:
