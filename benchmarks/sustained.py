@@ -47,6 +47,7 @@ _SHARE = 0.7
 _LATENCY_RATE = 600
 _SETTLING_SECONDS = 3.0
 _COUNTED_MAX = 5_000_000
+_TO_KAFKA_ALONE = "INSERT INTO hookwire.topics (tenant, name, sinks) VALUES ('default', $1, '{kafka}')"
 _LOOK = f"""
 SELECT (SELECT count(*) FROM (SELECT FROM hookwire.outbox LIMIT {_COUNTED_MAX}) AS few) AS backlog,
        pg_total_relation_size('hookwire.outbox') / 1e6 AS outbox,
@@ -66,6 +67,7 @@ async def sustain(bench: Bench, rate: float, seconds: float, mode: Mode) -> None
     """Insert and relay; prints a line for each look and one for all."""
     await bench.connection.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.ledger_entries")
     topic = await bench.topic(**{"retention.bytes": "200000000", "segment.bytes": "50000000"})
+    await bench.connection.execute(_TO_KAFKA_ALONE, topic)
     with relay_process(bench, mode) as relay:
         await led_by(bench, 1)
         began = time.monotonic()
