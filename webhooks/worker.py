@@ -88,6 +88,7 @@ class Worker:
         self._given_back: list[Claim] = []
         self._resting: set[int] = set()
         self._rest_recorded: set[int] = set()
+        self._unjudged: Counter[int] = Counter()
         self._later: list[tuple[float, int]] = []
         self._gated: dict[int, float] = {}
         self._fast: set[int] = set()
@@ -336,7 +337,8 @@ class Worker:
             tells=not claim.event.topic.startswith(RESERVED_PREFIX),
             counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered",
         )  # fmt: skip
-        if _rests(result):
+        may_open = bool(result.failed) and self._may_open(subscriber.id)
+        if _rests(result) or may_open:
             self._resting.add(subscriber.id)  # until that is on record
             self._rest_recorded.discard(subscriber.id)
             self._shed(subscriber.id)
@@ -345,12 +347,26 @@ class Worker:
     async def _send(self, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
         return await self._sender.make(claims, deadline, started_at)
 
+    def _may_open(self, subscription: int) -> bool:
+        """Count a failure that no settlement has judged yet; whether these alone could open the breaker."""
+        self._unjudged[subscription] += 1
+        options = self._options.breaker
+        return options.failure_share > 0 and self._unjudged[subscription] >= options.attempts_min
+
+    def _judged(self, subscription: int) -> None:
+        self._unjudged[subscription] -= 1
+        if not self._unjudged[subscription]:
+            del self._unjudged[subscription]
+            self._rest_recorded.add(subscription)
+
     def _settled(self, results: Sequence[Result]) -> None:
         """After the batch is on record: schedule retries, look again at lanes that were waiting."""
         now = time.monotonic()
         self._metrics.in_flight.set(self._slots.used)
         for result in results:
             decision = result.decision
+            if result.failed:
+                self._judged(result.subscription_id)
             if result.breaker == "trip":  # what waits here has passed no gate yet
                 self._shed(result.subscription_id)
             elif _rests(result):
