@@ -31,6 +31,7 @@ from typing import Any, Final
 import app.wiring
 import db.bound
 import hub.publish
+import relay.lease
 from app.cli import main as run_command
 from app.settings import Settings, SettingsRefused, load_settings
 from app.storage import Storage
@@ -39,7 +40,6 @@ from db.pool import Row, Session
 from relay.amqp_link import Link
 from relay.election import Seat
 from relay.harvester import Harvester
-from relay.lease import LeaseElection
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Refusal, Term
@@ -162,16 +162,16 @@ def _no_term_check() -> None:
     def stay(_: Seat, reason: str) -> None:
         assert reason, "nobody is deposed without a reason"
 
-    async def never(_: LeaseElection, seat: Seat) -> None:
+    async def never(seat: Seat, *_: object) -> None:
         await seat.lost.wait()
 
-    def trust(_: LeaseElection, group: int) -> bool:
+    def trust(_: relay.lease.LeaseElection, group: int) -> bool:
         return group >= 0
 
     _replace(Outbox, "assert_term", lambda _: believe)
     _replace(Seat, "lose", lambda _: stay)
-    _replace(LeaseElection, "trusted", lambda _: trust)
-    _replace(LeaseElection, "_watch", lambda _: never)
+    _replace(relay.lease.LeaseElection, "trusted", lambda _: trust)
+    _replace(relay.lease, "until_untrusted", lambda _: never)
 
 
 def _shared_lock_queue() -> None:
