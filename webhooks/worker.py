@@ -41,6 +41,7 @@ from webhooks.metrics import DeliveryMetrics
 from webhooks.operator_event import RESERVED_PREFIX, notices_of
 from webhooks.outbound import Outbound
 from webhooks.outcome import Outcome
+from webhooks.rests import Rests
 from webhooks.retry import DELIVERED, Decision, decide
 from webhooks.settlement import Result, Settlement
 from webhooks.slots import Slots
@@ -86,9 +87,7 @@ class Worker:
         self._ready: OrderedDict[int, None] = OrderedDict()
         self._claims = Claims()
         self._given_back: list[Claim] = []
-        self._resting: set[int] = set()
-        self._rest_recorded: set[int] = set()
-        self._unjudged: Counter[int] = Counter()
+        self._rests = Rests(options.breaker)
         self._later: list[tuple[float, int]] = []
         self._gated: dict[int, float] = {}
         self._fast: set[int] = set()
@@ -133,8 +132,7 @@ class Worker:
         while not self._stopping:
             self._wake.clear()
             # Only here, with no claim in the air: every claim from now on sees the pause or the end itself.
-            self._resting -= self._rest_recorded
-            self._rest_recorded.clear()
+            self._rests.end_recorded()
             self._promote()
             self._start_all()
             await self._give_back()
@@ -205,7 +203,7 @@ class Worker:
             is_proven = slots.is_proven(subscription)
             ahead = share if subscription in self._fast else max(untried, self._batch_sizes.asked_for(subscription))
             most = min(ahead - self._claims.waiting_of(subscription), room if is_proven else min(room, unproven_room))
-            if most > 0 and subscription not in self._resting:
+            if most > 0 and subscription not in self._rests:
                 wanted[subscription] = most
                 room -= most
                 unproven_room -= 0 if is_proven else most
@@ -239,7 +237,7 @@ class Worker:
                 self._claims.put(claim_of(row, event, subscribers[row["subscription_id"]], asked_at))
             else:
                 (orphans if row["event_id"] in lost else surplus).append(row)
-        for subscription in self._resting:
+        for subscription in self._rests.subscriptions():
             self._shed(subscription)
         if orphans:
             _log.error("events_lost", deliveries=len(orphans), first=orphans[0]["event_id"])
@@ -262,7 +260,7 @@ class Worker:
 
     def _start_one(self, subscription: int) -> bool:
         claim = self._claims.first(subscription)
-        if claim is None or self._stopping or subscription in self._resting:
+        if claim is None or self._stopping or subscription in self._rests:
             return False
         subscriber = claim.subscriber
         deadline = subscriber.timeout_seconds or self._options.timeout_seconds
@@ -337,27 +335,12 @@ class Worker:
             tells=not claim.event.topic.startswith(RESERVED_PREFIX),
             counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered",
         )  # fmt: skip
-        may_open = bool(result.failed) and self._may_open(subscriber.id)
-        if _rests(result) or may_open:
-            self._resting.add(subscriber.id)  # until that is on record
-            self._rest_recorded.discard(subscriber.id)
+        if self._rests.begin(result):
             self._shed(subscriber.id)
         self._settlement.add(result)
 
     async def _send(self, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
         return await self._sender.make(claims, deadline, started_at)
-
-    def _may_open(self, subscription: int) -> bool:
-        """Count a failure that no settlement has judged yet; whether these alone could open the breaker."""
-        self._unjudged[subscription] += 1
-        options = self._options.breaker
-        return options.failure_share > 0 and self._unjudged[subscription] >= options.attempts_min
-
-    def _judged(self, subscription: int) -> None:
-        self._unjudged[subscription] -= 1
-        if not self._unjudged[subscription]:
-            del self._unjudged[subscription]
-            self._rest_recorded.add(subscription)
 
     def _settled(self, results: Sequence[Result]) -> None:
         """After the batch is on record: schedule retries, look again at lanes that were waiting."""
@@ -365,12 +348,9 @@ class Worker:
         self._metrics.in_flight.set(self._slots.used)
         for result in results:
             decision = result.decision
-            if result.failed:
-                self._judged(result.subscription_id)
+            self._rests.settled(result)
             if result.breaker == "trip":  # what waits here has passed no gate yet
                 self._shed(result.subscription_id)
-            elif _rests(result):
-                self._rest_recorded.add(result.subscription_id)
             if decision.action != "retry":
                 # In an ordered lane the next event has become the head just now.
                 self._ready.setdefault(result.subscription_id)
@@ -442,12 +422,6 @@ def _unsent(row: Row, outcome: Outcome, dead_kind: str) -> Result:
     decision = Decision("dead", dead_kind=dead_kind)
     at = datetime.now(UTC)
     return Result(row["event_id"], row["subscription_id"], row["fence"], row["version"], at, outcome, decision)
-
-
-def _rests(result: Result) -> bool:
-    """Whether the whole subscription must not be sent to any more, for a while or for good."""
-    decision = result.decision
-    return decision.pause_seconds is not None or decision.end_state is not None or result.breaker in ("trip", "retrip")
 
 
 def _columns(rows: Sequence[Row]) -> tuple[list[int], list[int], list[int]]:
