@@ -43,8 +43,9 @@ from relay.harvester import Harvester
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Refusal, Term
+from webhooks.claim import Claim
 from webhooks.outcome import Outcome
-from webhooks.retry import Decision
+from webhooks.retry import DELIVERED
 from webhooks.settlement import Result
 from webhooks.worker import Worker
 
@@ -120,16 +121,17 @@ def _purge_before_ack() -> None:
 
 def _settle_before_answer() -> None:
     def make(send: Any) -> Any:
-        async def hasty(self: Any, claimed: Any, deadline: float, started_at: datetime) -> Outcome:
-            delivered = Outcome("delivered", 204)
-            subscriber = claimed.subscriber
-            result = Result(
-                claimed.event.id, subscriber.id, claimed.fence, subscriber.version, started_at, delivered,
-                Decision("delivered"),
-            )  # fmt: skip
-            self._settlement.add(result)
+        async def hasty(self: Any, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
+            for claim in claims:
+                subscriber = claim.subscriber
+                self._settlement.add(
+                    Result(
+                        claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at,
+                        Outcome("delivered", 204), DELIVERED,
+                    )
+                )  # fmt: skip
             await asyncio.sleep(_EARLY_SECONDS)
-            outcome: Outcome = await send(self, claimed, deadline, started_at)
+            outcome: Outcome = await send(self, claims, deadline, started_at)
             return outcome
 
         return hasty
