@@ -189,7 +189,7 @@ class MariaDatabase:
     async def _connect(self) -> Any:
         import aiomysql
 
-        options = self.options
+        options, cancellations = self.options, _cancellations()
         with _connecting():
             connection = await aiomysql.connect(
                 host=options.host, port=options.port, user=options.user, password=options.password,
@@ -197,6 +197,9 @@ class MariaDatabase:
                 connect_timeout=options.connect_seconds, cursorclass=aiomysql.DictCursor, program_name="hookwire",
             )  # fmt: skip
             try:
+                # Before Python 3.12 wait_for, which the driver uses, may drop a cancellation (CPython issue 86296).
+                if _cancellations() > cancellations:
+                    raise asyncio.CancelledError
                 await self._prepare(connection)
             except BaseException:
                 connection.close()
@@ -212,6 +215,12 @@ class MariaDatabase:
             version = (await cursor.fetchone())["version"]
             for statement in _session(version, self.options):
                 await cursor.execute(statement)
+
+
+def _cancellations() -> int:
+    """How often this task was asked to end."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _session(version: str, options: MariaOptions) -> list[str]:

@@ -328,6 +328,28 @@ async def test_a_relay_goes_on_after_all_of_its_connections_were_cut(any_yard: M
     assert any_yard.broker.ids() == ids
 
 
+async def test_a_cancellation_that_the_driver_drops_while_it_connects_ends_the_statement(
+    mariadb_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RO-04: or a relay that was deposed at that moment goes on."""
+    connect, begun = aiomysql.connect, asyncio.Event()
+
+    async def dropping(**options: Any) -> Any:
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return await connect(**options)
+
+    monkeypatch.setattr(aiomysql, "connect", dropping)
+    database = MariaDatabase(maria_options(mariadb_url))
+    asked = asyncio.create_task(database.fetch("house.version"))
+    await begun.wait()
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    await database.aclose()
+
+
 async def test_a_statement_that_is_refused_says_so(yard: MariaYard) -> None:
     with pytest.raises(Refused, match="1146"):
         await yard.database.with_statements({"x": "SELECT * FROM nothing"}).fetch("x")
