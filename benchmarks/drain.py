@@ -24,6 +24,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from prometheus_client import CollectorRegistry
 
 from app.commands.entry import spare_the_collector
+from benchmarks.clock import Clock
 from benchmarks.stage import postgres_cpu_seconds
 from db.direct import connect_direct
 from db.migrate import migrate
@@ -41,7 +42,7 @@ from relay.wake import Wake
 from scripts.servers.fleet import take_server
 
 __all__ = [
-    "PARTITIONS", "PAYLOAD", "Bench", "Clock", "ClockedMetrics", "Costs", "Mode", "Relaying", "SinkOf", "drain", "fill",
+    "PARTITIONS", "PAYLOAD", "Bench", "ClockedMetrics", "Costs", "Mode", "Relaying", "SinkOf", "drain", "fill",
     "line", "on_servers", "opened", "relaying", "to_kafka",
 ]  # fmt: skip
 
@@ -75,25 +76,12 @@ class Costs(NamedTuple):
     wal_bytes: float
 
 
-@dataclass
-class Clock:
-    """Runs from the first acknowledgement to :meth:`stopped`; ``done`` is set when ``events`` are acknowledged."""
+@dataclass(kw_only=True)
+class MeteredClock(Clock):
+    """Knows what a drain costs, too, from :meth:`start` to :meth:`stopped`."""
 
-    events: int
     connection: asyncpg.Connection
     postmaster: int | None
-    done: asyncio.Event
-    count: int = 0
-    counted_before: int = 0
-    began: float = 0.0
-
-    def acknowledged(self, records: int) -> None:
-        """Count confirmed events; the first ones start the time."""
-        self.count += records
-        if not self.began:
-            self.began, self.counted_before = time.perf_counter(), self.count
-        if self.count >= self.events:
-            self.done.set()
 
     async def start(self) -> None:
         """Read the meters."""
@@ -102,11 +90,10 @@ class Clock:
 
     async def stopped(self) -> Costs:
         """Read the meters again; the time runs until now."""
-        seconds = time.perf_counter() - self.began
+        rate = self.rate()
         relay, postgres = own_cpu_seconds() - self._relay_cpu, self._database_cpu() - self._postgres_cpu
         wal = await self.connection.fetchval("SELECT pg_current_wal_insert_lsn() - $1", self._wal)
         per_event = 1e6 / self.events
-        rate = (self.events - self.counted_before) / seconds
         return Costs(rate, relay * per_event, postgres * per_event, float(wal) / self.events)
 
     def _database_cpu(self) -> float:
@@ -130,9 +117,9 @@ class Bench:
     postmaster: int | None
     connection: asyncpg.Connection
 
-    def clock(self, events: int) -> Clock:
+    def clock(self, events: int) -> MeteredClock:
         """A clock for one drain."""
-        return Clock(events, self.connection, self.postmaster, asyncio.Event())
+        return MeteredClock(events, connection=self.connection, postmaster=self.postmaster)
 
     async def settle(self, *tables: str) -> None:
         """Let the server write out what was filled in bulk."""

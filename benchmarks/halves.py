@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from benchmarks.drain import PAYLOAD, Bench, Clock, Costs, Mode
+from benchmarks.clock import Clock
+from benchmarks.drain import PAYLOAD, Bench, Costs, Mode
 from relay.election import Election
 from relay.kafka import KafkaOptions, KafkaSink
 from relay.record import Record

@@ -18,12 +18,11 @@ import os
 import secrets
 import statistics
 import tempfile
-import time
 import uuid
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ import uvloop
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from benchmarks.clock import Clock
 from db.maria import MariaDatabase, maria_options, open_maria
 from relay.compat import CompatHarvester, CompatOptions
 from relay.embeddable import Relay
@@ -66,29 +66,6 @@ MARK = "UPDATE outbox SET leader_id = %s WHERE leader_id IS NULL OR leader_id <>
 MARKED = (
     "SELECT id, kafka_topic, kafka_key, kafka_value FROM outbox WHERE leader_id = %s AND id > %s ORDER BY id LIMIT %s"
 )
-
-
-@dataclass
-class Clock:
-    """Runs from the first acknowledgement; ``done`` is set when ``events`` are acknowledged."""
-
-    events: int
-    done: asyncio.Event = field(default_factory=asyncio.Event)
-    count: int = 0
-    counted_before: int = 0
-    began: float = 0.0
-
-    def acknowledged(self, records: int) -> None:
-        """Count confirmed events; the first ones start the time."""
-        self.count += records
-        if not self.began:
-            self.began, self.counted_before = time.perf_counter(), self.count
-        if self.count >= self.events:
-            self.done.set()
-
-    def rate(self) -> float:
-        """Events a second until now."""
-        return (self.events - self.counted_before) / (time.perf_counter() - self.began)
 
 
 @dataclass

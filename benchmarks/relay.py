@@ -35,7 +35,8 @@ from typing import Any
 import asyncpg
 from aiokafka import AIOKafkaProducer
 
-from benchmarks.drain import PAYLOAD, Bench, Clock, Costs, Mode, drain, line, on_servers, opened, to_kafka
+from benchmarks.clock import Clock
+from benchmarks.drain import PAYLOAD, Bench, Costs, Mode, drain, line, on_servers, opened, to_kafka
 from benchmarks.halves import nowhere, producing
 from benchmarks.pair import by_processes
 

@@ -111,21 +111,15 @@ def audit(
 
 
 async def _self_test(settings: Settings, *, as_json: bool) -> int:
-    from app.commands.database import database_url, is_made
-    from db.pool import PoolOptions, open_database
+    from app.commands.database import is_made, opened_database
     from pipeline.audit.selftest import self_test
 
     if not is_made(settings):
         raise CommandFailed("the self-test plants a delivery in the database and takes it back: there is none yet", 3)
     spark = await asyncio.to_thread(session, "audit --self-test", settings)
     verdicts = await asyncio.to_thread(self_test, spark)
-    async with database_url(settings) as url:
-        options = PoolOptions(url, application_name="hookwire audit", connections_min=1, connections_max=1)
-        database = await open_database(options)
-        try:
-            verdicts["unaccounted"] = await names_unaccounted(database)
-        finally:
-            await database.aclose()
+    async with opened_database(settings, application_name="hookwire audit", connections_max=1) as database:
+        verdicts["unaccounted"] = await names_unaccounted(database)
     if as_json:
         say(json.dumps(verdicts))
     else:

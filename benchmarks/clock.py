@@ -1,0 +1,30 @@
+"""Clock: how fast events are acknowledged, whoever drains them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Clock:
+    """Runs from the first acknowledgement; ``done`` is set when ``events`` are acknowledged."""
+
+    events: int
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    count: int = 0
+    counted_before: int = 0
+    began: float = 0.0
+
+    def acknowledged(self, records: int) -> None:
+        """Count confirmed events; the first ones start the time."""
+        self.count += records
+        if not self.began:
+            self.began, self.counted_before = time.perf_counter(), self.count
+        if self.count >= self.events:
+            self.done.set()
+
+    def rate(self) -> float:
+        """Events a second until now."""
+        return (self.events - self.counted_before) / (time.perf_counter() - self.began)
