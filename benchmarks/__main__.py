@@ -5,6 +5,7 @@ Each prints as soon as it is done; a benchmark that fails says so, and the exit 
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import importlib
 import sys
@@ -22,11 +23,12 @@ _WITH_OWN_COMMAND = (
 
 def main() -> int:
     """Run what the command line names; returns the exit code."""
-    wanted = sys.argv[1:] or list(NAMES)
-    unknown = [name for name in wanted if name not in NAMES]
-    if unknown:
-        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(NAMES)}", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Ours and a yardstick in one run, and their ratio.",
+        epilog="Those with options of their own run alone, too: python -m benchmarks.relay --help",
+    )  # fmt: skip
+    parser.add_argument("names", metavar="NAME", nargs="*", type=_known, help=f"all, or some of {', '.join(NAMES)}")
+    wanted = parser.parse_args().names or list(NAMES)
     failed = 0
     for name in wanted:
         print(f"== {name}", flush=True)
@@ -38,6 +40,12 @@ def main() -> int:
             failed += 1
         print(f"   ({time.monotonic() - started:.0f} s)\n", flush=True)
     return 1 if failed else 0
+
+
+def _known(name: str) -> str:
+    if name not in NAMES:
+        raise argparse.ArgumentTypeError(f"no such benchmark: {name}; there are {', '.join(NAMES)}")
+    return name
 
 
 def _run(name: str) -> None:
