@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from webhooks.breaker import BreakerOptions
 from webhooks.settlement import Result
 
@@ -11,14 +9,15 @@ __all__ = ["Rests"]
 
 
 class Rests:
-    """Those of one worker. A rest begins with a result, and ends after the settlement that has it on record: by then
-    the pause, the end or the open breaker is in the database, and claims see it themselves."""
+    """Those of one worker. A rest begins with a result, and ends after the settlements that have it and every failure
+    of its subscription on record: by then the pause, the end or the open breaker is in the database, and claims see it
+    themselves."""
 
     def __init__(self, breaker: BreakerOptions) -> None:
         self._breaker = breaker
         self._resting: set[int] = set()
-        self._recorded: set[int] = set()
-        self._unjudged: Counter[int] = Counter()
+        # By event and fence: what the settlement hands back may say more than what it was given.
+        self._unrecorded: dict[int, set[tuple[int, int]]] = {}
 
     def __contains__(self, subscription: object) -> bool:
         return subscription in self._resting
@@ -29,32 +28,29 @@ class Rests:
 
     def end_recorded(self) -> None:
         """Only with no claim in the air: one that was asked for before does not see what is on record now."""
-        self._resting -= self._recorded
-        self._recorded.clear()
+        self._resting &= self._unrecorded.keys()
 
     def begin(self, result: Result) -> bool:
         """Whether its subscription rests from now on: it has to, or as many failures as open a breaker are unjudged."""
-        subscription = result.subscription_id
-        rests = _has_to_rest(result)
-        if result.failed:
-            self._unjudged[subscription] += 1
-            may_open = self._unjudged[subscription] >= self._breaker.attempts_min
-            rests = rests or (may_open and self._breaker.failure_share > 0)
-        if rests:
-            self._resting.add(subscription)
-            self._recorded.discard(subscription)
-        return rests
+        has_to_rest = _has_to_rest(result)
+        if not (has_to_rest or result.failed):
+            return False
+        unrecorded = self._unrecorded.setdefault(result.subscription_id, set())
+        unrecorded.add((result.event_id, result.fence))
+        may_open = self._breaker.failure_share > 0 and len(unrecorded) >= self._breaker.attempts_min
+        if has_to_rest or may_open:
+            self._resting.add(result.subscription_id)
+        return has_to_rest or may_open
 
     def settled(self, result: Result) -> None:
         """It is on record."""
         subscription = result.subscription_id
-        if result.failed:
-            self._unjudged[subscription] -= 1
-            if not self._unjudged[subscription]:
-                del self._unjudged[subscription]
-                self._recorded.add(subscription)
-        if _has_to_rest(result):
-            self._recorded.add(subscription)
+        unrecorded = self._unrecorded.get(subscription)
+        if unrecorded is None:
+            return
+        unrecorded.discard((result.event_id, result.fence))
+        if not unrecorded:
+            del self._unrecorded[subscription]
 
 
 def _has_to_rest(result: Result) -> bool:
