@@ -34,7 +34,7 @@ class KafkaOptions:
 
     A batch that has no answer after ``delivery_seconds`` is given up; the broker aborts a transaction after
     ``transaction_seconds``, which must be longer. ``topic_wait_seconds``: how long a topic that does not exist yet may
-    take to appear, where the broker creates topics by itself.
+    take to appear after the broker was asked for it, where the broker creates topics by itself.
     """
 
     bootstrap_servers: str

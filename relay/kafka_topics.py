@@ -82,20 +82,26 @@ class KafkaTopics:
         return found
 
     async def _wait_for(self, names: Collection[str]) -> Mapping[str, TopicDescription]:
-        """Describe topics; those that may be in the making are asked for again for a while."""
-        patience = 0.0 if self._absent.issuperset(names) else self._options.topic_wait_seconds
-        deadline = time.monotonic() + patience
-        described: dict[str, TopicDescription] = {}
-        pending = set(names)
-        while True:
-            described.update(await self._admin.describe(pending))
-            pending = {n for n in pending if (error := described[n].error) is not None and error not in _FINAL}
-            if not pending or time.monotonic() >= deadline:
-                break
+        """Describe topics; those that may be in the making are asked for again for a while.
+
+        The while begins with the first answer: it is our question that makes a broker create a topic, and a busy one
+        may take longer to answer it than to do it.
+        """
+        described = dict(await self._admin.describe(names))
+        pending = _not_yet(described)
+        deadline = time.monotonic() + (0.0 if self._absent.issuperset(names) else self._options.topic_wait_seconds)
+        while pending and time.monotonic() < deadline:
             await asyncio.sleep(_ASK_AGAIN_SECONDS)
+            described.update(await self._admin.describe(pending))
+            pending = _not_yet(described)
         self._absent.difference_update(names)
         self._absent.update(pending)
         return described
+
+
+def _not_yet(described: Mapping[str, TopicDescription]) -> set[str]:
+    """Topics that are not there and may still come."""
+    return {name for name, one in described.items() if one.error is not None and one.error not in _FINAL}
 
 
 def _unusable(name: str, error: type[errors.KafkaError]) -> Unusable:

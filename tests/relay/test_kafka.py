@@ -9,22 +9,26 @@ import asyncio
 import gc
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
 from aiokafka import errors
 from aiokafka.admin import NewPartitions
 
+import relay.kafka_topics
 from event.partition import Partitioner, Scheme
 from relay.kafka import KafkaOptions, KafkaSink
+from relay.kafka_admin import TopicDescription, TopicLimits
 from relay.kafka_error import blame
 from relay.kafka_security import KafkaSecurity
-from relay.kafka_topic import fragility
+from relay.kafka_topic import KafkaTopic, fragility
+from relay.kafka_topics import KafkaTopics
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
@@ -214,6 +218,36 @@ async def test_a_topic_that_is_not_there_is_refused_until_it_is(strict_kafka: Ka
         [(1, "topic", "topic_missing")]
     ] * 2
     assert (left, len(await values(strict_kafka.bootstrap, topic))) == ([], 2)
+
+
+async def test_a_slow_answer_does_not_count_as_waiting_for_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RK-23: our question makes a busy broker create it, so after the first answer we ask once more, however late."""
+    clock = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(relay.kafka_topics, "time", SimpleNamespace(monotonic=lambda: clock.seconds))
+
+    class SlowAdmin:
+        asked = 0
+
+        async def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
+            clock.seconds += 60.0
+            self.asked += 1
+            error = errors.UnknownTopicOrPartitionError if self.asked == 1 else None
+            return {name: TopicDescription(error, 1) for name in names}
+
+        async def limits(self, names: Collection[str]) -> dict[str, TopicLimits]:
+            return {name: TopicLimits(1_000, 1) for name in names}
+
+    class Producer:
+        brokers = 1
+
+        def partitions(self, _: str) -> int:
+            return 0
+
+        async def learn(self, _: str) -> int:
+            return 4
+
+    topics = KafkaTopics(SlowAdmin(), Producer(), options_of("localhost:1"), set())  # type: ignore[arg-type]
+    assert await topics.resolve({"new"}) == {"new": KafkaTopic("new", 4, 1_000)}
 
 
 async def test_a_missing_topic_holds_up_no_other(strict_kafka: KafkaServer) -> None:

@@ -27,6 +27,7 @@ class KafkaBench:
         self._options = KafkaOptions(
             bootstrap, installation=secrets.token_hex(4), mode=mode, manifests=manifests,
             window=window, topic_prefix=f"{secrets.token_hex(4)}.",
+            topic_wait_seconds=60.0,  # the broker makes the topics; on a busy machine that takes longer than usual
         )  # fmt: skip
         self.sinks: list[KafkaSink] = []
 
