@@ -30,7 +30,8 @@ _log = structlog.get_logger(__name__)
 
 class Lookout:
     """``bells``: by the column of ``lookout.look`` that they are rung for; ``on_drawn`` is told the last id drawn and
-    whether a hold is to be probed; ``on_silence``: the database does not answer."""
+    whether a hold is to be probed; ``on_silence``: the database does not answer; ``on_scope`` is told whether a key is
+    kept in order across topics."""
 
     name = "lookout"
 
@@ -40,12 +41,14 @@ class Lookout:
         bells: Mapping[str, Callable[[], None]],
         on_drawn: Callable[[int, bool], None],
         on_silence: Callable[[], None],
+        on_scope: Callable[[bool], None] = lambda _: None,
         interval_seconds: float = 1.0,
     ) -> None:
         self._database = database
         self._bells = bells
         self._on_drawn = on_drawn
         self._on_silence = on_silence
+        self._on_scope = on_scope
         self._interval_seconds = interval_seconds
         self._stopping = asyncio.Event()
 
@@ -71,6 +74,7 @@ class Lookout:
         row = await self._database.fetchrow("lookout.look")
         assert row is not None, "a sequence has one row"
         self._on_drawn(row["last_id"], row["holds"])
+        self._on_scope(row["orders_across_topics"])
         for column, ring in self._bells.items():
             if row[column]:
                 ring()

@@ -163,6 +163,7 @@ class _Builder:
         self._hub_wake = Wake(is_watched=True)
         self._fetch_wake = Wake(is_watched=True)
         self._bells: dict[str, Callable[[], None]] = {}
+        self._on_scope: Callable[[bool], None] = lambda _: None
         self.relaying: Relaying | None = None
         self._on_event = on_event
         self._worker: Worker | None = None
@@ -177,6 +178,7 @@ class _Builder:
         if "api" in roles:
             notifier = self._notifier
             publisher = Publisher(self._database, self._ring if "relay" in roles else notifier.ring)
+            self._on_scope = publisher.order_across_topics
             subscribing = self._subscribing(self._ring if "relay" in roles else notifier.ring)
             phases += [[self._front(publisher, sockets)], [publisher, *subscribing]]
             phases += [] if "relay" in roles else [[notifier]]
@@ -227,7 +229,8 @@ class _Builder:
         ]
         watch = EmbeddedWatch(self._storage.embedded) if self._storage.embedded is not None else None
         services += [watch] if watch is not None else []
-        services.append(Lookout(self._database, self._bells, self._drawn, watch.ring if watch else lambda: None))
+        on_silence = watch.ring if watch else lambda: None
+        services.append(Lookout(self._database, self._bells, self._drawn, on_silence, self._on_scope))
         if self.relaying is not None:
             services += self.relaying.elections
         return services

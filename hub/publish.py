@@ -40,6 +40,7 @@ __all__ = [
     "PublishOptions",
     "PublishRefused",
     "Publisher",
+    "stripes_of",
 ]
 
 _PASSED_OVER_MAX = 4
@@ -105,14 +106,15 @@ class _Unit:
     )  # fmt: skip
 
     def __init__(
-        self, drafts: Sequence[Draft], fingerprint: bytes | None, answer: asyncio.Future[list[Accepted]]
-    ) -> None:
+        self, drafts: Sequence[Draft], stripes: frozenset[int], fingerprint: bytes | None,
+        answer: asyncio.Future[list[Accepted]],
+    ) -> None:  # fmt: skip
         self.drafts = drafts
         self.fingerprint = fingerprint
         self.answer = answer
         self.bytes = sum(len(draft.payload) for draft in drafts)
         self.idempotency_keys = {d.idempotency_key for d in drafts if d.idempotency_key is not None}
-        self.stripes = frozenset(hash_key(d.topic, d.key).stripe for d in drafts if d.key is not None)
+        self.stripes = stripes
         self.passed_over = 0
         self.retries = 0
         self.sent = False
@@ -143,6 +145,14 @@ class Publisher:
         self._held: dict[frozenset[int], deque[_Unit]] = {}
         self._held_units = 0
         self._key_waiters = asyncio.Semaphore(self._options.key_waiters)
+        self._orders_across_topics = False
+
+    def order_across_topics(self, across: bool) -> None:
+        """Told what the layout keeps in order: a key in all topics, or a topic's key (RG-10).
+
+        Until it is told of a change, two writers may refuse each other's units for a moment; those are repeated.
+        """
+        self._orders_across_topics = across
 
     async def publish(self, drafts: Sequence[Draft], fingerprint: bytes | None = None) -> list[Accepted]:
         """Store one unit and return when it is durable, one :class:`Accepted` per draft, in order.
@@ -157,7 +167,8 @@ class Publisher:
         if len(self._queue) + self._held_units >= self._options.waiting_units_max or self._stopping:
             raise Overloaded
         try:
-            unit = _Unit(drafts, fingerprint, asyncio.get_running_loop().create_future())
+            stripes = stripes_of(drafts, across_topics=self._orders_across_topics)
+            unit = _Unit(drafts, stripes, fingerprint, asyncio.get_running_loop().create_future())
         except UnicodeEncodeError:
             raise PublishRefused("a key is not Unicode text") from None
         self._queue.append(unit)
@@ -327,6 +338,11 @@ class Publisher:
                 return await _store(transaction, units, wait=True)
         finally:
             self._key_waiters.release()
+
+
+def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
+    """The locks of their ordering keys, as ``hookwire.lane_digest`` has them under either order scope (RG-10)."""
+    return frozenset(hash_key("" if across_topics else d.topic, d.key).stripe for d in drafts if d.key is not None)
 
 
 def _failure(error: Refused | Busy) -> Exception:

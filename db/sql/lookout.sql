@@ -2,7 +2,8 @@
 
 -- name: look
 -- The highest id ever drawn: a relay knows up to which one nothing is owed. Then, service by service, whether its own
--- statement would find something; each reads the index that finds what is due, and nothing else.
+-- statement would find something; each reads the index that finds what is due, and nothing else. At last, how the
+-- layout orders keys, because a change of it rings no bell.
 SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1 END AS last_id,
        EXISTS (SELECT FROM hookwire.holds h WHERE h.probe_at <= now()) AS holds,
        (SELECT d.subscription_id FROM hookwire.deliveries d ORDER BY d.subscription_id, d.due_at LIMIT 1) IS NOT NULL AS deliveries,
@@ -15,5 +16,6 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
                WHERE f.due_at <= now() AND (f.claimed_until IS NULL OR f.claimed_until <= now())) AS foreign_topics,
        EXISTS (SELECT FROM hookwire.upstreams u
                WHERE u.due_at <= now() AND (u.claimed_until IS NULL OR u.claimed_until <= now())) AS upstreams,
-       (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r ORDER BY r.subscription_id LIMIT 1) IS NOT NULL AS rabbithub
+       (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r ORDER BY r.subscription_id LIMIT 1) IS NOT NULL AS rabbithub,
+       (SELECT hookwire.scope_of(i.layout) = 'key' FROM hookwire.installation i) AS orders_across_topics
 FROM hookwire.event_id AS drawn;

@@ -13,6 +13,7 @@ import app.wiring
 from app.lookout import Lookout
 from db.bound import Bound
 from db.pool import PoolOptions, open_database
+from hub.publish import Publisher
 from tests.app.conftest import ALL_ROLES, WAIT_SECONDS, Receiver, RunHub
 
 _LOOKS = 75
@@ -148,3 +149,16 @@ async def test_each_service_is_rung_when_something_is_due_for_it_and_not_before(
         {"new": [], "not due": [], **{column: due[: number + 1] for number, column in enumerate(due)}},
         (0, False),
     )
+
+
+async def test_a_publisher_is_told_of_another_order_scope(
+    running_hub: RunHub, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RG-10, RR-11: nobody rings when the layout changes."""
+    told: list[bool] = []
+    monkeypatch.setattr(Publisher, "order_across_topics", lambda _, across: told.append(across))
+    async with running_hub(ALL_ROLES) as hub:
+        await asked.until_looked(1)
+        await hub.sql("UPDATE hookwire.layouts SET order_scope = 'key'")
+        await asked.until_looked(2)
+    assert (told[0], told[-1]) == (False, True)

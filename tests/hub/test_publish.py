@@ -10,8 +10,10 @@ from typing import Any
 import asyncpg
 import pytest
 
+import hub.publish
 from db.errors import OutcomeUnknown, Unavailable
 from db.pool import Database, PoolOptions, open_database
+from db.statements import STATEMENTS
 from event.event import Draft
 from event.key_hash import hash_key
 from hub.publish import (
@@ -22,6 +24,7 @@ from hub.publish import (
     Publisher,
     PublishOptions,
     PublishRefused,
+    stripes_of,
 )
 
 WAIT_SECONDS_MAX = 60.0
@@ -344,6 +347,57 @@ async def test_a_held_key_is_stored_when_its_holder_commits_and_its_id_is_the_hi
             await asyncio.gather(*held)
         stored = await bench.stored()
         assert (stored[0], sorted(stored[1:])) == (b"foreign", [b"mine 0", b"mine 1", b"mine 2"])
+
+
+async def order_across_topics(sql: asyncpg.Connection, across: bool) -> None:
+    """As `hookwire layout change --order-scope` does it."""
+    await sql.execute(STATEMENTS["layout.order_by_key" if across else "layout.order_by_topic_key"])
+
+
+@pytest.mark.parametrize("across_topics", [False, True], ids=["topic_key", "key"])
+async def test_a_units_stripes_are_those_that_the_database_locks(database_url: str, across_topics: bool) -> None:
+    """RG-10, RO-02: under either order scope, or two writers of ours would refuse each other's units."""
+    drafts = [Draft(topic, b"", key) for topic in ("a", "b", "\u00fc") for key in ("", "k", "\u00e9", None)]
+    connection = await asyncpg.connect(database_url)
+    try:
+        await order_across_topics(connection, across_topics)
+        rows = await connection.fetch(
+            "SELECT hookwire.stripe_of(hookwire.lane_digest(t, k)) AS stripe"
+            " FROM unnest($1::text[], $2::text[]) AS d(t, k) WHERE k IS NOT NULL",
+            [d.topic for d in drafts],
+            [d.key for d in drafts],
+        )
+    finally:
+        await connection.close()
+    assert stripes_of(drafts, across_topics=across_topics) == {row["stripe"] for row in rows}
+    assert len(rows) == 9
+
+
+@pytest.mark.parametrize("across_topics", [False, True], ids=["topic_key", "key"])
+async def test_a_key_that_is_in_a_commit_keeps_its_lanes_other_units_out_of_the_next(
+    database_url: str, across_topics: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RR-03, RG-10: a key's unit of another topic waits too where a key is one lane through all topics."""
+    commits: list[list[str]] = []
+
+    async def noted(session: Any, units: Sequence[Any], *, wait: bool) -> Any:
+        commits.append([draft.topic for unit in units for draft in unit.drafts])
+        return await store(session, units, wait=wait)
+
+    store = hub.publish._store
+    monkeypatch.setattr(hub.publish, "_store", noted)
+    async with publishing(database_url, writers=2) as bench, foreign_transaction(database_url, None) as foreign:
+        await order_across_topics(bench.sql, across_topics)
+        bench.publisher.order_across_topics(across_topics)
+        await foreign.execute("LOCK TABLE hookwire.events IN EXCLUSIVE MODE")
+        units = [asyncio.create_task(bench.publish(Draft("a", b"", "k")))]
+        await bench.blocked(1)
+        units += [asyncio.create_task(bench.publish(Draft(topic, b"", key))) for topic, key in (("b", "k"), ("c", "x"))]
+        await bench.blocked(2)
+        taken = list(commits)
+        await foreign.execute("ROLLBACK")
+        await asyncio.gather(*units)
+    assert taken == [["a"], ["c"] if across_topics else ["b", "c"]]
 
 
 async def test_many_units_of_a_held_key_wait_together_and_leave_room_for_another_held_key(database_url: str) -> None:
