@@ -20,9 +20,13 @@ class BatchSizes:
 
     def note(self, subscribers: Iterable[Subscriber]) -> None:
         """What these have asked for, so that enough is claimed for them."""
-        if len(self._asked_for) >= _REMEMBERED_MAX:
-            self._asked_for.clear()
-        self._asked_for.update((one.id, one.batch_max) for one in subscribers if one.batch_max > 1)
+        for one in subscribers:
+            if one.batch_max == 1:  # also one that was changed: it would be claimed for as before
+                self._asked_for.pop(one.id, None)
+                continue
+            if len(self._asked_for) >= _REMEMBERED_MAX and one.id not in self._asked_for:
+                self._asked_for.clear()
+            self._asked_for[one.id] = one.batch_max
 
     def asked_for(self, subscription: int) -> int:
         """As far as it is known; else 1."""
