@@ -26,5 +26,14 @@ class Clock:
             self.done.set()
 
     def rate(self) -> float:
-        """Events a second until now."""
+        """Events a second until now.
+
+        Ends the benchmark when the first acknowledgement was of all events: it began the time, and nothing was counted
+        since. A time from the start instead would be that of connecting and being elected.
+        """
+        if self.counted_before >= self.events:
+            raise SystemExit(
+                f"all {self.events:,} events were acknowledged at once, in one batch: there is no rate to measure; "
+                "ask for several times as many (--events)"
+            )
         return (self.events - self.counted_before) / (time.perf_counter() - self.began)
