@@ -7,12 +7,13 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from app.settings import Settings
-from db.direct import connect_direct
+from db.direct import Direct, connect_direct
 from db.embedded import EmbeddedOptions, EmbeddedServer
 from db.errors import DatabaseError
+from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
 
-__all__ = ["database_url", "is_made", "opened_database"]
+__all__ = ["database_url", "is_made", "migrated_database", "opened_connection", "opened_database", "opened_pool"]
 
 
 def is_made(settings: Settings) -> bool:
@@ -42,10 +43,36 @@ async def database_url(settings: Settings) -> AsyncIterator[str]:
 @asynccontextmanager
 async def opened_database(settings: Settings, **options: Any) -> AsyncIterator[Database]:
     """Connections to that database, closed on exit; ``options`` are fields of ``PoolOptions``. Raises as the URL."""
+    async with database_url(settings) as url, opened_pool(url, **options) as database:
+        yield database
+
+
+@asynccontextmanager
+async def migrated_database(settings: Settings, **options: Any) -> AsyncIterator[Database]:
+    """As :func:`opened_database`, and made or brought up to date first, for what comes before the first start.
+
+    Raises ``MigrationRefused``, too.
+    """
+    async with database_url(settings) as url:
+        await migrate(url)
+        async with opened_pool(url, **options) as database:
+            yield database
+
+
+@asynccontextmanager
+async def opened_connection(settings: Settings, **options: Any) -> AsyncIterator[Direct]:
+    """One connection to that database, for a command that asks one question; otherwise as :func:`opened_database`."""
     async with (
         database_url(settings) as url,
-        aclosing(await open_database(PoolOptions(url, connections_min=1, **options))) as database,
+        aclosing(await connect_direct(PoolOptions(url, **options))) as connection,
     ):
+        yield connection
+
+
+@asynccontextmanager
+async def opened_pool(url: str, **options: Any) -> AsyncIterator[Database]:
+    """Connections to the database of a URL, closed on exit."""
+    async with aclosing(await open_database(PoolOptions(url, connections_min=1, **options))) as database:
         yield database
 
 

@@ -73,18 +73,11 @@ def revoke(key_id: KeyId, as_json: Json = False, config: Config = None) -> None:
 
 @asynccontextmanager
 async def _open(config: Path | None) -> AsyncIterator[Keys]:
-    from app.commands.database import database_url
-    from db.migrate import migrate
-    from db.pool import PoolOptions, open_database
+    from app.commands.database import migrated_database
     from hub.keys import Keys
 
-    async with database_url(settings_from(config)) as url:
-        await migrate(url)
-        database = await open_database(PoolOptions(url, connections_min=1, connections_max=4))
-        try:
-            yield Keys(database)
-        finally:
-            await database.aclose()
+    async with migrated_database(settings_from(config), application_name="hookwire keys") as database:
+        yield Keys(database)
 
 
 async def _create(

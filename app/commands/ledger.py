@@ -27,18 +27,12 @@ async def ledger(settings: Settings, as_json: bool) -> int:
 
 async def _report(settings: Settings) -> LedgerReport:
     from app.checks.ledger import compare_ledger
-    from app.commands.database import database_url
-    from db.direct import connect_direct
-    from db.pool import PoolOptions
+    from app.commands.database import opened_connection
 
-    async with database_url(settings) as url:
-        connection = await connect_direct(PoolOptions(url))
-        try:
-            installation = await connection.fetchrow("event.installation")
-            assert installation is not None, "a migrated database has its row"
-            return await compare_ledger(connection, installation["incarnation"])
-        finally:
-            await connection.aclose()
+    async with opened_connection(settings) as connection:
+        installation = await connection.fetchrow("event.installation")
+        assert installation is not None, "a migrated database has its row"
+        return await compare_ledger(connection, installation["incarnation"])
 
 
 def _print(report: LedgerReport) -> None:

@@ -131,17 +131,11 @@ async def _self_test(settings: Settings, *, as_json: bool) -> int:
 async def _audit(
     settings: Settings, lake: str | None, question: Question, metrics: Path | None, *, as_json: bool
 ) -> int:
-    from app.commands.database import database_url
-    from db.direct import connect_direct
-    from db.pool import PoolOptions
+    from app.commands.database import opened_connection
 
-    async with database_url(settings) as url:
-        # Whole hours of events are read, which no index can make quick.
-        connection = await connect_direct(PoolOptions(url, application_name="hookwire audit", statement_seconds=600))
-        try:
-            report = await _compared(connection, settings, lake, question)
-        finally:
-            await connection.aclose()
+    # Whole hours of events are read, which no index can make quick.
+    async with opened_connection(settings, application_name="hookwire audit", statement_seconds=600) as connection:
+        report = await _compared(connection, settings, lake, question)
     if metrics is not None:
         write_metrics(report, metrics)
     if as_json:

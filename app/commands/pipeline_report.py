@@ -95,15 +95,9 @@ def _write(figures: Figures, output: Path) -> None:
 
 
 async def _attempts(settings: Settings, since: datetime, until: datetime) -> list[Attempts]:
-    from app.commands.database import database_url
-    from db.direct import connect_direct
-    from db.pool import PoolOptions
+    from app.commands.database import opened_connection
     from pipeline.report.figures import Attempts
 
-    async with database_url(settings) as url:
-        connection = await connect_direct(PoolOptions(url, application_name="hookwire report", statement_seconds=600))
-        try:
-            rows = await connection.fetch("lake.attempts", since, until)
-        finally:
-            await connection.aclose()
+    async with opened_connection(settings, application_name="hookwire report", statement_seconds=600) as connection:
+        rows = await connection.fetch("lake.attempts", since, until)
     return [Attempts(**{**row, "seconds": tuple(row["seconds"])}) for row in rows]

@@ -81,15 +81,14 @@ async def _pump(
 
 
 async def _database(stack: AsyncExitStack, url: str, outbox: str | None) -> Database:
-    from db.pool import PoolOptions, open_database
+    from app.commands.database import opened_pool
     from db.statements import STATEMENTS, for_outbox
 
     try:
         statements = for_outbox(outbox) if outbox is not None else STATEMENTS
     except ValueError as error:
         raise SettingsRefused(f"--outbox: {error}") from None
-    pool = await open_database(PoolOptions(url, connections_min=1, connections_max=2))
-    stack.push_async_callback(pool.aclose)
+    pool = await stack.enter_async_context(opened_pool(url, connections_max=2))
     return pool.with_statements(statements)
 
 
