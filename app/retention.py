@@ -6,17 +6,23 @@
     whole partitions that are old and that nobody needs --> detached beside running transactions, then dropped
     other old events --> deleted in batches, where a partition fills slowly, or somebody needs an event of it
     topics with a time of their own --> their events, sooner or later than the others
-    audit entries, ended replays, ended subscriptions of which nothing else speaks --> forgotten
+    audit entries, ended replays, dead API keys, ended subscriptions of which nothing else speaks --> forgotten
+    what the pipeline has put into the database --> forgotten
 
 What is needed is never removed: whatever is still owed to a broker or a subscription, kept dead letters, each topic's
 latest event, what the ledger has not folded yet, and what its topic keeps for longer. Any number of processes may run
 it: each batch is one statement, and what another one has removed is not found again.
+
+Times are whole days, so each process looks at what there is once a day, and in the rounds between only at what it has
+not come to. What is kept is therefore read once a day, and what is needed no longer goes on the day after.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
 
 import structlog
 
@@ -30,15 +36,22 @@ __all__ = ["Removed", "Retention", "RetentionOptions"]
 _log = structlog.get_logger(__name__)
 _PARTITION_IDS = 10_000_000  # as hookwire.ensure_partitions makes them
 _LAST = 2**63 - 1  # of all numbers
+_HISTORY = ("history.purge_audit", "history.purge_replays", "history.purge_keys", "history.purge_subscriptions")
+_GOLD = ("gold.purge_metrics", "gold.purge_backlog", "gold.purge_slo", "gold.purge_batches")
+
+
+def _utc_today() -> date:
+    return datetime.now(UTC).date()
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionOptions:
-    """``event_days``, ``dead_letter_days``, ``history_days``: how long each is kept; 0: for ever."""
+    """``event_days``, ``dead_letter_days``, ``history_days``, ``gold_days``: how long each is kept; 0: for ever."""
 
     event_days: int
     dead_letter_days: int
     history_days: int
+    gold_days: int
     interval_seconds: float = 600.0
     batch: int = 5_000
 
@@ -51,16 +64,20 @@ class Removed:
     dead_letters: int = 0
     partitions: int = 0
     history: int = 0
+    gold: int = 0
 
 
 class Retention:
-    """Runs every ``interval_seconds``."""
+    """Runs every ``interval_seconds``. ``today`` is asked when a day is over."""
 
     name = "retention"
 
-    def __init__(self, database: Database, options: RetentionOptions) -> None:
+    def __init__(self, database: Database, options: RetentionOptions, today: Callable[[], date] = _utc_today) -> None:
         self._database = database
         self._options = options
+        self._today = today
+        self._walked: dict[tuple[str, int | str | None], tuple[date, int]] = {}  # on which day, and up to where
+        self._partitions_seen: tuple[date, int] | None = None  # on which day, and up to which id
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -83,11 +100,12 @@ class Retention:
         if self._options.event_days:
             bounds = await self._database.fetchrow("retention.bounds", self._options.event_days, _PARTITION_IDS)
             assert bounds is not None, "the ledger has its cursor"
-            partitions, upto = await self._drop_partitions(bounds["through_id"])
+            partitions, upto = await self._look_at_partitions(bounds["through_id"])
             events = await self._walk("retention.purge_events", max(bounds["delete_id"], upto), None)
         events += await self._purge_topics()
         history = await self._purge_history() if self._options.history_days else 0
-        removed = Removed(events, dead_letters, partitions, history)
+        gold = await self._purge_gold() if self._options.gold_days else 0
+        removed = Removed(events, dead_letters, partitions, history, gold)
         if removed != Removed():
             _log.info("retention", **asdict(removed))
         return removed
@@ -113,20 +131,32 @@ class Retention:
     async def _purge_history(self) -> int:
         """What people did, and subscriptions that have ended; by the time of each, not of events."""
         removed = 0
-        for statement in ("history.purge_audit", "history.purge_replays", "history.purge_subscriptions"):
+        for statement in _HISTORY:
             removed += await self._walk(statement, _LAST, self._options.history_days)
         return removed
 
-    async def _walk(self, statement: str, upto: int, *more: int | str | None) -> int:
-        """Batch after batch, each behind the last one that was looked at; gives how many went.
+    async def _purge_gold(self) -> int:
+        """What the pipeline has put here, oldest first: a statement finds nothing but what it removes."""
+        removed = 0
+        for statement in _GOLD:
+            purged = self._options.batch
+            while purged == self._options.batch and not self._stopping.is_set():
+                purged = await self._database.fetchval(statement, self._options.gold_days, self._options.batch)
+                removed += purged
+        return removed
+
+    async def _walk(self, statement: str, upto: int, more: int | str | None) -> int:
+        """Batch after batch, each behind the last one that was looked at today; gives how many went.
 
         Events that many subscriptions have got have as many attempts, so that a batch may take longer than a statement
         may: then it is made smaller, or nothing would ever go.
         """
-        last, removed, batch = 0, 0, self._options.batch
+        today, removed, batch = self._today(), 0, self._options.batch
+        day, last = self._walked.get((statement, more), (today, 0))
+        last = last if day == today else 0
         while not self._stopping.is_set() and last < upto:
             try:
-                row = await self._database.fetchrow(statement, last, upto, batch, *more)
+                row = await self._database.fetchrow(statement, last, upto, batch, more)
             except Busy:
                 if batch == 1:
                     raise
@@ -134,14 +164,23 @@ class Retention:
                 continue
             assert row is not None, "aggregates give a row"
             removed += row["purged"]
-            if row["examined"] < batch:
-                break
-            last = row["last_id"]
+            last = upto if row["examined"] < batch else row["last_id"]
+            self._walked[statement, more] = (today, last)
         return removed
 
-    async def _drop_partitions(self, through_id: int) -> tuple[int, int]:
-        """Drop what is whole, old and free; gives how many, and up to which id there are some that are not free."""
-        dropped, needed_upto = 0, 0
+    async def _look_at_partitions(self, through_id: int) -> tuple[int, int]:
+        """As :meth:`_drop_partitions`, but where that was done today up to this id."""
+        seen = (self._today(), through_id)
+        if self._partitions_seen == seen:
+            return 0, 0
+        dropped, needed_upto, waiting = await self._drop_partitions(through_id)
+        self._partitions_seen = None if waiting or self._stopping.is_set() else seen
+        return dropped, needed_upto
+
+    async def _drop_partitions(self, through_id: int) -> tuple[int, int, int]:
+        """Drop what is whole, old and free; gives how many, up to which id there are some that are not free, and how
+        many could not be detached yet."""
+        dropped, needed_upto, waiting = 0, 0, 0
         for row in await self._database.fetch("retention.partitions", through_id):
             if self._stopping.is_set():
                 break
@@ -149,10 +188,12 @@ class Retention:
                 needed_upto = max(needed_upto, row["high"] - 1)
             elif await self._detach(row["parent"], row["name"], pending=row["pending"]):
                 dropped += 1
+            else:
+                waiting += 1
         for row in await self._database.fetch("retention.orphans"):
             partition = self._database.with_statements(for_partition(row["name"]))
             await partition.execute("partition.drop")
-        return dropped, needed_upto
+        return dropped, needed_upto, waiting
 
     async def _detach(self, parent: str, name: str, *, pending: bool) -> bool:
         partition = self._database.with_statements(for_partition(name, parent))

@@ -275,7 +275,15 @@ class Settings(OutboxSettings, RabbitHubSettings):
         365,
         ge=0,
         le=36_500,
-        description="How long the audit trail, finished replays and ended subscriptions are kept. 0: for ever.",
+        description="How long the audit trail, finished replays, API keys that have ended and ended subscriptions are"
+        " kept. 0: for ever.",
+    )
+    gold_retention_days: int = Field(
+        400,
+        ge=0,
+        le=36_500,
+        description="How long what `hookwire pipeline` puts into the database (metrics, service levels, what waited) is"
+        " kept there. 0: for ever.",
     )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Addresses whose X-Forwarded headers are believed, comma separated."

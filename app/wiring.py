@@ -306,7 +306,10 @@ class _Builder:
     def _retention_options(self) -> RetentionOptions:
         settings = self._settings
         return RetentionOptions(
-            settings.retention_days, settings.dead_letter_retention_days, settings.history_retention_days
+            settings.retention_days,
+            settings.dead_letter_retention_days,
+            settings.history_retention_days,
+            settings.gold_retention_days,
         )
 
     def _hub_routes(self) -> list[BaseRoute]:

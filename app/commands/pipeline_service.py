@@ -27,6 +27,7 @@ __all__ = ["deliveries", "metrics", "slo"]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell which days would be made.")]
 Target = Annotated[float, typer.Option("--target", min=0.5, max=0.99999, help="Share of attempts that should succeed.")]
 _PAGE = 100_000
+_BACKLOG_PAGE = 20_000
 _ATTEMPT = ("tenant", "event_id", "topic", "accepted_at", "subscription", "protocol", "number", "trigger", "started_at",
             "connect_seconds", "first_byte_seconds", "seconds", "status", "outcome", "decision")  # fmt: skip
 _GOLD = {
@@ -140,11 +141,29 @@ async def _metrics(settings: Settings, lake: Storage, since: date, until: date, 
         made = await _gold(
             settings, lake, database, "metrics", metric_table(lake), lambda of: of.refresh_metrics(since, until)
         )
-        waiting = await database.fetch("gold.note_backlog")
-    done = made | {"waiting": sum(row["waiting"] for row in waiting)}
+        waiting = await _noted_backlog(database)
+    done = made | {"waiting": waiting}
     words = f"{len(made['days'])} days were measured, {made['rows_in_database']:,} rows put into the database"
     _result(done, as_json, f"{words}; {done['waiting']:,} deliveries wait now")
     return 0
+
+
+async def _noted_backlog(database: Database, page: int = _BACKLOG_PAGE) -> int:
+    """What waits at webhooks now, counted page by page, so that no statement runs for long; how much it is."""
+    found: dict[tuple[str, str, str], tuple[int, datetime]] = {}
+    place, examined = (0, 0), page
+    while examined == page:
+        rows = await database.fetch("gold.backlog_page", *place, page)
+        place, examined = (rows[0]["event_id"], rows[0]["subscription_id"]), rows[0]["examined"]
+        for row in rows:
+            if row["waiting"] is not None:  # else nothing on this page has both its event and its subscription
+                name = (row["tenant"], row["topic"], row["subscription"])
+                waiting, since = found.get(name, (0, row["since"]))
+                found[name] = (waiting + row["waiting"], min(since, row["since"]))
+    columns = zip(*((*name, *counted) for name, counted in found.items()), strict=True)
+    if found:
+        await database.execute("gold.put_backlog", *map(list, columns))
+    return sum(waiting for waiting, _ in found.values())
 
 
 async def _slo(
@@ -177,17 +196,25 @@ async def _gold(
     with recorded_run(lake, job, {}) as noted:
         spark = session(job, settings)
         days = await asyncio.to_thread(make, Service(spark, lake, noted.id))
-        noted.counts = {"days": len(days), "rows_in_database": await _put(database, spark, job, table)}
+        since = _kept_since(settings.gold_retention_days)
+        noted.counts = {"days": len(days), "rows_in_database": await _put(database, spark, job, table, since)}
     return {"days": days, "rows_in_database": noted.counts["rows_in_database"]}
 
 
-async def _put(database: Database, spark: Any, job: str, table: Table) -> int:
-    """What the log of a gold table has and the database has not, in one transaction; how many rows (PL-X04)."""
+def _kept_since(days: int) -> datetime:
+    """What is older is not put into the database any more: it would have been, and has gone again."""
+    return datetime.now(UTC) - timedelta(days=days) if days else datetime.min.replace(tzinfo=UTC)
+
+
+async def _put(database: Database, spark: Any, job: str, table: Table, since: datetime) -> int:
+    """What the log of a gold table has since then and the database has not, in one transaction; how many rows
+    (PL-X04)."""
     from pipeline.service import rows_of
 
     statement, columns = _GOLD[job]
     seen = {row["batch"] for row in await database.fetch("gold.batches", job)}
-    batches = {f"{entry['version']}-{entry['run']}": entry["notes"]["days"] for entry in table.entries()}
+    entries = [entry for entry in table.entries() if datetime.fromisoformat(entry["at"]) >= since]
+    batches = {f"{entry['version']}-{entry['run']}": entry["notes"].get("days", {}) for entry in entries}
     new = {batch: days for batch, days in batches.items() if batch not in seen}
     days = {date.fromisoformat(day) for named in new.values() for day in named}
     rows = await asyncio.to_thread(rows_of, spark, table, days)

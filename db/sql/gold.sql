@@ -27,14 +27,67 @@ ON CONFLICT (tenant, day, subscription) DO UPDATE
 SET attempts = excluded.attempts, delivered = excluded.delivered, share = excluded.share, target = excluded.target,
     burn = excluded.burn;
 
--- name: note_backlog
--- What waits now, by topic and subscription, under the present hour; a later look at the same hour takes its place.
+-- name: backlog_page
+-- What waits now by topic and subscription, of the $3 deliveries behind the event $1 and the subscription $2; each row, of
+-- which there is one at least, has the place of the last one that was looked at, and how many were.
+WITH page AS MATERIALIZED (
+    SELECT d.tenant, d.event_id, d.subscription_id FROM hookwire.deliveries d
+    WHERE (d.event_id, d.subscription_id) > ($1, $2) ORDER BY d.event_id, d.subscription_id LIMIT $3
+), waiting AS (
+    SELECT p.tenant, e.topic, s.public_id AS subscription, count(*) AS waiting, min(e.accepted_at) AS since
+    FROM page p
+    CROSS JOIN LATERAL (SELECT x.topic, x.accepted_at FROM hookwire.events x WHERE x.id = p.event_id LIMIT 1) AS e
+    JOIN hookwire.subscriptions s ON s.id = p.subscription_id
+    GROUP BY 1, 2, 3
+)
+SELECT w.tenant, w.topic, w.subscription, w.waiting, w.since, l.event_id, l.subscription_id, l.examined
+FROM (SELECT (SELECT max(p.event_id) FROM page p) AS event_id,
+             (SELECT p.subscription_id FROM page p ORDER BY p.event_id DESC, p.subscription_id DESC LIMIT 1) AS subscription_id,
+             (SELECT count(*) FROM page) AS examined) AS l
+LEFT JOIN waiting w ON true;
+
+-- name: put_backlog
+-- Under the present hour; a later look at the same hour takes its place.
 INSERT INTO hookwire.lake_backlog AS b (tenant, at, topic, subscription, waiting, oldest_seconds)
-SELECT d.tenant, date_trunc('hour', now(), 'UTC'), e.topic, s.public_id, count(*),
-       max(extract(epoch FROM now() - e.accepted_at))::double precision
-FROM hookwire.deliveries d
-CROSS JOIN LATERAL (SELECT x.topic, x.accepted_at FROM hookwire.events x WHERE x.id = d.event_id LIMIT 1) AS e
-JOIN hookwire.subscriptions s ON s.id = d.subscription_id
-GROUP BY 1, 3, 4
-ON CONFLICT (tenant, at, topic, subscription) DO UPDATE SET waiting = excluded.waiting, oldest_seconds = excluded.oldest_seconds
-RETURNING b.topic, b.subscription, b.waiting, b.oldest_seconds;
+SELECT w.tenant, date_trunc('hour', now(), 'UTC'), w.topic, w.subscription, w.waiting,
+       extract(epoch FROM now() - w.since)::double precision
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::timestamptz[]) AS w(tenant, topic, subscription, waiting, since)
+ON CONFLICT (tenant, at, topic, subscription) DO UPDATE SET waiting = excluded.waiting, oldest_seconds = excluded.oldest_seconds;
+
+-- name: purge_metrics
+-- Up to $2 rows of more than $1 days ago, oldest first and along the key; how many went. So do the others.
+WITH gone AS (
+    DELETE FROM hookwire.lake_metrics WHERE (tenant, hour, topic, subscription) IN (
+        SELECT tenant, hour, topic, subscription FROM hookwire.lake_metrics
+        WHERE tenant = 'default' AND hour < now() - make_interval(days => $1::integer) ORDER BY tenant, hour LIMIT $2)
+    RETURNING 1
+)
+SELECT count(*) FROM gone;
+
+-- name: purge_backlog
+WITH gone AS (
+    DELETE FROM hookwire.lake_backlog WHERE (tenant, at, topic, subscription) IN (
+        SELECT tenant, at, topic, subscription FROM hookwire.lake_backlog
+        WHERE tenant = 'default' AND at < now() - make_interval(days => $1::integer) ORDER BY tenant, at LIMIT $2)
+    RETURNING 1
+)
+SELECT count(*) FROM gone;
+
+-- name: purge_slo
+WITH gone AS (
+    DELETE FROM hookwire.lake_slo WHERE (tenant, day, subscription) IN (
+        SELECT tenant, day, subscription FROM hookwire.lake_slo
+        WHERE tenant = 'default' AND day < current_date - $1::integer ORDER BY tenant, day LIMIT $2)
+    RETURNING 1
+)
+SELECT count(*) FROM gone;
+
+-- name: purge_batches
+-- A day later than the rows: an entry of the lake's log that is as old as these is not put in any more, so that none comes
+-- twice, whatever the clocks of the two machines say. It has no index by time, and is small: a row for each run of a job.
+WITH gone AS (
+    DELETE FROM hookwire.lake_batches WHERE (job, batch) IN (
+        SELECT job, batch FROM hookwire.lake_batches WHERE at < now() - make_interval(days => $1::integer + 1) LIMIT $2)
+    RETURNING 1
+)
+SELECT count(*) FROM gone;

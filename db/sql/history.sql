@@ -23,6 +23,16 @@ WITH seen AS MATERIALIZED (
 )
 SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS examined, (SELECT count(*) FROM gone) AS purged;
 
+-- name: purge_keys
+-- API keys that were revoked or have expired: by the earlier of the two (least() passes over a NULL), never one without both.
+WITH seen AS MATERIALIZED (
+    SELECT k.id FROM hookwire.api_keys k WHERE k.id > $1 AND k.id <= $2 ORDER BY k.id LIMIT $3
+), gone AS (
+    DELETE FROM hookwire.api_keys k USING seen s
+    WHERE k.id = s.id AND least(k.revoked_at, k.expires_at) < now() - make_interval(days => $4::integer) RETURNING k.id
+)
+SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS examined, (SELECT count(*) FROM gone) AS purged;
+
 -- name: purge_subscriptions
 -- Those that have ended and that nothing speaks of any more: no delivery, attempt, dead letter, replay or queue. RabbitHub's
 -- can be brought back until they are deleted (RH-28). One that is changed meanwhile is read again, and stays. An index of

@@ -1,6 +1,8 @@
 """app/retention.py on a real database: what is old goes, what somebody needs stays (RR-05, WH-P08, WH-18, WH-25)."""
 
+import json
 from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import Any, cast
 
 import asyncpg
@@ -8,8 +10,9 @@ import pytest
 
 from app.ledger import Ledger
 from app.retention import Removed, Retention, RetentionOptions
-from db.errors import Busy
+from db.errors import Busy, Unavailable
 from db.pool import Database, PoolOptions, Row, open_database
+from db.statements import STATEMENTS
 from tests.app.conftest import opened
 
 SIZE = 10_000_000
@@ -42,7 +45,7 @@ async def events(sql: asyncpg.Connection) -> list[int]:
 
 
 def retention(database: Database, **options: Any) -> Retention:
-    usual = {"event_days": 30, "dead_letter_days": 90, "history_days": 365, "batch": 7}
+    usual = {"event_days": 30, "dead_letter_days": 90, "history_days": 365, "gold_days": 400, "batch": 7}
     return Retention(database, RetentionOptions(**{**usual, **options}))
 
 
@@ -50,15 +53,31 @@ class Slow(Database):
     """Ends statements over more than three events, as the server does with those that take too long."""
 
     def __init__(self, inner: Database) -> None:
-        self._inner = inner
-
-    async def fetch(self, name: str, *args: object) -> Sequence[Row]:
-        return await self._inner.fetch(name, *args)
+        super().__init__(inner._pool, inner.options)
 
     async def fetchrow(self, name: str, *args: object) -> Row | None:
         if name == "retention.purge_events" and cast("int", args[2]) > 3:
             raise Busy("canceling statement due to statement timeout")
-        return await self._inner.fetchrow(name, *args)
+        return await super().fetchrow(name, *args)
+
+
+class Watched(Database):
+    """Counts the rows that its walks have looked at, and the statements that were not walks."""
+
+    def __init__(self, inner: Database) -> None:
+        super().__init__(inner._pool, inner.options)
+        self.examined = 0
+        self.statements: list[str] = []
+
+    async def fetch(self, name: str, *args: object) -> Sequence[Row]:
+        self.statements.append(name)
+        return await super().fetch(name, *args)
+
+    async def fetchrow(self, name: str, *args: object) -> Row | None:
+        row = await super().fetchrow(name, *args)
+        if row is not None and "examined" in row:
+            self.examined += cast("int", row["examined"])
+        return row
 
 
 async def test_batches_that_take_too_long_are_made_smaller(database_url: str) -> None:
@@ -106,6 +125,121 @@ async def test_zero_days_keep_everything(database_url: str) -> None:
         await age(database, sql, 4000)
         assert await retention(database, event_days=0, dead_letter_days=0).once() == Removed()
         assert await events(sql) == old
+
+
+# --- what a round costs -------------------------------------------------------------------------------------------
+
+
+async def test_what_is_kept_is_read_once_a_day_and_a_round_between_reads_what_it_removes(
+    database_url_both: str,
+) -> None:
+    """WH-P08: dead letters and a topic's long time keep 58 of 60 events; a round in ten minutes reads none of them, no
+    subscription and no partition. Freed ones go on the day after."""
+    day = date(2026, 1, 15)
+    async with opened(database_url_both) as (database, sql):
+        await keep(sql, "long", 0)
+        ids = await publish(sql, 30) + await publish(sql, 30, "long")
+        for event in ids[:27]:
+            await sql.execute(NEEDED["a dead letter"], event)
+        await past(sql, 10)
+        await age(database, sql)
+        watched = Watched(database)
+        rounds = Retention(watched, RetentionOptions(30, 90, 365, 400, batch=7), lambda: day)
+        first, read = await rounds.once(), watched.examined
+        watched.statements.clear()
+        second, read_again = await rounds.once(), watched.examined - read
+        assert (first, read > 60, second, read_again) == (Removed(events=2), True, Removed(), 0)
+        assert "retention.partitions" not in watched.statements
+
+        await publish(sql, 10)
+        await age(database, sql, 39)  # ten more are old, one of which is the latest; and one is needed no longer
+        await sql.execute("DELETE FROM hookwire.dead_letters WHERE event_id = $1", ids[0])
+        third = await rounds.once()
+        assert (third, watched.examined - read) == (Removed(events=9), 10)
+
+        day += timedelta(days=1)
+        assert await rounds.once() == Removed(events=2)  # that one, and what had been the latest of its topic
+        assert ids[0] not in await events(sql)
+
+
+async def test_a_walk_that_failed_goes_on_where_it_was_cut_short(database_url: str) -> None:
+    """WH-P08: what it had come to is not read again by the next round."""
+
+    class Breaking(Watched):
+        async def fetchrow(self, name: str, *args: object) -> Row | None:
+            if name == "retention.purge_events" and 10 < self.examined < 1_000:
+                self.examined += 1_000
+                raise Unavailable("away")
+            return await super().fetchrow(name, *args)
+
+    async with opened(database_url) as (database, sql):
+        await publish(sql, 20)
+        await age(database, sql)
+        breaking = Breaking(database)
+        rounds = retention(breaking)
+        with pytest.raises(Unavailable):
+            await rounds.once()
+        assert (await rounds.once(), breaking.examined) == (Removed(events=5), 1_020)
+
+
+GOLD = {
+    "lake_metrics": "INSERT INTO hookwire.lake_metrics (tenant, hour, topic, subscription, attempts, delivered,"
+    " retries, dead, p50_seconds, p95_seconds, p99_seconds)"
+    " SELECT 'default', now() - make_interval(days => $1), 't', n::text, 1, 1, 0, 0, 1, 1, 1"
+    " FROM generate_series(1, 9) n",
+    "lake_backlog": "INSERT INTO hookwire.lake_backlog"
+    " SELECT 'default', now() - make_interval(days => $1), 't', n::text, 1, 1 FROM generate_series(1, 9) n",
+    "lake_slo": "INSERT INTO hookwire.lake_slo"
+    " SELECT 'default', current_date - $1::integer, n::text, 1, 1, 1, 1, 0 FROM generate_series(1, 9) n",
+    "lake_batches": "INSERT INTO hookwire.lake_batches"
+    " SELECT 'metrics', $1::integer || '-' || n, now() - make_interval(days => $1) FROM generate_series(1, 9) n",
+}
+
+
+async def gold(sql: asyncpg.Connection) -> list[int]:
+    return [await sql.fetchval(f"SELECT count(*) FROM hookwire.{table}") for table in GOLD]
+
+
+@pytest.mark.parametrize(
+    ("days", "removed", "left"),
+    [(400, 36, [9, 9, 9, 9]), (0, 0, [18, 18, 18, 18]), (36_500, 0, [18, 18, 18, 18])],
+    ids=["by default", "for ever", "a young hub"],
+)
+async def test_what_the_pipeline_has_put_here_goes_in_time(
+    database_url_both: str, days: int, removed: int, left: list[int]
+) -> None:
+    """PL-X04: metrics, what waited, service levels, and which entries of the lake's log are here; by sevens."""
+    async with opened(database_url_both) as (database, sql):
+        empty = await retention(database, gold_days=days).once()
+        for statement in GOLD.values():
+            for ago in (399, 402):
+                await sql.execute(statement, ago)
+        rounds = [await retention(database, gold_days=days).once() for _ in "12"]
+        assert (empty, rounds, await gold(sql)) == (Removed(), [Removed(gold=removed), Removed()], left)
+
+
+async def test_an_entry_of_the_lakes_log_stays_a_day_longer_than_its_rows(database_url: str) -> None:
+    """PL-X04: by then the pipeline takes it for old, and does not put it in a second time."""
+    async with opened(database_url) as (database, sql):
+        for statement in GOLD.values():
+            await sql.execute(statement, 401)
+        await sql.execute("UPDATE hookwire.lake_batches SET at = at + interval '1 hour'")
+        assert (await retention(database).once(), await gold(sql)) == (Removed(gold=27), [0, 0, 0, 9])
+
+
+async def test_what_is_old_is_found_along_a_key_and_nothing_else_is_read(database_url_both: str) -> None:
+    """A round on a large table with nothing old reads a few pages of it."""
+    async with opened(database_url_both) as (_, sql):
+        await sql.execute(GOLD["lake_metrics"].replace("series(1, 9)", "series(1, 50000)"), 10)
+        await sql.execute(GOLD["lake_backlog"].replace("series(1, 9)", "series(1, 50000)"), 10)
+        await sql.execute(GOLD["lake_slo"].replace("series(1, 9)", "series(1, 50000)"), 10)
+        await sql.execute("ANALYZE")
+        for name in ("purge_metrics", "purge_backlog", "purge_slo"):
+            await sql.execute(f"PREPARE old AS {STATEMENTS['gold.' + name]}")
+            plan = await sql.fetchval("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE old (400, 5000)")
+            await sql.execute("DEALLOCATE old")
+            node = json.loads(plan)[0]["Plan"]
+            assert node["Shared Hit Blocks"] + node["Shared Read Blocks"] < 20
 
 
 NEEDED = {
@@ -223,6 +357,29 @@ async def test_old_history_goes_and_what_may_go_on_stays(database_url_both: str)
         )  # fmt: skip
         assert (subscriptions[:5], len(subscriptions)) == (STANDING, 13)
         assert await sql.fetchval("SELECT count(*) FROM hookwire.subscriptions WHERE id > $1", young) == 8
+
+
+async def test_api_keys_that_have_ended_long_ago_go_and_no_other(database_url_both: str) -> None:
+    """WH-25: by the earlier of expiry and revocation; a key without either is for ever."""
+    ends = {
+        "for ever": (None, None), "expired": (366, None), "revoked": (None, 366), "revoked early": (-100, 366),
+        "lately": (364, None), "both lately": (364, 3), "to come": (-366, None),
+    }  # fmt: skip
+    async with opened(database_url_both) as (database, sql):
+        for name, (expired, revoked) in ends.items():
+            await sql.execute(
+                "INSERT INTO hookwire.api_keys (public_id, name, digest, scopes, expires_at, revoked_at)"
+                " VALUES ($1, $1, sha256($1::text::bytea), '{read}', now() - make_interval(days => $2::integer),"
+                " now() - make_interval(days => $3::integer))",
+                name,
+                expired,
+                revoked,
+            )
+        removed = [await retention(database, batch=2, history_days=days).once() for days in (0, 365, 365)]
+        left = [row["name"] for row in await sql.fetch("SELECT name FROM hookwire.api_keys ORDER BY id")]
+        assert (removed, left) == (
+            [Removed(), Removed(history=3), Removed()], ["for ever", "lately", "both lately", "to come"],
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("days", [0, 36_500])

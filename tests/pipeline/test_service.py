@@ -12,10 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from app.cli import application
+from app.commands.pipeline_service import _kept_since, _noted_backlog, _put
+from db.pool import PoolOptions, open_database
 from pipeline.day import counts_of_days
 from pipeline.delivery import ATTEMPT, deliveries, delivery_table
 from pipeline.frame import frame_of
-from pipeline.metric import metrics
+from pipeline.lake import Change
+from pipeline.metric import metric_table, metrics
 from pipeline.slo import slo
 from pipeline.storage import Storage
 
@@ -138,3 +141,48 @@ def test_a_day_may_be_made_any_number_of_times(
         ("", 0.8), ("sub_a", 0.8),
     ]  # fmt: skip
     assert [row["subscription"] for row in levels["overdrawn"]] == ["", "sub_a"]
+
+
+async def test_what_waits_is_counted_page_by_page(database_url: str) -> None:
+    """PL-03: as one look over all deliveries would; what has lost its event or its subscription is nobody's."""
+    sql = await asyncpg.connect(database_url)
+    database = await open_database(PoolOptions(database_url, connections_min=1))
+    try:
+        nothing = await _noted_backlog(database, 3)
+        await sql.execute(SUBSCRIPTION + ", (2, 'sub_b', 'webhook', '#', 'https://b.example/', 'active')")
+        await sql.execute(
+            "INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, headers, sinks, payload)"
+            " SELECT n, now() - make_interval(hours => n), true, 'default', 't' || n % 2, '{}', '{webhooks}', ''"
+            " FROM generate_series(1, 5) n"
+        )
+        await sql.execute(
+            "INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)"
+            " SELECT n, s, now(), now(), 'default' FROM generate_series(1, 6) n, generate_series(1, 3) s"
+        )
+        for page in (1, 3, 18, 1000):
+            assert await _noted_backlog(database, page) == 10
+            rows = await sql.fetch(
+                "SELECT topic, subscription, waiting, round(oldest_seconds / 3600)::integer AS hours, at"
+                " FROM hookwire.lake_backlog ORDER BY at DESC, subscription, topic LIMIT 4"
+            )
+            assert [tuple(row)[:4] for row in rows] == [
+                ("t0", "sub_a", 2, 4), ("t1", "sub_a", 3, 5), ("t0", "sub_b", 2, 4), ("t1", "sub_b", 3, 5),
+            ]  # fmt: skip
+    finally:
+        await database.aclose()
+        await sql.close()
+    assert nothing == 0
+
+
+async def test_an_entry_that_the_database_has_forgotten_is_not_put_in_again(database_url: str, lake_uri: str) -> None:
+    """PL-X04: with HOOKWIRE_GOLD_RETENTION_DAYS its rows go, and a day later the note that it was there."""
+    table = metric_table(Storage(lake_uri))
+    table.commit(table.snapshot(), Change("metrics", "run", notes={"days": {"2026-01-15": 0}}))
+    table.commit(table.snapshot(), Change("check", "run", notes={"quarantined": []}))
+    database = await open_database(PoolOptions(database_url, connections_min=1))
+    try:
+        for since, put in ((datetime.now(UTC) + timedelta(hours=1), 0), (_kept_since(1), 2), (_kept_since(0), 2)):
+            await _put(database, None, "metrics", table, since)
+            assert len(await database.fetch("gold.batches", "metrics")) == put
+    finally:
+        await database.aclose()
