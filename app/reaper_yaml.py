@@ -6,17 +6,16 @@ refuses the file. goharvest's own rules hold too: an unknown key and a reserved 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import yaml
 
-from app.settings import SettingsRefused
+from app.data_source import described, postgres_url
+from app.settings_file import SettingsRefused, hint
 
 __all__ = ["Imported", "Line", "Verdict", "import_reaper"]
 
@@ -25,11 +24,12 @@ Verdict = Literal["taken", "no meaning", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One key of the file, as ``harvest.limits.markBackoff``, and what it becomes."""
+    """One key of the file, as ``harvest.limits.markBackoff``, what it becomes, and in which line it stands."""
 
     key: str
     verdict: Verdict
     becomes: str
+    line: int
 
 
 @dataclass(slots=True)
@@ -52,21 +52,45 @@ class Imported:
 
 _Take = Callable[[Imported, Any], str]
 _Entry = _Take | str  # a string says why the key has no meaning here
+_MERGE: Final = "tag:yaml.org,2002:merge"
 _UNIT_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|\u00b5s|ms|s|m|h)")
-_DSN_PART = re.compile(r"\s*([a-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']*)")
+
+
+class _Mapping(dict[Any, Any]):
+    """A mapping of the file: in which line each key stands, and the lines of those that are there again."""
+
+    lines: dict[Any, int]
+    again: list[tuple[Any, int]]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 without tags of Python's."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> _Mapping:
+    keys = [(key.value, key.start_mark.line + 1) for key, _ in node.value if key.tag != _MERGE]
+    found = _Mapping(loader.construct_mapping(node, deep=True))
+    found.lines, found.again = dict.fromkeys(found, node.start_mark.line + 1), []
+    named: set[Any] = set()
+    for key, line in keys:
+        if isinstance(key, str):
+            found.again += [(key, line)] if key in named else []
+            found.lines[key] = line
+            named.add(key)
+    return found
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
 def import_reaper(path: Path) -> Imported:
     """Read the file; raises SettingsRefused when it is no YAML mapping. What it holds is judged in the report."""
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingsRefused(f"{path}: {error}") from None
-    if not isinstance(document, dict):
+    document = _read(path)
+    if not isinstance(document, _Mapping):
         raise SettingsRefused(f"{path}: a mapping with the key harvest is expected")
     imported = Imported()
-    imported.settings["database_url"] = _database_url(
+    imported.settings["database_url"] = postgres_url(
         "host=localhost port=5432 user=postgres dbname=postgres sslmode=disable"
     )
     imported.settings["kafka_bootstrap_servers"] = "localhost:9092"
@@ -74,34 +98,54 @@ def import_reaper(path: Path) -> Imported:
     return imported
 
 
-def _walk(imported: Imported, prefix: str, found: Mapping[Any, Any], known: Mapping[str, Any]) -> None:
+def _read(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        at = error.problem_mark or error.context_mark
+        where = f"{path}, line {at.line + 1}" if at is not None else str(path)
+        raise SettingsRefused(f"{where}: {error.problem or error.context}") from None
+    except OSError as error:
+        raise SettingsRefused(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsRefused(f"{path}: {' '.join(str(error).split())}") from None
+
+
+def _walk(imported: Imported, prefix: str, found: _Mapping, known: Mapping[str, Any]) -> None:
+    for key, line in found.again:
+        imported.lines.append(Line(f"{prefix}{key}", "refused", "it is there twice: which one counts?", line))
     for key, value in found.items():
-        name = f"{prefix}{key}"
+        name, line = f"{prefix}{key}", found.lines[key]
         entry = known.get(key) if isinstance(key, str) else None
         if entry is None:
-            nearest = difflib.get_close_matches(str(key), known, 1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            imported.lines.append(Line(name, "refused", f"goharvest has no such key{hint}"))
+            imported.lines.append(Line(name, "refused", _unknown(prefix, str(key), known), line))
         elif isinstance(entry, Mapping):
-            _walk_into(imported, name, value, entry)
+            _walk_into(imported, name, value, entry, line)
         else:
-            imported.lines.append(_judged(imported, name, value, entry))
+            imported.lines.append(_judged(imported, name, value, entry, line))
 
 
-def _walk_into(imported: Imported, name: str, value: Any, known: Mapping[str, Any]) -> None:
-    if not isinstance(value, dict | None):
-        imported.lines.append(Line(name, "refused", "a mapping is expected"))
-        return
-    _walk(imported, f"{name}.", value or {}, known)
+def _unknown(prefix: str, key: str, known: Mapping[str, Any]) -> str:
+    who = "hookwire knows no such property of librdkafka" if "KafkaConfig." in prefix else "goharvest has no such key"
+    return who + hint(key, known)
 
 
-def _judged(imported: Imported, name: str, value: Any, entry: _Entry) -> Line:
+def _walk_into(imported: Imported, name: str, value: Any, known: Mapping[str, Any], line: int) -> None:
+    if isinstance(value, _Mapping):
+        _walk(imported, f"{name}.", value, known)
+    elif value is not None:
+        imported.lines.append(Line(name, "refused", "a mapping is expected", line))
+
+
+def _judged(imported: Imported, name: str, value: Any, entry: _Entry, line: int) -> Line:
     if isinstance(entry, str):
-        return Line(name, "no meaning", entry)
+        return Line(name, "no meaning", entry, line)
     try:
-        return Line(name, "taken", entry(imported, value))
-    except (ValueError, OSError) as error:
-        return Line(name, "refused", str(error))
+        return Line(name, "taken", entry(imported, value), line)
+    except OSError as error:
+        return Line(name, "refused", f"{error.filename}: {error.strerror}", line)
+    except ValueError as error:
+        return Line(name, "refused", str(error), line)
 
 
 # --- values -----------------------------------------------------------------------------------------------------
@@ -132,58 +176,13 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _database_url(source: str) -> str:
-    """A PostgreSQL URL for what lib/pq calls a connection string, or the URL that it is already."""
-    if source.startswith(("postgres://", "postgresql://")):
-        return source
-    parts = {name: re.sub(r"\\(.)", r"\1", value.strip("'")) for name, value in _DSN_PART.findall(source)}
-    if not parts or _DSN_PART.sub("", source).strip():
-        raise ValueError("not a connection string such as host=localhost port=5432 user=app dbname=shop")
-    known = {
-        "host",
-        "port",
-        "user",
-        "password",
-        "dbname",
-        "sslmode",
-        "sslrootcert",
-        "sslcert",
-        "sslkey",
-        "connect_timeout",
-    }
-    if strange := parts.keys() - known:
-        raise ValueError(f"{', '.join(sorted(strange))}: no such parameter here; {', '.join(sorted(known))}")
-    if parts.get("password", "").partition("=")[0] in known:
-        raise ValueError(
-            "an empty password needs quotes, password='': goharvest's driver, too, takes what follows password= for the"
-            f" password, here {parts['password']!r}, and the database then has the user's name"
-        )
-    user, password = quote(parts.get("user", ""), safe=""), quote(parts.get("password", ""), safe="")
-    account = f"{user}:{password}@" if password else f"{user}@" if user else ""
-    host, port = parts.get("host", "localhost"), parts.get("port", "5432")
-    query = {name: parts[name] for name in ("sslmode", "sslrootcert", "sslcert", "sslkey") if parts.get(name)}
-    if host.startswith("/"):
-        query["host"], query["port"], host = host, port, ""
-    at = f"{host}:{port}" if host else ""
-    return f"postgresql://{account}{at}/{quote(parts.get('dbname', ''), safe='')}" + (
-        f"?{urlencode(query)}" if query else ""
-    )
-
-
-def _without_secrets(source: str) -> str:
-    """Which database a connection string means, for people."""
-    at = urlsplit(_database_url(source))
-    host = at.netloc.rpartition("@")[2] or dict(parse_qsl(at.query)).get("host", "")
-    return f"database {unquote(at.path[1:]) or at.username} at {host}, user {unquote(at.username or '')}"
-
-
 # --- keys -------------------------------------------------------------------------------------------------------
 
 
 def _setting(name: str, read: Callable[[Any], Any]) -> _Take:
     def take(imported: Imported, value: Any) -> str:
         imported.settings[name] = read(value)
-        shown = _without_secrets(value) if name == "database_url" else imported.settings[name]
+        shown = described(value) if name == "database_url" else imported.settings[name]
         return f"HOOKWIRE_{name.upper()} = {shown}"
 
     return take
@@ -316,7 +315,7 @@ _TOP: Mapping[str, Any] = {
         "producerKafkaConfig": {**dict.fromkeys(_RESERVED, _NO_TUNING), **_PROPERTIES},
         "leaderTopic": _ELECTION,
         "leaderGroupID": _ELECTION,
-        "dataSource": _setting("database_url", lambda value: _database_url(_text(value))),
+        "dataSource": _setting("database_url", lambda value: postgres_url(_text(value))),
         "outboxTable": _take_table,
         "name": "logs and the lease name this relay by host and process",
         "limits": {

@@ -6,10 +6,9 @@ over the file. A key we do not know is refused with the nearest name that we do 
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -19,7 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
-from app.settings_file import SettingsRefused, read_file
+from app.settings_file import SettingsFile, SettingsRefused, hint, read_file
 from app.settings_outbox import OutboxSettings
 from app.settings_rabbithub import RabbitHubSettings
 
@@ -410,30 +409,45 @@ def load_settings(
     ``defaults`` are values for what neither of them names (compat mode).
     """
     environment = os.environ if environment is None else environment
-    _refuse_unknown([name for name in environment if name.startswith(PREFIX) and not _is_foreign(name)], PREFIX)
-    values = read_file(file or (Path(environment["HOOKWIRE_CONFIG"]) if "HOOKWIRE_CONFIG" in environment else None))
-    _refuse_unknown(list(values), "")
+    named = environment.get("HOOKWIRE_CONFIG")
+    found = read_file(file or (Path(named) if named is not None else None))
+    mistakes = [
+        *_unknown([name for name in environment if name.startswith(PREFIX) and not _is_foreign(name)]),
+        *_unknown_keys(found),
+    ]
+    if mistakes:
+        raise SettingsRefused("\n".join(mistakes))
     try:
-        return Settings(**{**(defaults or {}), **values})
+        return Settings(**{**(defaults or {}), **found.values})
     except ValidationError as error:
-        raise SettingsRefused("\n".join(_mistake(e["loc"], e["msg"]) for e in error.errors())) from None
+        lines = [_mistake(e["loc"], e["msg"], environment, found) for e in error.errors()]
+        raise SettingsRefused("\n".join(lines)) from None
 
 
-def _mistake(location: tuple[int | str, ...], message: str) -> str:
-    """One line; the value is not repeated, because it may be a secret."""
+def _mistake(location: tuple[int | str, ...], message: str, environment: Mapping[str, str], file: SettingsFile) -> str:
+    """One line; the value is not repeated, because it may be a secret. A variable wins over the file."""
     words = message.removeprefix("Value error, ")
-    return f"{PREFIX}{str(location[0]).upper()}: {words}" if location else words
+    if not location:
+        return words
+    name = str(location[0])
+    variable = f"{PREFIX}{name.upper()}"
+    if name in file.values and variable not in environment:
+        return f"{file.place(name)}: {name}: {words}"
+    return f"{variable}: {words}"
 
 
 def _is_foreign(name: str) -> bool:
     return name in _FOREIGN or name.startswith(("HOOKWIRE_TEST_", "HOOKWIRE_HEADER_"))
 
 
-def _refuse_unknown(names: list[str], prefix: str) -> None:
-    known = {prefix + name.upper() if prefix else name for name in Settings.model_fields}
-    for name in sorted(names):
-        comparable = name.upper() if prefix else name
-        if comparable not in known:
-            nearest = difflib.get_close_matches(comparable, known, 1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            raise SettingsRefused(f"unknown setting {name}{hint}")
+def _unknown(variables: Iterable[str]) -> Iterator[str]:
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    for name in sorted(variables):
+        if name.upper() not in known:
+            yield f"unknown setting {name}{hint(name.upper(), known)}"
+
+
+def _unknown_keys(file: SettingsFile) -> Iterator[str]:
+    for name in file.values:
+        if name not in Settings.model_fields:
+            yield f"{file.place(name)}: unknown setting {name}{hint(name, Settings.model_fields)}"

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SettingsRefused", "read_file"]
+__all__ = ["SettingsFile", "SettingsRefused", "hint", "read_file"]
 
 
 class SettingsRefused(Exception):
     """A setting is unknown or makes no sense; the text names it and what to do."""
 
 
-def read_file(file: Path | None) -> dict[str, Any]:
-    """What it holds, unjudged; None: ``hookwire.toml`` in the working directory, if it is there.
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """What the file holds, unjudged; nothing where there is none."""
+
+    path: Path
+    values: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+
+    def place(self, name: str) -> str:
+        """Where a key of it stands, for people: ``hookwire.toml, line 3``."""
+        key = re.escape(name)
+        found = re.search(rf"""^[ \t]*(?:\[+[ \t]*)?["']?{key}["']?[ \t]*[=.\]]""", self.text, re.MULTILINE)
+        line = f", line {self.text.count(chr(10), 0, found.start()) + 1}" if found else ""
+        return f"{self.path}{line}"
+
+
+def read_file(file: Path | None) -> SettingsFile:
+    """Read it; None: ``hookwire.toml`` in the working directory, if it is there.
 
     Raises :class:`SettingsRefused` for one that is not there, or is no TOML.
     """
@@ -22,8 +42,17 @@ def read_file(file: Path | None) -> dict[str, Any]:
     if not path.exists():
         if file is not None:
             raise SettingsRefused(f"HOOKWIRE_CONFIG: {path} does not exist")
-        return {}
+        return SettingsFile(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+        return SettingsFile(path, tomllib.loads(text), text)
+    except OSError as error:
+        raise SettingsRefused(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsRefused(f"{path}: {error}") from None
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """``; did you mean ...?`` with the nearest of the known names, or nothing."""
+    nearest = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""

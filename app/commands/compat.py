@@ -77,4 +77,4 @@ def _report(imported: Imported, *, as_json: bool, result: bool) -> None:
 
 
 def _row(line: Line, width: int) -> str:
-    return f"{line.key:<{width}}  {line.verdict:<10}  {line.becomes}"
+    return f"{line.line:>4}  {line.key:<{width}}  {line.verdict:<10}  {line.becomes}"

@@ -25,7 +25,10 @@ Config = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Url = Annotated[
-    str | None, typer.Option("--url", help="The hub (default: HOOKWIRE_PUBLIC_URL, else http://HOOKWIRE_LISTEN).")
+    str | None,
+    typer.Option(
+        "--url", envvar="HOOKWIRE_URL", help="The hub (default: HOOKWIRE_PUBLIC_URL, else http://HOOKWIRE_LISTEN)."
+    ),
 ]
 
 

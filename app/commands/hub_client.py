@@ -29,9 +29,11 @@ def hub_url(given: str | None, settings: Settings) -> str:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise CommandFailed(f"--url: {error}", 2) from None
+        raise CommandFailed(f"--url or HOOKWIRE_URL: {error}", 2) from None
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.port == 0:
-        raise CommandFailed(f"--url: {url} is not the address of a hub, such as http://127.0.0.1:8080", 2)
+        raise CommandFailed(
+            f"--url or HOOKWIRE_URL: {url} is not the address of a hub, such as http://127.0.0.1:8080", 2
+        )
     return url.rstrip("/")
 
 

@@ -14,7 +14,10 @@ import typer
 
 from app.commands.database import database_url
 from app.commands.entry import Config, Json, run, say, settings_from
+from app.commands.failure import CommandFailed
+from app.data_source import postgres_url
 from app.settings import Settings, SettingsRefused
+from db.errors import DatabaseError
 
 if TYPE_CHECKING:
     from app.pump import PumpOptions, Verified
@@ -25,7 +28,9 @@ __all__ = ["pump"]
 Keys = Annotated[int, typer.Option("--keys", min=1, help="How many different keys.")]
 Records = Annotated[int, typer.Option("--records", min=1, help="How many records.")]
 Interval = Annotated[float, typer.Option("--interval", min=0, help="Milliseconds between two transactions of 20.")]
-DataSource = Annotated[str | None, typer.Option("--ds", help="Database URL (default: HOOKWIRE_DATABASE_URL).")]
+DataSource = Annotated[
+    str | None, typer.Option("--ds", help="Database: a URL, or host=... dbname=... (default: HOOKWIRE_DATABASE_URL).")
+]
 Outbox = Annotated[str | None, typer.Option("--outbox", help="goharvest's table; left out: hookwire.publish.")]
 Topic = Annotated[str, typer.Option("--topic", help="Kafka topic of the records.")]
 Blank = Annotated[bool, typer.Option("--blank", help="Null values (goharvest's table), or empty ones.")]
@@ -52,6 +57,10 @@ def pump(
       hookwire pump --keys 10 --records 1000 --verify --json
     """
     settings = settings_from(config)
+    try:
+        ds = postgres_url(ds) if ds is not None else None
+    except ValueError as error:
+        raise SettingsRefused(f"--ds: {error}") from None
     if verify and not settings.kafka_bootstrap_servers:
         raise SettingsRefused("--verify reads Kafka: name a server in HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS")
     if create and outbox is None:
@@ -68,12 +77,17 @@ async def _pump(
 ) -> int:  # fmt: skip
     from app.pump import pump as write
 
-    async with AsyncExitStack() as stack:
-        url = ds if ds is not None else await stack.enter_async_context(database_url(settings))
-        database = await _database(stack, url, outbox)
-        if create:
-            await database.execute("compat.create_table")
-        pumped = await write(database, options, _progress("written", options.records))
+    try:
+        async with AsyncExitStack() as stack:
+            url = ds if ds is not None else await stack.enter_async_context(database_url(settings))
+            database = await _database(stack, url, outbox)
+            if create:
+                await database.execute("compat.create_table")
+            pumped = await write(database, options, _progress("written", options.records))
+    except DatabaseError as error:
+        if ds is None:
+            raise
+        raise CommandFailed(f"the database of --ds cannot be used: {error}", 3) from None
     verified = await _verified(settings, options, idle_seconds) if idle_seconds is not None else None
     found = {**asdict(pumped), **(asdict(verified) if verified is not None else {})}
     say(json.dumps(found) if as_json else "\n".join(f"{name:<10} {_shown(value)}" for name, value in found.items()))

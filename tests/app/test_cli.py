@@ -235,8 +235,9 @@ async def test_publish_finds_the_hub_by_the_settings(running_hub: RunHub) -> Non
     async with running_hub() as hub:
         by_url = await hookwire("publish", "a", PUBLIC_URL=hub.url)
         by_listen = await hookwire("publish", "a", LISTEN=hub.url.removeprefix("http://"))
+        by_variable = await hookwire("publish", "a", URL=hub.url, PUBLIC_URL="http://127.0.0.1:9")
 
-        assert (by_url.code, by_listen.code) == (0, 0)
+        assert (by_url.code, by_listen.code, by_variable.code) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf" + bytes(range(256)), b"x" * 900_000])

@@ -124,7 +124,7 @@ def test_what_is_left_out_is_goharvests_default(read: Read) -> None:
         ("harvest/producerKafkaConfig/acks", 1, "lose records"),
         ("harvest/producerKafkaConfig/compression.type", "zstd", "gzip or lz4"),
         ("harvest/producerKafkaConfig/partitioner", "random", "one partition"),
-        ("harvest/baseKafkaConfig/no.such.property", 1, "no such key"),
+        ("harvest/baseKafkaConfig/no.such.property", 1, "no such property of librdkafka"),
         ("harvest/baseKafkaConfig/ssl.ca.location", "/nowhere/ca.pem", "No such file"),
         ("logging/level", "Loud", "none of"),
         ("loging", {"level": "Info"}, "did you mean logging"),
@@ -152,6 +152,7 @@ def test_durations_are_gos(read: Read, value: Any, seconds: float) -> None:
         ("postgres://u:p@h/d", "postgres://u:p@h/d"),
         ("host=/run/postgresql user=u dbname=d", "postgresql://u@/d?host=%2Frun%2Fpostgresql&port=5432"),
         ("user=u dbname='my db' password='it\\'s'", "postgresql://u:it%27s@localhost:5432/my%20db"),
+        ("host=::1 user=u dbname=d password='it\\''", "postgresql://u:it%27@[::1]:5432/d"),
     ],
 )
 def test_a_data_source_becomes_a_url(read: Read, source: str, url: str) -> None:
@@ -193,10 +194,39 @@ def test_sasl_and_tls_become_the_clients_security(read: Read, tmp_path: Path) ->
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["", "- a", "harvest: [", "a: b: c"])
-def test_a_file_that_is_no_configuration_is_refused(read: Read, text: str) -> None:
-    with pytest.raises(SettingsRefused):
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", ": a mapping with the key harvest"),
+        ("- a", ": a mapping with the key harvest"),
+        ("harvest: [\n", ", line 2: expected the node content"),
+        ("harvest:\n  a: b: c", ", line 2: mapping values are not allowed"),
+        ("harvest: &a {limits: *a}", ", line 1: found unconstructable recursive node"),
+        ("[a]: b", ", line 1: found unhashable key"),
+        ("a: \x07", ": unacceptable character"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_configuration_is_refused_in_one_line(read: Read, text: str, says: str) -> None:
+    with pytest.raises(SettingsRefused) as refused:
         read(text)
+    assert ("reaper.yaml" + says in str(refused.value), "\n" in str(refused.value)) == (True, False), refused.value
+
+
+def test_a_key_that_is_there_twice_is_refused_with_its_line(read: Read) -> None:
+    """RG-09: YAML's usual loader keeps the last one and says nothing; goharvest's refuses."""
+    imported = read("harvest:\n  limits:\n    markBackoff: 1ms\n    sendBuffer: 1\n    markBackoff: 2ms\n")
+    assert [(line.key, line.line) for line in imported.refused] == [("harvest.limits.markBackoff", 5)]
+
+
+def test_every_key_is_reported_with_its_line(read: Read) -> None:
+    lines = {line.key: line.line for line in read(WHOLE).lines}
+    assert (lines["harvest.baseKafkaConfig.bootstrap.servers"], lines["logging.level"]) == (4, 29)
+
+
+def test_what_an_anchor_brings_along_is_not_there_twice(read: Read) -> None:
+    base = "harvest:\n  baseKafkaConfig: &base {bootstrap.servers: a:1, client.id: x}\n"
+    imported = read(base + "  producerKafkaConfig: {<<: *base, client.id: y}\n")
+    assert (imported.refused, len(imported.lines)) == ([], 4)
 
 
 def test_the_report_tells_no_password(read: Read) -> None:

@@ -66,7 +66,40 @@ def test_an_unknown_variable_is_refused_with_the_nearest_name(name: str, nearest
 
 
 def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
-    assert refusal(file=write(tmp_path, 'lisen = "x"')) == "unknown setting lisen; did you mean listen?"
+    path = write(tmp_path, 'profile = "development"\nlisen = "x"')
+
+    assert refusal(file=path) == f"{path}, line 2: unknown setting lisen; did you mean listen?"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("# profile\nprofile = 'x'\n\n  lease_seconds=\"abc\"", [(2, "profile"), (4, "lease_seconds")]),
+        ("[kafka]\nmode = 1\n[[seats]]", [(1, "unknown setting kafka"), (3, "unknown setting seats")]),
+        ('"lisen" = 1\nharvest.limits = 2', [(1, "unknown setting lisen"), (2, "unknown setting harvest")]),
+    ],
+)  # fmt: skip
+def test_every_mistake_of_the_file_is_named_with_its_line(
+    tmp_path: Path, content: str, said: list[tuple[int, str]]
+) -> None:
+    """RG-09: which file, which line, which key; the value may be a secret."""
+    path = write(tmp_path, content)
+
+    lines = refusal(file=path).splitlines()
+
+    assert [line.startswith(f"{path}, line {n}: {what}") for line, (n, what) in zip(lines, said, strict=True)] == [
+        True, True,
+    ], lines  # fmt: skip
+
+
+def test_a_variable_that_makes_no_sense_is_blamed_and_not_the_file_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOKWIRE_LEASE_SECONDS", "x")
+
+    words = refusal({"HOOKWIRE_LEASE_SECONDS": "x"}, write(tmp_path, "lease_seconds = 5"))
+
+    assert words.startswith("HOOKWIRE_LEASE_SECONDS: ")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"listen", b"a: &a [*a]", b'listen = "a"\nlisten = "b"', b"\x00"])

@@ -1,0 +1,55 @@
+"""``host=db user=shop dbname=shop``: how Go's driver ``lib/pq``, and so goharvest, names a database."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+__all__ = ["described", "postgres_url"]
+
+_KNOWN = (
+    "connect_timeout", "dbname", "host", "password", "port", "sslcert", "sslkey", "sslmode", "sslrootcert", "user",
+)  # fmt: skip
+_PART = re.compile(r"\s*([a-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']*)")
+
+
+def postgres_url(source: str) -> str:
+    """A PostgreSQL URL for what lib/pq calls a connection string, or the URL that it is already; raises ValueError."""
+    if source.startswith(("postgres://", "postgresql://")):
+        return source
+    parts = _parts(source)
+    user, password = quote(parts.get("user", ""), safe=""), quote(parts.get("password", ""), safe="")
+    account = f"{user}:{password}@" if password else f"{user}@" if user else ""
+    host, port = parts.get("host", "localhost"), parts.get("port", "5432")
+    query = {name: parts[name] for name in ("sslmode", "sslrootcert", "sslcert", "sslkey") if parts.get(name)}
+    if host.startswith("/"):
+        query["host"], query["port"], at = host, port, ""
+    else:
+        at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    asked = f"?{urlencode(query)}" if query else ""
+    return f"postgresql://{account}{at}/{quote(parts.get('dbname', ''), safe='')}{asked}"
+
+
+def _parts(source: str) -> dict[str, str]:
+    parts = {name: re.sub(r"\\(.)", r"\1", _unquoted(value)) for name, value in _PART.findall(source)}
+    if not parts or _PART.sub("", source).strip():
+        raise ValueError("not a connection string such as host=localhost port=5432 user=app dbname=shop")
+    if strange := parts.keys() - set(_KNOWN):
+        raise ValueError(f"{', '.join(sorted(strange))}: no such parameter here; {', '.join(_KNOWN)}")
+    if parts.get("password", "").partition("=")[0] in _KNOWN:
+        raise ValueError(
+            "an empty password needs quotes, password='': goharvest's driver, too, takes what follows password= for the"
+            f" password, here {parts['password']!r}, and the database then has the user's name"
+        )
+    return parts
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if value.startswith("'") and len(value) > 1 else value
+
+
+def described(source: str) -> str:
+    """Which database a connection string means, for people."""
+    at = urlsplit(postgres_url(source))
+    host = at.netloc.rpartition("@")[2] or dict(parse_qsl(at.query)).get("host", "")
+    return f"database {unquote(at.path[1:]) or at.username} at {host}, user {unquote(at.username or '')}"
