@@ -44,7 +44,10 @@ FROM (
           AND EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $5 AND r.term = $6)
         ORDER BY x.id LIMIT $7
     ) AS h
-    LEFT JOIN hookwire.events e ON e.id = h.id
+    LEFT JOIN LATERAL (
+        SELECT x.tenant, x.topic, x.key, x.content_type, x.headers, x.payload, x.accepted_at, x.ordered
+        FROM hookwire.events x WHERE x.id = h.id LIMIT 1
+    ) AS e ON true
     LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ) AS batch
 WHERE before < $8

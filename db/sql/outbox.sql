@@ -1,5 +1,7 @@
 -- What a sink is still owed. Reads check the term without a lock (RR-08); claims start at the low-water mark of
 -- each shard, one LATERAL per shard (RR-07).
+-- Each event is looked up by itself (LATERAL with a LIMIT): a plain join may be merged, and a merge reads every event from
+-- the beginning of the partition, those of weeks ago too.
 
 -- name: claim
 -- Ends with the record that crosses $9 bytes of payload, so that a batch fits into memory. A record whose event was
@@ -21,7 +23,10 @@ FROM (
         WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
         ORDER BY o.id LIMIT $8
     ) AS c
-    LEFT JOIN hookwire.events e ON e.id = c.id
+    LEFT JOIN LATERAL (
+        SELECT x.tenant, x.topic, x.key, x.content_type, x.headers, x.payload, x.accepted_at, x.ordered
+        FROM hookwire.events x WHERE x.id = c.id LIMIT 1
+    ) AS e ON true
     LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ) AS batch
 WHERE before < $9
@@ -40,7 +45,7 @@ FROM (
     WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
     ORDER BY o.id LIMIT $8
 ) AS c
-LEFT JOIN hookwire.events e ON e.id = c.id
+LEFT JOIN LATERAL (SELECT x.tenant, x.topic FROM hookwire.events x WHERE x.id = c.id LIMIT 1) AS e ON true
 LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ORDER BY c.id;
 

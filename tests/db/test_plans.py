@@ -340,3 +340,18 @@ async def test_what_waits_behind_heads_is_not_read_when_statistics_know_an_almos
     ]
     found = {(name, mode): await examined(sql, name, arguments, mode) for name, arguments in waking for mode in _MODES}
     assert {which: count for which, count in found.items() if count > _READ_MAX} == {}
+
+
+async def test_a_claim_reads_the_events_it_claims_and_none_that_are_kept_from_before(sql: asyncpg.Connection) -> None:
+    """RP-03: merged with the events, claims of 2,000 read all 20,000 that lay before them, each time."""
+    await sql.execute("SET enable_seqscan = off")  # as the pool does
+    await sql.execute(fill(22_000))
+    await sql.execute("VACUUM ANALYZE")
+    await sql.execute("DELETE FROM hookwire.outbox WHERE id <= 20000")
+    claims: list[tuple[str, tuple[object, ...]]] = [
+        ("outbox.claim", ("kafka", SHARDS, [1] * 64, [], 64, 0, 1, 2_000, 10_000_000)),
+        ("outbox.claim_heads", ("webhooks", SHARDS, [1] * 64, [], 64, 0, 1, 2_000)),
+    ]
+    for name, arguments in claims:
+        for mode in _MODES:
+            assert await examined(sql, name, arguments, mode, ("events",)) == 2_000, (name, mode)
