@@ -9,21 +9,18 @@ All fixtures are synchronous, so that tests on any event loop can use them.
 With several processes (`-n 3`) each boots servers of its own; the report names them all.
 """
 
-import asyncio
 import logging
 import os
 import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Coroutine, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
 import pymysql
 import pytest
 import structlog
@@ -41,30 +38,36 @@ from scripts.servers.process import ServerFailedError, ServerOverdueError, Serve
 from scripts.servers.prosody import ProsodyServer
 from scripts.servers.rabbitmq import RabbitServer
 from scripts.servers.warden import WARDEN
+from tests.databases import Databases
 from tests.overdue import MAY_RUN_AGAIN
 
-_T = TypeVar("_T")
 _used_servers = pytest.StashKey[list[str]]()
 
-# Files that need longest, longest first: begun last, one of them would keep the other processes waiting at the end.
-_LONG_FILES = (
-    "tests/faults/test_brokers.py",
+# What needs longest, longest first: begun last, one of them would keep the other processes waiting at the end.
+_LONG_SHARES = (
+    "tests/pipeline",
     "tests/faults/test_failpoints.py",
+    "tests/faults/test_brokers.py",
+    "tests/faults/test_seeded_bugs.py",
     "tests/servers/test_servers.py",
+    "tests/app/test_cli.py",
+    "tests/faults/test_database.py",
+    "tests/docs/test_docs.py",
     "tests/faults/test_processes.py",
-    "tests/db/test_embedded.py",
     "tests/relay/test_kafka.py",
+    "tests/faults/test_websub.py",
+    "tests/faults/test_prove.py",
+    "tests/db/test_embedded.py",
+    "tests/faults/test_neli.py",
+    "tests/relay/test_amqp.py",
+    "tests/faults/test_goharvest.py",
     "tests/acceptance/test_tour.py",
     "tests/acceptance/test_demo.py",
     "tests/acceptance/test_git_push.py",
-    "tests/relay/test_amqp.py",
-    "tests/faults/test_database.py",
-    "tests/faults/test_prove.py",
-    "tests/faults/test_seeded_bugs.py",
     "tests/event/test_cloudevents_modes.py",
-    "tests/app/test_consume.py",
     "tests/house/test_wheels.py",
     "tests/house/test_make_run.py",
+    "tests/house/test_overdue.py",
 )
 
 
@@ -80,9 +83,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long files first; with `--reruns`, what may run again after an overdue wait (ADR 25)."""
-    rank = {name: number for number, name in enumerate(_LONG_FILES)}
-    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+    """Long shares first; with `--reruns`, what may run again after an overdue wait (ADR 25)."""
+    rank = {name: number for number, name in enumerate(_LONG_SHARES)}
+    items.sort(key=lambda item: rank.get(_share(item.nodeid), len(rank)))
     if config.getoption("reruns"):
         for item in items:
             item.add_marker(MAY_RUN_AGAIN)
@@ -94,13 +97,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output["servers"] = session.config.stash.get(_used_servers, [])
 
 
+def _share(nodeid: str) -> str:
+    """What goes to one process: a file; or the pipeline's files, which then make one Spark session."""
+    file = nodeid.partition("::")[0]
+    return "tests/pipeline" if file.startswith("tests/pipeline/") else file
+
+
 class _Shares(LoadFileScheduling):
-    """A file goes to one process; the pipeline's files all to the same, which makes one Spark session for them."""
+    """A share goes to one process."""
 
     @override
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return "tests/pipeline" if file.startswith("tests/pipeline/") else file
+        return _share(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -240,57 +248,12 @@ def prosody(request: pytest.FixtureRequest) -> Iterator[ProsodyServer | GivenSer
 # --- databases --------------------------------------------------------------------------------------------------
 
 
-class Databases:
-    """Fresh databases on one server, cloned from a template that has all migrations."""
-
-    def __init__(self, server_url: str) -> None:
-        self._server_url = server_url
-        self._template = f"hookwire_template_{secrets.token_hex(4)}"
-
-    def make_template(self) -> None:
-        from db.migrate import migrate
-
-        self._execute(f"CREATE DATABASE {self._template}")
-        _run(migrate(self._url(self._template)))
-
-    def drop_template(self) -> None:
-        self._execute(f"DROP DATABASE {self._template} WITH (FORCE)")
-
-    @contextmanager
-    def fresh(self) -> Iterator[str]:
-        name = f"hookwire_test_{secrets.token_hex(4)}"
-        self._execute(f"CREATE DATABASE {name} TEMPLATE {self._template}")
-        try:
-            yield self._url(name)
-        finally:
-            self._execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-    def _url(self, database: str) -> str:
-        return urlunsplit(urlsplit(self._server_url)._replace(path=f"/{database}"))
-
-    def _execute(self, statement: str) -> None:
-        async def execute() -> None:
-            connection = await asyncpg.connect(self._server_url, timeout=60, command_timeout=60)
-            try:
-                await connection.execute(statement)
-            finally:
-                await connection.close()
-
-        _run(execute())
-
-
-def _run(work: Coroutine[Any, Any, _T]) -> _T:
-    """Runs a coroutine on a loop and a thread of its own: the test's loop must not notice."""
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(asyncio.run, work).result()
-
-
 @contextmanager
 def _migrated(server: PostgresServer | GivenServer) -> Iterator[Databases]:
     databases = Databases(server.url)
     databases.make_template()
     yield databases
-    databases.drop_template()
+    databases.close()
 
 
 @pytest.fixture(scope="session")
