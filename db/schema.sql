@@ -1134,6 +1134,10 @@ CREATE INDEX deliveries_lane ON hookwire.deliveries USING btree (subscription_id
 
 CREATE INDEX deliveries_parked ON hookwire.deliveries USING btree (event_id, subscription_id) WHERE (parked_at IS NOT NULL);
 
+CREATE INDEX deliveries_retrying ON hookwire.deliveries USING btree (event_id, subscription_id) WHERE ((attempts > 0) AND (fence IS NULL) AND (parked_at IS NULL));
+
+CREATE INDEX deliveries_sending ON hookwire.deliveries USING btree (event_id, subscription_id) WHERE ((attempts > 0) AND (fence IS NOT NULL) AND (parked_at IS NULL));
+
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
 
 CREATE INDEX foreign_topics_due ON hookwire.foreign_topics USING btree (due_at) WHERE (due_at IS NOT NULL);

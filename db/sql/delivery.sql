@@ -482,7 +482,10 @@ SELECT * FROM (
            FROM hookwire.deliveries o) AS d
      WHERE d.tenant = $1 AND ($2::bigint IS NULL OR d.event_id = $2) AND ($3::bigint IS NULL OR d.subscription_id = $3)
        AND ($4::text IS NULL OR ($4 IN ('pending', 'sending', 'retrying', 'parked') AND d.state = $4))
-       AND ($4 IS DISTINCT FROM 'parked' OR d.parked_at IS NOT NULL) -- said again, so that an index can answer it
+       -- said again, so that an index can answer it
+       AND ($4 IS DISTINCT FROM 'parked' OR d.parked_at IS NOT NULL)
+       AND ($4 IS DISTINCT FROM 'sending' OR (d.attempts > 0 AND d.fence IS NOT NULL AND d.parked_at IS NULL))
+       AND ($4 IS DISTINCT FROM 'retrying' OR (d.attempts > 0 AND d.fence IS NULL AND d.parked_at IS NULL))
        AND (d.event_id, d.subscription_id) < ($5, $6)
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $7)
     UNION ALL
