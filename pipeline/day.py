@@ -8,7 +8,7 @@ from datetime import date
 from pyspark.sql import DataFrame
 
 from pipeline.exchange import amend
-from pipeline.lake import Change, DataFile, Snapshot, Table
+from pipeline.lake import Change, DataFile, Snapshot, Table, folder_values
 
 __all__ = ["counts_of_days", "put_days", "sources_of_days", "written"]
 
@@ -39,10 +39,12 @@ def put_days(table: Table, added: tuple[DataFile, ...], sources: Mapping[date, i
 
 
 def sources_of_days(table: Table) -> dict[date, int]:
-    """The rows that each day was last made from."""
+    """The rows that each day was last made from; without days of which a file was put into quarantine since."""
     found: dict[date, int] = {}
     for entry in table.entries():
         found |= {date.fromisoformat(day): rows for day, rows in entry["notes"].get("days", {}).items()}
+        for path, _, _ in entry["notes"].get("quarantined", ()):
+            found.pop(date.fromisoformat(folder_values(path)["dt"]), None)
     return found
 
 

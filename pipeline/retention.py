@@ -17,7 +17,7 @@ def expired(snapshot: Snapshot, before: date, topic: str | None = None) -> tuple
     return tuple(
         file
         for file in snapshot.files
-        if file.values["dt"] < before.isoformat() and topic in (None, file.values["topic"])
+        if file.values["dt"] < before.isoformat() and (topic is None or file.values["topic"] == topic)
     )
 
 

@@ -35,10 +35,10 @@ def wanted_days(lake: Storage, attempts: Mapping[date, int]) -> list[date]:
 
 
 def stale_days(lake: Storage, since: date, until: date) -> dict[date, int]:
-    """The days whose silver is not what their metrics were made from, and how many rows it has now."""
+    """The days whose silver is more than their metrics were made from, and how many rows it has now."""
     made_from = sources_of_days(metric_table(lake))
     counts = counts_of_days(delivery_table(lake).snapshot())
-    return {day: n for day, n in counts.items() if since <= day <= until and n != made_from.get(day)}
+    return {day: n for day, n in counts.items() if since <= day <= until and n > made_from.get(day, 0)}
 
 
 def measured_days(lake: Storage, since: date, until: date) -> dict[date, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["check", "compact", "erase", "retain"]
 
 Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic alone.")]
+TableName = Annotated[
+    Literal["bronze", "deliveries", "metrics", "slo"],
+    typer.Option("--table", help="Archived events, attempts at webhooks, metrics or service levels."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
 FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="About how large files become.")]
 Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="Keep so many days; days before go whole.")]
@@ -34,7 +38,7 @@ def compact(
 ) -> None:
     """Write the small files of closed days anew as few large ones, and sweep what is left of a day ago.
 
-    That is files that were replaced, and those of batches that were killed and have been done again since.
+    That is files of any table that were replaced, and those of batches that were killed and have been done again since.
 
     Examples:
 
@@ -47,6 +51,7 @@ def compact(
     from pipeline.lake import bronze
     from pipeline.runs import recorded_run
     from pipeline.sweep import sweep_killed
+    from pipeline.tables import lake_tables
 
     settings = settings_from(config)
     storage = lake_of(lake, settings)
@@ -67,8 +72,9 @@ def compact(
             if folders:
                 spark = session("compact", settings)
                 done["fewer_files"] = compact(spark, table, folders, run.id, file_mb * _MEBIBYTE, _tell_folder)
-            done["swept_files"] = delete_replaced(storage, table, now - _REPLACED_KEPT)
-            done["killed_files"] = sweep_killed(storage, table, now - _REPLACED_KEPT)
+            for each in lake_tables(storage):
+                done["swept_files"] += delete_replaced(storage, each, now - _REPLACED_KEPT)
+                done["killed_files"] += sweep_killed(storage, each, now - _REPLACED_KEPT)
     verb = "would be" if dry_run else "were"
     _result(done, as_json, f"{files} files of {len(folders)} days and topics {verb} compacted, {rows:,} records; "
             f"{done['fewer_files']} files fewer, {done['swept_files']} old ones swept, "
@@ -80,10 +86,15 @@ def _tell_folder(folder: Folder) -> None:
 
 
 def check(lake: Lake = None, quarantine: Quarantine = False, as_json: Json = False, config: Config = None) -> None:
-    """Look at every file of the lake's tables: is it there, whole, and Parquet with as many rows as it should have?
+    """Look at every file of all the lake's tables: is it there, whole, and Parquet with as many rows as it should have?
+
+    It reads the end of each file and no rows: whether the archived events are all there, and in order, is what
+    `hookwire pipeline audit` tells.
 
     Exit code 1: some are not. With --quarantine they are put into quarantine/ of the lake, and the table's log says
-    why; the audit then names the events that were in them, and `hookwire pipeline replay --lost` publishes these again.
+    why. Of bronze, the audit then names the events that were in them, and `hookwire pipeline replay --lost` publishes
+    these again; days of deliveries, metrics and slo are made again by the commands of these names, deliveries as far as
+    the database still has the attempts.
 
     Examples:
 
@@ -91,55 +102,62 @@ def check(lake: Lake = None, quarantine: Quarantine = False, as_json: Json = Fal
 
       hookwire pipeline check --quarantine --json
     """
-    from pipeline.lake import bronze
     from pipeline.runs import recorded_run
     from pipeline.sweep import damages, put_aside
+    from pipeline.tables import lake_tables
 
     storage = lake_of(lake, settings_from(config))
-    table = bronze(storage)
     with told_failures():
-        snapshot = table.snapshot()
-        found = damages(storage, table, snapshot)
-        records = sum(damage.file.rows for damage in found)
-        if quarantine and found:
+        snapshots = [(table, table.snapshot()) for table in lake_tables(storage)]
+        found = [(table, damages(storage, table, snapshot)) for table, snapshot in snapshots]
+        damaged = [(f"{table.name}/{one.file.path}", one) for table, ones in found for one in ones]
+        records = sum(damage.file.rows for _, damage in damaged)
+        if quarantine and damaged:
             with recorded_run(storage, "check", {"quarantine": True}) as run:
-                put_aside(storage, table, found, run.id)
-                run.counts, run.state = {"files": len(found), "records": records}, "findings"
+                for table, ones in found:
+                    put_aside(storage, table, ones, run.id)
+                run.counts, run.state = {"files": len(damaged), "records": records}, "findings"
+    files = sum(len(snapshot.files) for _, snapshot in snapshots)
     done = {
-        "files": len(snapshot.files), "damaged": [{"path": d.file.path, "reason": d.reason} for d in found],
+        "files": files, "damaged": [{"path": path, "reason": damage.reason} for path, damage in damaged],
         "records": records, "quarantined": quarantine,
     }  # fmt: skip
-    lines = [f"bronze/{damage.file.path}: {damage.reason}" for damage in found]
+    lines = [f"{path}: {damage.reason}" for path, damage in damaged]
     verb = "put into quarantine" if quarantine else "damaged"
-    words = f"{len(snapshot.files)} files were looked at, {len(found)} {verb}, {records:,} records in them"
+    words = f"{files} files were looked at, {len(damaged)} {verb}, {records:,} records in them"
     _result(done, as_json, "\n".join([*lines, words]))
-    if found:
+    if damaged:
         raise typer.Exit(1)
 
 
 def retain(
-    days: Days, lake: Lake = None, topic: Topic = None, dry_run: DryRun = False, as_json: Json = False,
-    config: Config = None,
+    days: Days, lake: Lake = None, topic: Topic = None, table: TableName = "bronze", dry_run: DryRun = False,
+    as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Drop whole days from the lake, files and all.
+    """Drop whole days of one table from the lake, files and all: of the archived events, or of what --table names.
 
     Examples:
 
       hookwire pipeline retain --days 400 --dry-run
 
       hookwire pipeline retain --days 30 --topic metrics.ticks
+
+      hookwire pipeline retain --days 90 --table deliveries
     """
-    from pipeline.lake import bronze
     from pipeline.retention import expired, retain
     from pipeline.runs import recorded_run
+    from pipeline.tables import lake_tables
 
+    if topic is not None and table != "bronze":
+        raise CommandFailed(f"--topic is for bronze: {table} has no folders by topic", 2)
     storage = lake_of(lake, settings_from(config))
-    table, before = bronze(storage), (datetime.now(UTC) - timedelta(days=days)).date()
-    gone = expired(table.snapshot(), before, topic)
+    named = next(each for each in lake_tables(storage) if each.name == table)
+    before = (datetime.now(UTC) - timedelta(days=days)).date()
+    gone = expired(named.snapshot(), before, topic)
     if not dry_run:
-        inputs = {"before": before.isoformat(), "topic": topic}
+        inputs = {"before": before.isoformat(), "topic": topic, "table": table}
         with told_failures(), recorded_run(storage, "retain", inputs) as run:
-            gone = retain(storage, table, before, run.id, topic)
+            gone = retain(storage, named, before, run.id, topic)
             run.counts = {"files": len(gone)}
     done = {"before": before.isoformat(), "files": len(gone), "records": sum(file.rows for file in gone)}
     verb = "would be" if dry_run else "were"

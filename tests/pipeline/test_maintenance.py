@@ -4,24 +4,31 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from app.cli import application
+from app.commands.failure import CommandFailed
 from pipeline.audit.evidence import ghosts
 from pipeline.audit.selftest import INCARNATION, Record, bronze_of
 from pipeline.compaction import compact, crowded
+from pipeline.day import put_days
+from pipeline.delivery import delivery_table
 from pipeline.erasure import Erased, Subject, erase, erased_table, find
 from pipeline.exchange import exchange
-from pipeline.lake import Change, LakeConflict, LakeDamaged, Table, bronze, damage_named
+from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Table, bronze, damage_named
+from pipeline.metric import metric_table
 from pipeline.remnant import remnants
 from pipeline.retention import forgotten, retain
 from pipeline.runs import runs
 from pipeline.selection import Selection, archived, select
+from pipeline.service import stale_days
+from pipeline.slo import slo_table
 from pipeline.storage import Storage
-from pipeline.sweep import Damage, put_aside, sweep_killed
+from pipeline.sweep import Damage, damages, put_aside, sweep_killed
 
 DAY = date(2026, 1, 15)
 LARGE = 64 * 1024 * 1024
@@ -192,3 +199,59 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
     *_, entry = table.entries()
     assert ([row[0] for row in entry["notes"]["quarantined"]], whole) == ([short, gone], table.snapshot().files[0].path)
     assert [run.counts for run in runs(lake)] == [{"files": 2, "records": 3}]
+
+
+def put_day(lake: Storage, table: Table, rows: int, contents: bytes) -> str:
+    """A file that says it has so many rows of the day, made from as many, in the place of the day's other files."""
+    path = f"data/batch={table.snapshot().version + 1:06d}-0/dt={DAY}/part.parquet"
+    lake.create(f"{table.name}/{path}", contents)
+    put_days(table, (DataFile(path, rows, len(contents)),), {DAY: rows}, table.name, "run")
+    return f"{table.name}/{path}"
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_every_table_of_the_lake_is_checked_and_a_day_that_was_put_aside_is_made_again(lake: Storage) -> None:
+    """Issue 7, bad input: and never from fewer rows than there were."""
+
+    def check(*options: str) -> list[str]:
+        done = CliRunner().invoke(application(), ["pipeline", "check", "--lake", lake.uri, "--json", *options])
+        return [row["path"] for row in json.loads(done.stdout)["damaged"]]
+
+    silver, gold = delivery_table(lake), metric_table(lake)
+    assert check() == []
+    paths = [put_day(lake, table, 5, b"no Parquet") for table in (silver, gold, slo_table(lake))]
+    assert (check(), stale_days(lake, DAY, DAY)) == (paths, {})
+    put_aside(lake, gold, damages(lake, gold, gold.snapshot()), "run")
+    assert (check(), stale_days(lake, DAY, DAY)) == ([paths[0], paths[2]], {DAY: 5})
+    put_day(lake, gold, 5, b"no Parquet either")
+    assert stale_days(lake, DAY, DAY) == {}
+    check("--quarantine")
+    put_day(lake, silver, 4, b"less of it")
+    put_day(lake, gold, 5, b"made from five")
+    assert stale_days(lake, DAY, DAY) == {}
+    assert {path.removeprefix("quarantine/") for path in lake.files("quarantine")} >= set(paths)
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_files_that_were_replaced_are_swept_from_every_table_and_days_go_from_the_one_that_is_named(
+    lake: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PL-09: days of deliveries, metrics and service levels are made anew, each time in new files."""
+    monkeypatch.setattr("app.commands.pipeline_upkeep._REPLACED_KEPT", timedelta(0))
+
+    def hookwire(*words: str) -> Any:
+        words = ("pipeline", *words, "--lake", lake.uri, "--json")
+        return json.loads(CliRunner().invoke(application(), words, catch_exceptions=False).stdout)
+
+    tables = [delivery_table(lake), metric_table(lake), slo_table(lake)]
+    old = [put_day(lake, table, 5, b"old") for table in tables]
+    new = [put_day(lake, table, 6, b"new") for table in tables]
+    done = hookwire("compact")
+    left = {path for table in tables for path in lake.files(f"{table.name}/data")}
+    assert (done["swept_files"], done["killed_files"], left) == (len(old), 0, set(new))
+
+    records = hookwire("retain", "--days", "1", "--table", "metrics")["records"]
+    left = {path for table in tables for path in lake.files(f"{table.name}/data")}
+    assert (records, left) == (6, {new[0], new[2]})
+    with pytest.raises(CommandFailed, match="--topic is for bronze"):
+        hookwire("retain", "--days", "1", "--table", "slo", "--topic", "orders")
