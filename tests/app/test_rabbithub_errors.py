@@ -80,8 +80,9 @@ async def test_what_gets_no_answer_is_never_dead_at_once(running_hub: RunHub) ->
     async with running_hub(ALL_ROLES, retry_schedule_seconds=(0, 0), **DEAD) as hub, serve_callbacks() as callbacks:
         callbacks.script["/cb?hub.topic="] = reset
         await consumed(hub, callbacks, 1)
+        posts = await callbacks.wait_for_posts(3)
 
-        await callbacks.wait_for_posts(3)
+        assert [body for *_, body in posts] == [b"0"] * 3
 
 
 async def test_a_refused_message_delays_no_other(running_hub: RunHub) -> None:

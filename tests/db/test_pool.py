@@ -60,6 +60,18 @@ async def terminate_ours(url: str, *, when: str = "true") -> None:
         await connection.close()
 
 
+async def ours(url: str, number: int, when: str = "true") -> None:
+    """Waits until so many of the pool's backends are there for which `when` holds."""
+    count = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pool-test' AND {when}"
+    connection = await asyncpg.connect(url)
+    try:
+        async with asyncio.timeout(30):
+            while await connection.fetchval(count) != number:  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.01)
+    finally:
+        await connection.close()
+
+
 # --- bounds (RP-06) ---------------------------------------------------------------------------------------------
 
 
@@ -120,7 +132,7 @@ async def test_a_forgotten_transaction_is_ended_by_the_server(database_url: str)
         async def forget() -> None:
             async with database.transaction() as session:
                 await session.execute("test.insert", 1)
-                await asyncio.sleep(1)
+                await ours(database_url, 0)
 
         with pytest.raises(DatabaseError):
             await forget()
@@ -291,7 +303,7 @@ async def test_a_cancellation_is_not_lost_when_the_connection_cannot_be_given_ba
 async def test_closing_ends_within_its_bound_though_a_statement_runs(database_url: str) -> None:
     database = await open_database(PoolOptions(database_url, application_name="pool-test"))
     asking = asyncio.ensure_future(database.fetch("test.sleep"))
-    await asyncio.sleep(0.1)
+    await ours(database_url, 1, "wait_event = 'PgSleep'")
     async with asyncio.timeout(20):
         await database.aclose()
     with pytest.raises(DatabaseError):

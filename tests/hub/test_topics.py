@@ -61,3 +61,5 @@ async def test_a_topic_s_row_waits_for_no_publishing_transaction(database_url: s
         await sql.execute("SELECT hookwire.publish('new', 'x'::text, key => 'k')")
         async with asyncio.timeout(20):
             await Topics(database, auto_create=True).admit("new")
+        await sql.execute("ROLLBACK")
+        assert await names(sql) == ["new"]

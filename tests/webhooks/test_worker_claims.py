@@ -140,6 +140,7 @@ async def test_what_the_worker_is_told_of_is_sent_without_polling(database_url: 
                 await bench.publish(b"%d" % number)
                 await bench.fan_out(due=worker.due)
                 await bench.settled(number)
+        assert bodies(server) == [b"1", b"2", b"3"]
 
 
 async def test_news_that_come_during_a_claim_are_not_forgotten(database_url: str) -> None:
@@ -155,6 +156,7 @@ async def test_news_that_come_during_a_claim_are_not_forgotten(database_url: str
             await bench.fan_out(due=worker.due)
             gated.gates["subscription.for_delivery"].set()
             await bench.settled(2)
+        assert bodies(server) == [b"1", b"2"]
 
 
 @pytest.mark.parametrize(

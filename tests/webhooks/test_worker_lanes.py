@@ -100,6 +100,7 @@ async def test_a_worker_finds_heads_that_nobody_made_due_by_polling(database_url
         await bench.sql.execute("UPDATE hookwire.deliveries SET due_at = 'infinity'")
         async with bench.working():
             await bench.drained()
+        assert len(server.requests) == 40
 
 
 async def test_a_claim_takes_a_head_that_a_fan_out_has_just_overlooked(database_url: str) -> None:
