@@ -57,7 +57,8 @@ class MarkerAhead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HarvesterOptions:
-    """``linger_seconds``: the pause after a small batch, so that an even trickle is carried in batches;
+    """``linger_seconds``: the least pause between two claims unless there is much to claim, so that an even trickle is
+    carried in batches and a first event at once;
     ``backoff_seconds_max``: the longest pause while a broker is down; ``refused_seconds``: the pause between two looks
     at a progress marker that is ahead."""
 
@@ -202,6 +203,7 @@ class Harvester:
                     await self._placed.wait()
                     setbacks = self._setbacks
                     batch = await self._next_batch(term)
+                    lingers_until = time.monotonic() + self._options.linger_seconds
                     if batch is None:
                         slots.release()
                     else:
@@ -210,8 +212,9 @@ class Harvester:
                     await self._probe_holds(term, slots)
                     if batch is None:
                         await self._wake.wait()
-                    elif len(batch.records) * 4 < self._sink.features.batch_records_max:
-                        await asyncio.sleep(self._options.linger_seconds)
+                    if batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max:
+                        # After an empty claim, too: what rings may be another group's, and most of it is.
+                        await asyncio.sleep(lingers_until - time.monotonic())
         except BaseExceptionGroup as failed:
             raise _foremost(failed) from failed
 

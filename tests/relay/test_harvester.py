@@ -6,19 +6,27 @@ Times out by condition, never sleeps for a while. Both kinds of sink are tried, 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
 
 import asyncpg
 import pytest
+from prometheus_client import CollectorRegistry
 
 from db.pool import Database
 from relay.election import Deposed
+from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
+from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
+from relay.record import Record
 from relay.sink import SHARDS, Batch, Features, Receipt, SinkUnavailable
 from relay.sink_relay import SinkRelay
+from relay.wake import Wake
 from tests.relay.stage import (
     DEADLINE_SECONDS,
     INCARNATION,
@@ -98,6 +106,33 @@ async def test_only_what_was_acknowledged_is_purged(stage: Stage, features: Feat
         broker.gate.set()
         await all_carried(stage)
     assert (unanswered, broker.ids(), await stage.owed(), await stage.manifests()) == (ids, ids, [], [])
+
+
+class _Restless(Wake):
+    """Rings all the time, as the events of other groups do."""
+
+    async def wait(self) -> None:
+        """There always is a ring."""
+
+
+async def test_rings_for_others_make_no_more_claims_than_a_trickle_does(stage: Stage) -> None:
+    """RO-09: claims that find nothing keep the pause of a small batch, too; nothing rings for one group alone."""
+    claims: list[float] = []
+
+    class Watched(Outbox):
+        async def claim(self, *args: Any) -> list[Record]:
+            claims.append(time.monotonic())
+            return await super().claim(*args)
+
+    pause = 0.04
+    harvester = Harvester(
+        MemorySink(MemoryBroker()), Watched(stage.database, stage.sink, INCARNATION, payload=True),
+        Holds(stage.database, stage.sink, INCARNATION), _Restless(), RelayMetrics(CollectorRegistry()),
+        HarvesterOptions(linger_seconds=pause),
+    )  # fmt: skip
+    async with running(SinkRelay(stage.sink, MemoryElection(stage.reign), lambda _: harvester)):
+        await until(lambda: len(claims) > 8)
+    assert min(later - earlier for earlier, later in pairwise(claims)) > pause / 2  # a timer may be early by its tick
 
 
 async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(stage: Stage) -> None:
