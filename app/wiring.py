@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from app.api.context import Context
 from app.api.hub import hub_routes
 from app.api.rabbithub import rabbithub_routes
+from app.backlog import Backlog
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
 from app.front import Front
@@ -25,6 +26,7 @@ from app.ingest import Ingest
 from app.limits import RequestIds
 from app.listen import Listener
 from app.lookout import Lookout
+from app.loop_lag import LoopLag
 from app.notice import Notices
 from app.notify import Notifier
 from app.policy import egress_proxy, guard_policy
@@ -226,6 +228,7 @@ class _Builder:
             Listener(self._connect_direct, self._ring),
             Upkeep(self._database, self._settings.idempotency_seconds),
             Retention(self._database, self._retention_options()),
+            LoopLag(self._registry),
         ]
         watch = EmbeddedWatch(self._storage.embedded) if self._storage.embedded is not None else None
         services += [watch] if watch is not None else []
@@ -372,6 +375,7 @@ class _Builder:
                 self._database, Contents(self._database, self._storage.incarnation), f"pull at {socket.gethostname()}"
             ),
             registry=self._registry,
+            backlog=Backlog(self._database, self._registry),
             relay_states=self._relay_states,
         )
 

@@ -168,6 +168,7 @@ class Harvester:
             await self._stream(term)
         finally:
             self._in_flight.clear()
+            self._metrics.in_flight(self._sink.name, term.group, 0)
             await self._sink.close()
 
     async def _take_over(self, term: Term) -> Term:
@@ -241,6 +242,7 @@ class Harvester:
                 records = one_topic_of_each_key(records)
             if records:
                 self._in_flight.update((record.id, record) for record in records)
+                self._metrics.in_flight(self._sink.name, term.group, len(self._in_flight))
                 return await self._numbered(term, records)
         return None
 
@@ -269,13 +271,18 @@ class Harvester:
                 self._placed.set()
         for record in batch.records:
             self._in_flight.pop(record.id, None)
+        self._metrics.in_flight(self._sink.name, batch.term.group, len(self._in_flight))
         slots.release()
 
     async def _send(self, batch: Batch, *, held: bool = False) -> Receipt:
         """Send a batch, round by round; ends with the first round that was not acknowledged whole."""
         acknowledged: list[Record] = []
         for part in self._rounds(batch):
-            receipt = await self._sink.send(part)
+            try:
+                receipt = await self._sink.send(part)
+            except SinkUnavailable:
+                self._metrics.unsettled(self._sink.name, part.term.group, len(part.records))
+                raise
             self._note(part, receipt)
             if receipt.refused and not held:
                 # Until the hold stands nothing is claimed: it could be a later record of the key (I3). What was claimed
@@ -339,10 +346,14 @@ class Harvester:
         if not records and batch.number is None:
             return
         self._unpurged[id(batch)] = done
-        if done.held:
-            await self._holds.purge(records)
-        if batch.number is not None or not (done.held or self._sink.features.purges):
-            await self._outbox.purge(batch, records)
+        try:
+            if done.held:
+                await self._holds.purge(records)
+            if batch.number is not None or not (done.held or self._sink.features.purges):
+                await self._outbox.purge(batch, records)
+        except DatabaseError:
+            self._metrics.purge_failed(self._sink.name, batch.term.group)
+            raise
         self._unpurged.pop(id(batch), None)
 
     async def _probe_holds(self, term: Term, slots: asyncio.Semaphore) -> None:

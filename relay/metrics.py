@@ -22,15 +22,44 @@ class RelayMetrics:
         self._failures = Counter(
             "hookwire_relay_failures_total", "Times a relay had to back off.", labels, registry=registry
         )
+        self._unsettled = Counter(
+            "hookwire_relay_unsettled_total",
+            "Records sent of which nobody knows what became; they are sent again, or found to be there.",
+            labels, registry=registry,
+        )  # fmt: skip
+        self._purge_failures = Counter(
+            "hookwire_relay_purge_failures_total", "Purges of confirmed records that the database did not do.", labels,
+            registry=registry,
+        )  # fmt: skip
+        self._in_flight = Gauge(
+            "hookwire_relay_in_flight", "Records that were claimed and not dealt with yet.", labels, registry=registry
+        )
+        self._progress = Gauge(
+            "hookwire_relay_last_acknowledged_timestamp_seconds", "When a sink last confirmed a record (Unix time).",
+            labels, registry=registry,
+        )  # fmt: skip
         self._term = Gauge("hookwire_relay_term", "The term this process last led.", labels, registry=registry)
 
     def acknowledged(self, sink: str, group: int, records: int) -> None:
-        """Count confirmed records."""
+        """Count confirmed records, and note that something moved."""
         self._acknowledged.labels(sink, group).inc(records)
+        self._progress.labels(sink, group).set_to_current_time()
 
     def refused(self, sink: str, group: int, records: int) -> None:
         """Count refused records."""
         self._refused.labels(sink, group).inc(records)
+
+    def unsettled(self, sink: str, group: int, records: int) -> None:
+        """Count records whose outcome nobody knows."""
+        self._unsettled.labels(sink, group).inc(records)
+
+    def purge_failed(self, sink: str, group: int) -> None:
+        """Count one purge that failed."""
+        self._purge_failures.labels(sink, group).inc()
+
+    def in_flight(self, sink: str, group: int, records: int) -> None:
+        """How many records are in flight now."""
+        self._in_flight.labels(sink, group).set(records)
 
     def failed(self, sink: str, group: int) -> None:
         """Count one back-off."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastapi import Request
 from prometheus_client import CollectorRegistry
 
+from app.backlog import Backlog
 from app.settings import Settings
 from db.pool import Database
 from hub.acceptance import Hub
@@ -37,6 +38,7 @@ class Context:
     outbound: Outbound
     pull: Pull
     registry: CollectorRegistry
+    backlog: Backlog
     relay_states: Callable[[], dict[str, tuple[str, str]]]
 
 

@@ -82,5 +82,6 @@ async def readyz(context: In) -> JSONResponse:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Counters and gauges."}},
 )
 async def metrics(context: In) -> Response:
-    """The exposition format."""
+    """The exposition format. What waits is asked of the database; without it the rest is told all the same."""
+    await context.backlog.refresh()
     return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)

@@ -174,3 +174,9 @@ WITH hold AS MATERIALIZED (
     FROM hold h
 )
 SELECT (SELECT count(*) FROM hold) AS holds, (SELECT count(*) FROM gone) AS records;
+
+-- name: standing
+-- Per sink and scope: how many holds there are, and since when the oldest has stood.
+SELECT h.sink, CASE WHEN h.key = '' THEN 'topic' WHEN starts_with(h.key, E'\x1f') THEN 'record' ELSE 'key' END AS scope,
+       count(*) AS holds, min(h.since) AS since
+FROM hookwire.holds h GROUP BY 1, 2;

@@ -28,6 +28,10 @@ async def test_metrics_count_what_was_relayed(running_hub: RunHub) -> None:
 
         assert answer.headers["content-type"].startswith("text/plain")
         assert 'hookwire_relay_acknowledged_total{group="0",sink="webhooks"} 1.0' in answer.text
+        assert ["hookwire_database_up 1.0" in answer.text, "hookwire_event_loop_lag_seconds_count" in answer.text] == [
+            True, True,
+        ]  # fmt: skip
+        assert 'hookwire_outbox_led{sink="webhooks"} 1.0' in answer.text
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,9 @@ def memory_relay(
     *,
     database: Database | None = None,
     election: MemoryElection | None = None,
+    metrics: RelayMetrics | None = None,
 ) -> SinkRelay:
-    return relay_of(stage, MemorySink(broker, features), database=database, election=election)
+    return relay_of(stage, MemorySink(broker, features), database=database, election=election, metrics=metrics)
 
 
 def outbox_of(stage: Stage) -> Outbox:
@@ -251,6 +252,26 @@ async def test_a_marker_that_this_database_never_wrote_stops_the_relay_with_a_re
     async with running(relay):
         await until(lambda: relay.state == "refused")
     assert ("restored or cloned" in relay.last_error, broker.log) == (True, [])
+
+
+async def test_what_is_stuck_and_what_nobody_knows_is_counted(stage: Stage) -> None:
+    """RO-11: in flight while the broker hangs; unsettled when its answer is lost; purges that fail."""
+    registry, broker, database = CollectorRegistry(), MemoryBroker(), FaultyDatabase(stage.database)
+    broker.answers_lost, database.faults = 1, {"outbox.purge": 2}
+    broker.gate.clear()
+    await stage.publish(*"aab")
+
+    def told(name: str) -> float | None:
+        return registry.get_sample_value(f"hookwire_relay_{name}", {"sink": "kafka", "group": "0"})
+
+    async with running(memory_relay(stage, broker, database=database, metrics=RelayMetrics(registry))):
+        await until(lambda: told("in_flight") == 3)
+        stuck = (told("acknowledged_total"), told("last_acknowledged_timestamp_seconds"))
+        broker.gate.set()
+        await all_carried(stage)
+    assert (stuck, told("in_flight")) == ((None, None), 0)
+    assert (told("unsettled_total"), told("purge_failures_total"), told("acknowledged_total")) == (3, 2, 3)
+    assert abs(time.time() - (told("last_acknowledged_timestamp_seconds") or 0)) < 60
 
 
 # --- the database fails -----------------------------------------------------------------------------------------

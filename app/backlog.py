@@ -1,0 +1,86 @@
+"""Backlog: what waits for each sink and since when, as ``/metrics`` tells it (RO-11, RU-11).
+
+It is asked of the database when somebody reads the metrics, not when something moves: a relay that stands still is seen
+by what it does not carry, whichever process reads. Counters tell nothing then, because they only count what succeeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from db.errors import DatabaseError
+from db.pool import Database
+
+__all__ = ["COUNTED_MAX", "Backlog"]
+
+COUNTED_MAX: Final = 100_000
+"""Records are counted so far for each sink; who waits longer is told by the age of the oldest."""
+_FRESH_SECONDS = 5.0
+_DEADLINE_SECONDS = 2.0
+
+
+class Backlog:
+    """Gauges of one process's registry. ``fresh_seconds``: how old they may be when they are read again."""
+
+    def __init__(self, database: Database, registry: CollectorRegistry, fresh_seconds: float = _FRESH_SECONDS) -> None:
+        self._database = database
+        self._fresh_seconds = fresh_seconds
+        self._fresh_until = 0.0
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"hookwire_{name}", text, labels, registry=registry)
+
+        self._answers = gauge("database_up", "Whether the database answered when these metrics were read.")
+        self._waiting = gauge("outbox_waiting", "Records that wait for a sink, counted up to 100,000.", "sink")
+        self._oldest = gauge("outbox_oldest_seconds", "For how long the oldest of them has waited.", "sink")
+        self._led = gauge("outbox_led", "Whether some relay leads a group of the sink.", "sink")
+        self._held = gauge("outbox_held", "Records that wait behind a hold, counted up to 100,000.", "sink")
+        self._holds = gauge("holds", "Keys, topics and single records that are held.", "sink", "scope")
+        self._stalled = gauge("hold_oldest_seconds", "For how long the oldest hold has stood.", "sink")
+        self._of_sinks = (self._waiting, self._oldest, self._led, self._held, self._holds, self._stalled)
+
+    async def refresh(self) -> None:
+        """Ask the database, unless that was just done. Without an answer the gauges of the sinks are absent."""
+        if time.monotonic() < self._fresh_until:
+            return
+        self._fresh_until = time.monotonic() + self._fresh_seconds
+        try:
+            async with asyncio.timeout(_DEADLINE_SECONDS):
+                sinks = await self._database.fetch("outbox.oldest", COUNTED_MAX)
+                holds = await self._database.fetch("hold.standing")
+        except (DatabaseError, TimeoutError):
+            self._answers.set(0)
+            self._forget()
+            return
+        self._answers.set(1)
+        self._forget()
+        self._tell(sinks, holds)
+
+    def _forget(self) -> None:
+        for gauge in self._of_sinks:
+            gauge.clear()
+
+    def _tell(self, sinks: Sequence[Any], holds: Sequence[Any]) -> None:
+        for row in sinks:
+            name = row["sink"]
+            self._waiting.labels(name).set(row["backlog"])
+            self._oldest.labels(name).set(_age_seconds(row["oldest_at"]))
+            self._led.labels(name).set(bool(row["led"]))
+            self._held.labels(name).set(row["held"])
+        oldest: dict[str, float] = {}
+        for row in holds:
+            self._holds.labels(row["sink"], row["scope"]).set(row["holds"])
+            oldest[row["sink"]] = max(oldest.get(row["sink"], 0.0), _age_seconds(row["since"]))
+        for name, seconds in oldest.items():
+            self._stalled.labels(name).set(seconds)
+
+
+def _age_seconds(since: datetime | None) -> float:
+    """0 for what is not there, and where the two clocks differ."""
+    return max(0.0, (datetime.now(UTC) - since).total_seconds()) if since is not None else 0.0

@@ -1,0 +1,69 @@
+"""What waits is told while nothing moves (RO-11, RU-11)."""
+
+from __future__ import annotations
+
+import asyncpg
+from prometheus_client import CollectorRegistry
+
+from app.backlog import Backlog
+from tests.app.conftest import opened
+from tests.relay.stage import FaultyDatabase
+
+KAFKA = {"sink": "kafka"}
+
+
+async def stalled(sql: asyncpg.Connection) -> None:
+    """Three events wait for Kafka, the oldest for an hour; of two others that are held, one since yesterday."""
+    await sql.execute("UPDATE hookwire.sinks SET configured = (name = 'kafka')")
+    await sql.execute("SELECT hookwire.publish('orders', 'x'::bytea, key => 'k') FROM generate_series(1, 3)")
+    await sql.execute(
+        "UPDATE hookwire.events SET accepted_at = now() - interval '1 hour'"
+        " WHERE id = (SELECT min(id) FROM hookwire.events)"
+    )
+    await sql.executemany(
+        "INSERT INTO hookwire.holds (sink, tenant, topic, key, reason, detail, since, probe_at)"
+        " VALUES ('kafka', 'default', 'orders', $1, 'too_large', '', now() - $2::text::interval, now())",
+        [("", "1 day"), ("a", "1 minute"), ("b", "1 minute"), ("\x1f7", "1 minute")],
+    )
+
+
+async def test_a_relay_that_stands_still_is_seen_by_what_waits(database_url: str) -> None:
+    """RL-12: no relay runs here at all, and nothing was ever acknowledged."""
+    registry = CollectorRegistry()
+    async with opened(database_url) as (database, sql):
+        await stalled(sql)
+        await Backlog(database, registry).refresh()
+
+    def told(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"hookwire_{name}", {**KAFKA, **labels})
+
+    assert (told("outbox_waiting"), told("outbox_held"), told("outbox_led")) == (3, 0, 0)
+    assert [told("holds", scope=scope) for scope in ("topic", "key", "record")] == [1, 2, 1]
+    assert 3_600 <= (told("outbox_oldest_seconds") or 0) < 3_700
+    assert 86_400 <= (told("hold_oldest_seconds") or 0) < 86_500
+
+
+async def test_without_an_answer_nothing_old_is_told_as_new(database_url: str) -> None:
+    registry = CollectorRegistry()
+    async with opened(database_url) as (database, sql):
+        await stalled(sql)
+        faulty = FaultyDatabase(database)
+        backlog = Backlog(faulty, registry, fresh_seconds=0)
+        found = []
+        for faults in ({}, {"outbox.oldest": 1}, {}):
+            faulty.faults = dict(faults)
+            await backlog.refresh()
+            names = ("hookwire_database_up", "hookwire_outbox_waiting")
+            found.append([registry.get_sample_value(names[0]), registry.get_sample_value(names[1], KAFKA)])
+    assert found == [[1, 3], [0, None], [1, 3]]
+
+
+async def test_many_readers_ask_the_database_once(database_url: str) -> None:
+    registry = CollectorRegistry()
+    async with opened(database_url) as (database, sql):
+        await stalled(sql)
+        backlog = Backlog(database, registry, fresh_seconds=60)
+        await backlog.refresh()
+        await sql.execute("DELETE FROM hookwire.outbox")
+        await backlog.refresh()
+    assert registry.get_sample_value("hookwire_outbox_waiting", KAFKA) == 3

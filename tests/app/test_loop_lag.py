@@ -1,0 +1,26 @@
+"""A loop that something blocks is seen (RK-08, RO-11)."""
+
+import asyncio
+import time
+
+from prometheus_client import CollectorRegistry
+
+from app.loop_lag import LoopLag
+from tests.relay.stage import until
+
+
+async def test_what_blocks_the_loop_is_noted() -> None:
+    registry = CollectorRegistry()
+    lag = LoopLag(registry, interval_seconds=0.001)
+
+    def counted(name: str) -> float:
+        return registry.get_sample_value(f"hookwire_event_loop_lag_seconds_{name}") or 0.0
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        tasks.create_task(lag.run())
+        await asyncio.sleep(0)
+        time.sleep(0.2)  # noqa: ASYNC251 - this is what must be noticed
+        await until(lambda: counted("count"))
+        lag.stop()
+
+    assert counted("sum") >= 0.19
