@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
-from app.settings_file import SettingsFile, SettingsRefused, hint, read_file
+from app.settings_file import SettingsFile, SettingsRefused, read_file, unknown_variables
 from app.settings_outbox import OutboxSettings
 from app.settings_rabbithub import RabbitHubSettings
 
@@ -411,11 +411,8 @@ def load_settings(
     environment = os.environ if environment is None else environment
     named = environment.get("HOOKWIRE_CONFIG")
     found = read_file(file or (Path(named) if named is not None else None))
-    mistakes = [
-        *_unknown([name for name in environment if name.startswith(PREFIX) and not _is_foreign(name)]),
-        *_unknown_keys(found),
-    ]
-    if mistakes:
+    ours = [name for name in environment if name.startswith(PREFIX) and not _is_foreign(name)]
+    if mistakes := [*unknown_variables(ours, PREFIX, Settings.model_fields), *found.unknown(Settings.model_fields)]:
         raise SettingsRefused("\n".join(mistakes))
     try:
         return Settings(**{**(defaults or {}), **found.values})
@@ -438,16 +435,3 @@ def _mistake(location: tuple[int | str, ...], message: str, environment: Mapping
 
 def _is_foreign(name: str) -> bool:
     return name in _FOREIGN or name.startswith(("HOOKWIRE_TEST_", "HOOKWIRE_HEADER_"))
-
-
-def _unknown(variables: Iterable[str]) -> Iterator[str]:
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
-    for name in sorted(variables):
-        if name.upper() not in known:
-            yield f"unknown setting {name}{hint(name.upper(), known)}"
-
-
-def _unknown_keys(file: SettingsFile) -> Iterator[str]:
-    for name in file.values:
-        if name not in Settings.model_fields:
-            yield f"{file.place(name)}: unknown setting {name}{hint(name, Settings.model_fields)}"

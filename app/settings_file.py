@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SettingsFile", "SettingsRefused", "hint", "read_file"]
+__all__ = ["SettingsFile", "SettingsRefused", "hint", "read_file", "unknown_variables"]
 
 
 class SettingsRefused(Exception):
@@ -32,6 +32,12 @@ class SettingsFile:
         line = f", line {self.text.count(chr(10), 0, found.start()) + 1}" if found else ""
         return f"{self.path}{line}"
 
+    def unknown(self, known: Collection[str]) -> Iterator[str]:
+        """One line for each key that is no setting."""
+        for name in self.values:
+            if name not in known:
+                yield f"{self.place(name)}: unknown setting {name}{hint(name, known)}"
+
 
 def read_file(file: Path | None) -> SettingsFile:
     """Read it; None: ``hookwire.toml`` in the working directory, if it is there.
@@ -50,6 +56,14 @@ def read_file(file: Path | None) -> SettingsFile:
         raise SettingsRefused(f"{path}: {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsRefused(f"{path}: {error}") from None
+
+
+def unknown_variables(names: Iterable[str], prefix: str, fields: Iterable[str]) -> Iterator[str]:
+    """One line for each variable of the environment that is no setting."""
+    known = {prefix + field.upper() for field in fields}
+    for name in sorted(names):
+        if name.upper() not in known:
+            yield f"unknown setting {name}{hint(name.upper(), known)}"
 
 
 def hint(name: str, known: Iterable[str]) -> str:
