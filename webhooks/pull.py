@@ -102,7 +102,9 @@ class Pull:
 
     async def extend(self, subscription: int, receipts: Sequence[Receipt], lease_seconds: float) -> set[Receipt]:
         """Hold these for so long from now; returns those that were still held."""
-        rows = await self._database.fetch("pull.extend", subscription, *_columns(receipts), lease_seconds)
+        async with self._database.transaction() as transaction:
+            await transaction.fetch("pull.held", subscription, *_columns(receipts))
+            rows = await transaction.fetch("pull.extend", subscription, *_columns(receipts), lease_seconds)
         return {Receipt(row["event_id"], subscription, row["fence"]) for row in rows}
 
     async def _settle(

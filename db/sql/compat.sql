@@ -12,10 +12,10 @@ WITH mine AS MATERIALIZED (
 ), head AS MATERIALIZED (
     SELECT o.id FROM compat_outbox o
     WHERE EXISTS (SELECT FROM mine) AND o.leader_id IS DISTINCT FROM $4::uuid
-      AND NOT EXISTS (SELECT FROM hookwire.compat_parked p WHERE p.outbox = $1 AND p.key = o.kafka_key)
+      AND (SELECT p.record_id FROM hookwire.compat_parked p WHERE p.outbox = $1 AND p.key = o.kafka_key LIMIT 1) IS NULL
     ORDER BY o.id LIMIT $5
 )
-UPDATE compat_outbox o SET leader_id = $4::uuid FROM head WHERE o.id = head.id
+UPDATE compat_outbox o SET leader_id = $4::uuid WHERE o.id = ANY (ARRAY(SELECT head.id FROM head))
 RETURNING o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values;
 
 -- name: mark_due
@@ -27,7 +27,7 @@ WITH mine AS MATERIALIZED (
     WHERE p.outbox = $1 AND EXISTS (SELECT FROM mine) AND p.probe_at <= clock_timestamp()
     ORDER BY p.probe_at LIMIT $5
 ), marked AS (
-    UPDATE compat_outbox o SET leader_id = $4::uuid FROM due WHERE o.id = due.record_id
+    UPDATE compat_outbox o SET leader_id = $4::uuid WHERE o.id = ANY (ARRAY(SELECT due.record_id FROM due))
     RETURNING o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values
 )
 SELECT due.key, due.attempts, m.id, m.kafka_topic, m.kafka_key, m.kafka_value, m.kafka_header_keys, m.kafka_header_values

@@ -33,6 +33,8 @@ ORDER BY d.event_id, d.subscription_id;
 SELECT l.event_id, l.subscription_id, l.kind, l.attempts, l.last_outcome, l.last_status, l.detail, l.died_at,
        s.public_id, s.callback, e.topic
 FROM (SELECT * FROM hookwire.dead_letters ORDER BY event_id DESC, subscription_id DESC LIMIT $1) AS l
-JOIN hookwire.subscriptions s ON s.id = l.subscription_id
-LEFT JOIN hookwire.events e ON e.id = l.event_id
+CROSS JOIN LATERAL (SELECT x.public_id, x.callback FROM hookwire.subscriptions x WHERE x.id = l.subscription_id LIMIT 1) AS s
+LEFT JOIN LATERAL (
+    SELECT x.topic FROM hookwire.events x WHERE x.id BETWEEN l.event_id AND l.event_id ORDER BY x.id LIMIT 1
+) AS e ON true
 ORDER BY l.event_id DESC, l.subscription_id DESC;

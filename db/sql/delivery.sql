@@ -2,7 +2,9 @@
 --
 -- A row that a statement has found it finds again by its place (ctid), and what is checked then is isfinite(due_at),
 -- which no index can answer: statistics made while the table was almost empty make all indexes look alike, and one of
--- them leads over everything that waits behind the heads of lanes.
+-- them leads over everything that waits behind the heads of lanes. For the same reason a delivery is looked up by a range
+-- of one event, in order: only the primary key gives that. A place holds as outbox.sql says; nobody but its owner changes
+-- a claimed row and leaves its fence, so one that has moved meanwhile has another fence, or none.
 
 -- name: audience
 -- How many active subscriptions each topic has, to cut a fan-out by the rows it will write.
@@ -20,11 +22,19 @@ FROM unnest($1::text[], $2::text[]) AS d(tenant, topic);
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), gone AS MATERIALIZED (
-    DELETE FROM hookwire.outbox o USING unnest($3::smallint[], $4::bigint[]) AS a(shard, id)
-    WHERE o.sink = 'webhooks' AND o.shard = a.shard AND o.id = a.id AND EXISTS (SELECT FROM reign)
-    RETURNING o.id
+    DELETE FROM hookwire.outbox
+    WHERE ctid = ANY (ARRAY(
+        SELECT found.place FROM unnest($3::smallint[], $4::bigint[]) AS a(shard, id)
+        CROSS JOIN LATERAL (
+            SELECT o.ctid AS place FROM hookwire.outbox o
+            WHERE o.sink = 'webhooks' AND o.shard = a.shard AND o.id = a.id LIMIT 1
+        ) AS found)) AND EXISTS (SELECT FROM reign)
+    RETURNING id
 ), event AS MATERIALIZED (
-    SELECT e.id, e.tenant, e.topic, e.key FROM hookwire.events e WHERE e.id IN (SELECT gone.id FROM gone)
+    SELECT e.id, e.tenant, e.topic, e.key
+    FROM gone CROSS JOIN LATERAL (
+        SELECT x.* FROM hookwire.events x WHERE x.id BETWEEN gone.id AND gone.id ORDER BY x.id LIMIT 1
+    ) AS e
 ), audience AS MATERIALIZED (
     SELECT t.tenant, t.topic, s.id, s.ordered, s.protocol, s.filter_path
     FROM (SELECT DISTINCT tenant, topic FROM event) AS t
@@ -40,7 +50,9 @@ WITH reign AS MATERIALIZED (
 ), filtered AS MATERIALIZED (
     -- Contents that some filter asks about, parsed once; read only where a filter is.
     SELECT e.id, hookwire.filter_document(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload) AS document
-    FROM event e JOIN hookwire.events x ON x.id = e.id
+    FROM event e CROSS JOIN LATERAL (
+        SELECT y.* FROM hookwire.events y WHERE y.id BETWEEN e.id AND e.id ORDER BY y.id LIMIT 1
+    ) AS x
     WHERE EXISTS (SELECT FROM audience a WHERE a.tenant = e.tenant AND a.topic = e.topic AND a.filter_path IS NOT NULL)
 ), owed AS MATERIALIZED (
     SELECT e.id AS event_id, a.id AS subscription_id, e.tenant, a.protocol, CASE WHEN a.ordered THEN e.key END AS lane,
@@ -177,8 +189,12 @@ WITH fence AS MATERIALIZED (
            CASE WHEN g.open_until > now() THEN 0
                 ELSE least(w.most, CASE WHEN g.trips > 0 THEN 1 END, floor(g.tokens)::integer) END AS most
     FROM unnest($1::bigint[], $2::integer[]) AS w(id, most)
-    JOIN hookwire.subscriptions s ON s.id = w.id AND s.state = 'active' AND s.protocol <> 'pull'
-         AND (s.paused_until IS NULL OR s.paused_until <= now()) AND (s.lease_until IS NULL OR s.lease_until > now())
+    CROSS JOIN LATERAL (
+        SELECT x.id, x.version, x.rate_per_second, x.rate_burst, x.timeout_seconds FROM hookwire.subscriptions x
+        WHERE x.id = w.id AND x.state = 'active' AND x.protocol <> 'pull'
+          AND (x.paused_until IS NULL OR x.paused_until <= now()) AND (x.lease_until IS NULL OR x.lease_until > now())
+        LIMIT 1
+    ) AS s
     LEFT JOIN LATERAL (
         SELECT x.subscription_id, x.trips, x.open_until,
                CASE WHEN s.rate_per_second IS NOT NULL
@@ -204,7 +220,7 @@ WITH fence AS MATERIALIZED (
         SELECT * FROM (
             SELECT q.ctid AS place, false AS is_held
             FROM (SELECT b.ctid AS place FROM hookwire.deliveries b
-                  WHERE b.subscription_id = w.id AND b.due_at = 'infinity' ORDER BY b.event_id DESC LIMIT 16) AS latest
+                  WHERE b.subscription_id = w.id AND b.due_at >= 'infinity' ORDER BY b.due_at DESC, b.event_id DESC LIMIT 16) AS latest
             JOIN hookwire.deliveries q ON q.ctid = latest.place
             WHERE NOT isfinite(q.due_at) AND q.parked_at IS NULL AND q.event_id = (
                     SELECT x.event_id FROM hookwire.deliveries x
@@ -304,17 +320,23 @@ WITH result AS MATERIALIZED (
     AS r(event_id, subscription_id, fence, decision, delay_seconds, outcome, status,
          started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason,
          failed, place)
+), found AS MATERIALIZED (
+    SELECT r.*, d.at FROM result r CROSS JOIN LATERAL (
+        SELECT x.ctid AS at FROM hookwire.deliveries x
+        WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+        ORDER BY x.event_id LIMIT 1
+    ) AS d
 ), ended AS (
-    DELETE FROM hookwire.deliveries d USING result r
-    WHERE r.decision NOT IN ('retry', 'park') AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
-    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane, d.replay_id
+    DELETE FROM hookwire.deliveries
+    WHERE ctid = ANY (ARRAY(SELECT f.at FROM found f WHERE f.decision NOT IN ('retry', 'park')))
+    RETURNING event_id, subscription_id, fence, attempts, tenant, lane, replay_id
 ), again AS (
     UPDATE hookwire.deliveries d
     SET due_at = CASE r.decision WHEN 'park' THEN 'infinity' ELSE now() + make_interval(secs => r.delay_seconds) END,
         parked_at = CASE r.decision WHEN 'park' THEN now() END, planned_at = NULL, fence = NULL,
         last_outcome = r.outcome, last_status = r.status, last_seconds = r.total_seconds
-    FROM result r
-    WHERE r.decision IN ('retry', 'park') AND d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
+    FROM found r
+    WHERE r.decision IN ('retry', 'park') AND d.ctid = r.at AND d.fence = r.fence
     RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane, d.replay_id
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
@@ -378,17 +400,27 @@ WHERE subscription_id = ANY ($1::bigint[]) AND failures = 0 AND NOT true = ANY (
 
 -- name: release
 -- Claimed but not attempted: due at once, and the attempt does not count.
-UPDATE hookwire.deliveries d SET due_at = now(), fence = NULL, attempts = d.attempts - 1
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
-WHERE d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence;
+UPDATE hookwire.deliveries SET due_at = now(), fence = NULL, attempts = attempts - 1
+WHERE ctid = ANY (ARRAY(
+    SELECT d.place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
+    CROSS JOIN LATERAL (
+        SELECT x.ctid AS place FROM hookwire.deliveries x
+        WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+        ORDER BY x.event_id LIMIT 1
+    ) AS d));
 
 -- name: bury
 -- Claimed, but there is nothing to send: the event's contents are gone.
 WITH ended AS (
-    DELETE FROM hookwire.deliveries d
-    USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
-    WHERE d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence = r.fence
-    RETURNING d.event_id, d.subscription_id, d.tenant, d.lane, d.attempts, d.last_status, d.last_outcome
+    DELETE FROM hookwire.deliveries
+    WHERE ctid = ANY (ARRAY(
+        SELECT d.place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
+        CROSS JOIN LATERAL (
+            SELECT x.ctid AS place FROM hookwire.deliveries x
+            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+            ORDER BY x.event_id LIMIT 1
+        ) AS d))
+    RETURNING event_id, subscription_id, tenant, lane, attempts, last_status, last_outcome
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
     FROM ended e CROSS JOIN LATERAL hookwire.next_in_lane(e.subscription_id, e.lane, e.event_id) AS next

@@ -47,8 +47,9 @@ FROM hookwire.events WHERE id = (SELECT max(e.id) FROM hookwire.events e WHERE e
 -- name: sink_states
 -- Per sink that the event was routed to: still in the outbox, held, or sent.
 SELECT s.sink,
-       CASE WHEN EXISTS (SELECT FROM hookwire.outbox o, generate_series(0, 63) AS g(shard)
-                         WHERE o.sink = s.sink AND o.shard = g.shard AND o.id = e.id) THEN 'pending'
+       CASE WHEN EXISTS (SELECT FROM generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
+                             SELECT FROM hookwire.outbox o WHERE o.sink = s.sink AND o.shard = g.shard AND o.id = e.id LIMIT 1
+                         ) AS owed) THEN 'pending'
             WHEN w.id IS NOT NULL THEN 'held'
             ELSE 'sent' END AS state,
        coalesce(k.configured, false) AS configured,
@@ -59,17 +60,17 @@ LEFT JOIN hookwire.sinks k ON k.name = s.sink
 LEFT JOIN LATERAL (
     -- Where keys are in order across topics, it may wait behind another topic's hold.
     SELECT h.id, o.detail FROM hookwire.held h LEFT JOIN hookwire.holds o USING (sink, grp, tenant, topic, key)
-    WHERE h.sink = s.sink AND h.id = e.id
+    WHERE h.sink = s.sink AND h.id BETWEEN e.id AND e.id ORDER BY h.id LIMIT 1
 ) AS w ON true
 WHERE e.tenant = $1 AND e.id = $2
 ORDER BY s.sink;
 
 -- name: purge_idempotency_keys
-DELETE FROM hookwire.idempotency_keys k
-USING (SELECT tenant, key FROM hookwire.idempotency_keys
-       WHERE accepted_at < now() - make_interval(secs => $1::double precision)
-       ORDER BY accepted_at LIMIT 5000) AS old
-WHERE k.tenant = old.tenant AND k.key = old.key;
+DELETE FROM hookwire.idempotency_keys
+WHERE ctid = ANY (ARRAY(
+    SELECT k.ctid FROM hookwire.idempotency_keys k
+    WHERE k.accepted_at < now() - make_interval(secs => $1::double precision)
+    ORDER BY k.accepted_at LIMIT 5000));
 
 -- name: pump
 -- Load for `hookwire pump`, in its order; the headers are seq, and run.

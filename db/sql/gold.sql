@@ -36,8 +36,11 @@ WITH page AS MATERIALIZED (
 ), waiting AS (
     SELECT p.tenant, e.topic, s.public_id AS subscription, count(*) AS waiting, min(e.accepted_at) AS since
     FROM page p
-    CROSS JOIN LATERAL (SELECT x.topic, x.accepted_at FROM hookwire.events x WHERE x.id = p.event_id LIMIT 1) AS e
-    JOIN hookwire.subscriptions s ON s.id = p.subscription_id
+    CROSS JOIN LATERAL (
+        SELECT x.topic, x.accepted_at FROM hookwire.events x
+        WHERE x.id BETWEEN p.event_id AND p.event_id ORDER BY x.id LIMIT 1 -- a range in order: as in outbox.sql
+    ) AS e
+    CROSS JOIN LATERAL (SELECT x.public_id FROM hookwire.subscriptions x WHERE x.id = p.subscription_id LIMIT 1) AS s
     GROUP BY 1, 2, 3
 )
 SELECT w.tenant, w.topic, w.subscription, w.waiting, w.since, l.event_id, l.subscription_id, l.examined

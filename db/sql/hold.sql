@@ -13,9 +13,14 @@ WITH reign AS MATERIALIZED (
     ORDER BY d.tenant, d.topic, d.key
     ON CONFLICT (sink, grp, tenant, topic, key) DO NOTHING
 ), moved AS (
-    DELETE FROM hookwire.outbox o USING unnest($7::smallint[], $8::bigint[]) AS a(shard, id)
-    WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id AND EXISTS (SELECT FROM reign)
-    RETURNING o.id, o.shard, o.layout
+    DELETE FROM hookwire.outbox
+    WHERE ctid = ANY (ARRAY(
+        SELECT found.place FROM unnest($7::smallint[], $8::bigint[]) AS a(shard, id)
+        CROSS JOIN LATERAL (
+            SELECT o.ctid AS place FROM hookwire.outbox o
+            WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id LIMIT 1
+        ) AS found)) AND EXISTS (SELECT FROM reign)
+    RETURNING id, shard, layout
 )
 INSERT INTO hookwire.held (sink, grp, tenant, topic, key, id, shard, layout)
 SELECT $1, $2, d.tenant, d.topic, d.key, m.id, m.shard, m.layout
@@ -31,7 +36,8 @@ UPDATE hookwire.holds SET attempts = attempts + 1, detail = $6,
 WHERE sink = $1 AND grp = $2 AND tenant = $3 AND topic = $4 AND key = $5;
 
 -- name: claim
--- Ends with the record that crosses $8 bytes of payload. A record whose event was deleted comes without a topic.
+-- Ends with the record that crosses $8 bytes of payload. A record whose event was deleted comes without a topic. A range
+-- and an order that only the primary key gives, as in purge.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
        true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key
 FROM (
@@ -40,13 +46,13 @@ FROM (
            coalesce(sum(octet_length(e.payload)) OVER (ORDER BY h.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload), 0) AS before
     FROM (
         SELECT x.id, x.shard FROM hookwire.held x
-        WHERE x.sink = $1 AND x.grp = $5 AND x.tenant = $2 AND x.topic = $3 AND x.key = $4
+        WHERE x.sink = $1 AND x.grp = $5 AND x.tenant = $2 AND x.topic = $3 AND x.key BETWEEN $4 AND $4
           AND EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $5 AND r.term = $6)
-        ORDER BY x.id LIMIT $7
+        ORDER BY x.key, x.id LIMIT $7
     ) AS h
     LEFT JOIN LATERAL (
         SELECT x.tenant, x.topic, x.key, x.content_type, x.headers, x.payload, x.accepted_at, x.ordered
-        FROM hookwire.events x WHERE x.id = h.id LIMIT 1
+        FROM hookwire.events x WHERE x.id BETWEEN h.id AND h.id ORDER BY x.id LIMIT 1
     ) AS e ON true
     LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ) AS batch
@@ -86,9 +92,17 @@ WHERE h.sink = $1 AND h.grp = $2 AND h.tenant = $4 AND h.topic = $5 AND h.key = 
   AND coalesce(e.key, chr(31) || e.id) = $6 AND EXISTS (SELECT FROM reign);
 
 -- name: purge
+-- Asked for as a range and in order, so that only the index of (sink, id) answers it: the primary key begins with the
+-- sink as well, and a planner that knows an empty table takes the one for as good as the other.
 WITH purged AS (
-    DELETE FROM hookwire.held h USING unnest($2::bigint[]) AS a(id) WHERE h.sink = $1 AND h.id = a.id
-    RETURNING h.id
+    DELETE FROM hookwire.held
+    WHERE ctid = ANY (ARRAY(
+        SELECT found.place FROM unnest($2::bigint[]) AS a(id)
+        CROSS JOIN LATERAL (
+            SELECT h.ctid AS place FROM hookwire.held h
+            WHERE h.sink = $1 AND h.id BETWEEN a.id AND a.id ORDER BY h.id LIMIT 1
+        ) AS found))
+    RETURNING id
 )
 INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0;
 
@@ -151,11 +165,14 @@ WITH hold AS MATERIALIZED (
     SELECT h.id, h.sink, h.grp, h.tenant, h.topic, h.key, h.reason, h.detail FROM hookwire.holds h
     WHERE h.tenant = $1 AND h.id = $2
 ), chosen AS MATERIALIZED (
-    SELECT x.id FROM hookwire.held x JOIN hold USING (sink, grp, tenant, topic, key) ORDER BY x.id LIMIT $5
+    SELECT x.place FROM hold h CROSS JOIN LATERAL (
+        SELECT y.ctid AS place FROM hookwire.held y
+        WHERE y.sink = h.sink AND y.grp = h.grp AND y.tenant = h.tenant AND y.topic = h.topic
+          AND y.key BETWEEN h.key AND h.key -- as in claim
+        ORDER BY y.key, y.id LIMIT $5
+    ) AS x
 ), gone AS (
-    DELETE FROM hookwire.held x USING chosen c, hold h
-    WHERE x.sink = h.sink AND x.grp = h.grp AND x.tenant = h.tenant AND x.topic = h.topic AND x.key = h.key AND x.id = c.id
-    RETURNING x.id, x.shard, x.layout
+    DELETE FROM hookwire.held WHERE ctid = ANY (ARRAY(SELECT c.place FROM chosen c)) RETURNING id, shard, layout
 ), buried AS (
     INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail)
     SELECT h.sink, g.id, h.tenant, h.topic, (SELECT e.key FROM hookwire.events e WHERE e.id = g.id), g.shard, g.layout,

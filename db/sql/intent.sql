@@ -177,11 +177,11 @@ RETURNING id;
 -- Up to $1 subscriptions whose lease has ended (WS-48). By now(): an index cannot answer a clock that runs on.
 UPDATE hookwire.subscriptions s
 SET state = 'expired', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
-FROM (SELECT x.id FROM hookwire.subscriptions x
-      WHERE x.protocol = 'websub' AND x.state IN ('active', 'disabled') AND x.lease_until <= now()
-      ORDER BY x.lease_until LIMIT $1
-      FOR UPDATE SKIP LOCKED) AS ended
-WHERE s.id = ended.id
+WHERE s.id = ANY (ARRAY(
+    SELECT x.id FROM hookwire.subscriptions x
+    WHERE x.protocol = 'websub' AND x.state IN ('active', 'disabled') AND x.lease_until <= now()
+    ORDER BY x.lease_until LIMIT $1
+    FOR UPDATE SKIP LOCKED))
 RETURNING s.id, s.callback;
 
 -- name: pair_of
@@ -206,30 +206,30 @@ JOIN hookwire.subscriptions s ON s.id = hosts.id AND NOT s.pshb03;
 -- name: drop_deliveries
 -- Up to $1 open deliveries of subscriptions that ended within the last hour (DL-10). A fan-out that overlapped with the
 -- end may add some afterwards, hence not only once.
-DELETE FROM hookwire.deliveries d
-USING (SELECT q.event_id, q.subscription_id
-       FROM hookwire.subscriptions s
-       JOIN hookwire.deliveries q ON q.subscription_id = s.id
-       WHERE s.protocol = 'websub' AND s.state IN ('expired', 'denied', 'deleted')
-         AND s.updated_at > now() - interval '1 hour'
-       LIMIT $1
-       FOR UPDATE OF q SKIP LOCKED) AS owed
-WHERE d.event_id = owed.event_id AND d.subscription_id = owed.subscription_id;
+DELETE FROM hookwire.deliveries
+WHERE ctid = ANY (ARRAY(
+    SELECT q.place
+    FROM hookwire.subscriptions s CROSS JOIN LATERAL (
+        SELECT x.ctid AS place FROM hookwire.deliveries x WHERE x.subscription_id = s.id LIMIT $1 FOR UPDATE SKIP LOCKED
+    ) AS q
+    WHERE s.protocol = 'websub' AND s.state IN ('expired', 'denied', 'deleted')
+      AND s.updated_at > now() - interval '1 hour'
+    LIMIT $1));
 
 -- name: drop_deliveries_of
 -- Up to $2 open deliveries of one subscription.
-DELETE FROM hookwire.deliveries d
-USING (SELECT q.event_id FROM hookwire.deliveries q WHERE q.subscription_id = $1 LIMIT $2 FOR UPDATE SKIP LOCKED) AS owed
-WHERE d.subscription_id = $1 AND d.event_id = owed.event_id;
+DELETE FROM hookwire.deliveries
+WHERE ctid = ANY (ARRAY(
+    SELECT q.ctid FROM hookwire.deliveries q WHERE q.subscription_id = $1 LIMIT $2 FOR UPDATE SKIP LOCKED));
 
 -- name: purge
 -- Decided requests after a day, buckets that have been full for long. By now(), as in expire.
 WITH old AS (
-    DELETE FROM hookwire.intents i
-    USING (SELECT id FROM hookwire.intents WHERE decided_at < now() - interval '1 day'
-           ORDER BY decided_at LIMIT $1 FOR UPDATE SKIP LOCKED) AS o
-    WHERE i.id = o.id
-    RETURNING i.id
+    DELETE FROM hookwire.intents
+    WHERE id = ANY (ARRAY(
+        SELECT i.id FROM hookwire.intents i WHERE i.decided_at < now() - interval '1 day'
+        ORDER BY i.decided_at LIMIT $1 FOR UPDATE SKIP LOCKED))
+    RETURNING id
 ), full_buckets AS (
     DELETE FROM hookwire.verification_buckets b
     USING (SELECT tenant, host FROM hookwire.verification_buckets WHERE refilled_at < clock_timestamp() - interval '1 hour'

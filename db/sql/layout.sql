@@ -90,8 +90,8 @@ ON CONFLICT DO NOTHING;
 -- name: drop_holds
 DELETE FROM hookwire.holds o
 WHERE o.sink = ANY ($1::text[])
-  AND NOT EXISTS (SELECT FROM hookwire.held h WHERE h.sink = o.sink AND h.grp = o.grp AND h.tenant = o.tenant
-                  AND h.topic = o.topic AND h.key = o.key);
+  AND (SELECT h.id FROM hookwire.held h WHERE h.sink = o.sink AND h.grp = o.grp AND h.tenant = o.tenant
+       AND h.topic = o.topic AND h.key = o.key LIMIT 1) IS NULL;
 
 -- name: seat
 -- The seats of layout $2, open, their terms beyond all that there were.

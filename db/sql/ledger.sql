@@ -44,7 +44,7 @@ SELECT coalesce((SELECT upto - through_id FROM cursor), 0);
 -- Up to $1 of the oldest entries; gives how many. What has no event any more is kept under the hour 'epoch'.
 WITH taken AS MATERIALIZED (
     DELETE FROM hookwire.ledger_entries
-    WHERE id IN (SELECT x.id FROM hookwire.ledger_entries x ORDER BY x.id LIMIT $1 FOR UPDATE SKIP LOCKED)
+    WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM hookwire.ledger_entries x ORDER BY x.id LIMIT $1 FOR UPDATE SKIP LOCKED))
     RETURNING sink, outcome, ids
 ), record AS MATERIALIZED (
     SELECT t.sink, t.outcome, r.id, hookwire.ledger_hash(r.id) AS hash, CASE t.outcome WHEN 'revived' THEN -1 ELSE 1 END AS sign
@@ -57,7 +57,8 @@ WITH taken AS MATERIALIZED (
            count(*) FILTER (WHERE r.outcome = 'sent'), coalesce(sum(r.sign) FILTER (WHERE r.outcome <> 'sent'), 0),
            hookwire.ledger_sum(sum(r.hash::numeric * r.sign)), min(r.id), max(r.id)
     FROM record r LEFT JOIN LATERAL (
-        SELECT x.tenant, x.topic, x.accepted_at FROM hookwire.events x WHERE x.id = r.id LIMIT 1
+        SELECT x.tenant, x.topic, x.accepted_at FROM hookwire.events x
+        WHERE x.id BETWEEN r.id AND r.id ORDER BY x.id LIMIT 1 -- a range in order: as in outbox.sql
     ) AS e ON true
     GROUP BY 1, 2, 3, 4, 5
     ORDER BY 4, 1, 2, 3, 5

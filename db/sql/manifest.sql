@@ -24,11 +24,23 @@ WITH reign AS MATERIALIZED (
 ), published AS (
     SELECT p.shard, p.id FROM batch b, unnest(b.shards, b.ids) AS p(shard, id) WHERE b.batch_no <= $4
 ), purged AS (
-    DELETE FROM hookwire.outbox o USING published p WHERE o.sink = $1 AND o.shard = p.shard AND o.id = p.id
-    RETURNING o.id
+    DELETE FROM hookwire.outbox
+    WHERE ctid = ANY (ARRAY(
+        SELECT found.place FROM published a
+        CROSS JOIN LATERAL (
+            SELECT o.ctid AS place FROM hookwire.outbox o
+            WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id LIMIT 1
+        ) AS found))
+    RETURNING id
 ), purged_held AS (
-    DELETE FROM hookwire.held h USING published p WHERE h.sink = $1 AND h.id = p.id
-    RETURNING h.id
+    DELETE FROM hookwire.held
+    WHERE ctid = ANY (ARRAY(
+        SELECT found.place FROM published a
+        CROSS JOIN LATERAL (
+            SELECT h.ctid AS place FROM hookwire.held h
+            WHERE h.sink = $1 AND h.id BETWEEN a.id AND a.id ORDER BY h.id LIMIT 1 -- as in hold.purge
+        ) AS found))
+    RETURNING id
 ), noted AS (
     INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
     SELECT $1, 'sent', array_agg(id) FROM (SELECT id FROM purged UNION ALL SELECT id FROM purged_held) AS gone HAVING count(*) > 0
@@ -40,9 +52,14 @@ SELECT (SELECT count(*) FROM batch) AS batches, (SELECT count(*) FROM purged) + 
 WITH gone AS (
     DELETE FROM hookwire.relay_batches WHERE sink = $1 AND grp = $4 AND batch_no = $5
 ), purged AS (
-    DELETE FROM hookwire.outbox o USING unnest($2::smallint[], $3::bigint[]) AS a(shard, id)
-    WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id
-    RETURNING o.id
+    DELETE FROM hookwire.outbox
+    WHERE ctid = ANY (ARRAY(
+        SELECT found.place FROM unnest($2::smallint[], $3::bigint[]) AS a(shard, id)
+        CROSS JOIN LATERAL (
+            SELECT o.ctid AS place FROM hookwire.outbox o
+            WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id LIMIT 1
+        ) AS found))
+    RETURNING id
 ), noted AS (
     INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0
 )

@@ -1,7 +1,18 @@
 -- What a sink is still owed. Reads check the term without a lock (RR-08); claims start at the low-water mark of
 -- each shard, one LATERAL per shard (RR-07).
 -- Each event is looked up by itself (LATERAL with a LIMIT): a plain join may be merged, and a merge reads every event from
--- the beginning of the partition, those of weeks ago too.
+-- the beginning of the partition, those of weeks ago too. By a range, in order: only the primary key gives that.
+--
+-- Whatever takes records of a batch out of a table that may hold millions, here and in manifest.sql, hold.sql and
+-- delivery.sql, looks each up by its whole key, in a LATERAL with LIMIT 1 that no planner can turn into a join, and deletes
+-- by place (ctid). As a join it would be one that reads the whole backlog for each batch whenever it was planned while
+-- the table was empty, until that plan is dropped (RP-03, tests/db/test_stale_plans.py).
+--
+-- A place is that of the version which this statement's snapshot sees, and no other row can stand there before the
+-- statement ends. Who else deletes the row meanwhile has deleted it once: it is not returned here, and the ledger counts
+-- what is returned. Who else moves it (layout.hash_owed to another shard, hold.rekey, layout.move_held) gives it another
+-- place, and it stays: it is owed still, and whoever leads then claims it again (RR-01). Releases of PostgreSQL that do
+-- not look at the place again delete the new version instead, and return it; it is the same record.
 
 -- name: claim
 -- Ends with the record that crosses $9 bytes of payload, so that a batch fits into memory. A record whose event was
@@ -25,7 +36,7 @@ FROM (
     ) AS c
     LEFT JOIN LATERAL (
         SELECT x.tenant, x.topic, x.key, x.content_type, x.headers, x.payload, x.accepted_at, x.ordered
-        FROM hookwire.events x WHERE x.id = c.id LIMIT 1
+        FROM hookwire.events x WHERE x.id BETWEEN c.id AND c.id ORDER BY x.id LIMIT 1
     ) AS e ON true
     LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ) AS batch
@@ -45,17 +56,23 @@ FROM (
     WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
     ORDER BY o.id LIMIT $8
 ) AS c
-LEFT JOIN LATERAL (SELECT x.tenant, x.topic FROM hookwire.events x WHERE x.id = c.id LIMIT 1) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT x.tenant, x.topic FROM hookwire.events x WHERE x.id BETWEEN c.id AND c.id ORDER BY x.id LIMIT 1
+) AS e ON true
 LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ORDER BY c.id;
 
 -- name: purge
 -- Of acknowledged records; needs no term, because what was acknowledged is owed by nobody. Leaves its ledger entry.
 WITH purged AS (
-    DELETE FROM hookwire.outbox o
-    USING unnest($2::smallint[], $3::bigint[]) AS a(shard, id)
-    WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id
-    RETURNING o.id
+    DELETE FROM hookwire.outbox
+    WHERE ctid = ANY (ARRAY(
+        SELECT found.place FROM unnest($2::smallint[], $3::bigint[]) AS a(shard, id)
+        CROSS JOIN LATERAL (
+            SELECT o.ctid AS place FROM hookwire.outbox o
+            WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id LIMIT 1
+        ) AS found))
+    RETURNING id
 )
 INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0;
 

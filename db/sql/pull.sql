@@ -32,22 +32,30 @@ RETURNING d.event_id, d.fence, d.attempts - d.free_attempts AS attempts, d.due_a
 
 -- name: held
 -- Which of these are still held by that fence; locked until they are settled.
-SELECT d.event_id, d.fence, d.attempts - d.free_attempts AS attempts FROM hookwire.deliveries d
-JOIN unnest($2::bigint[], $3::bigint[]) AS r(event_id, fence) ON d.event_id = r.event_id AND d.fence = r.fence
-WHERE d.subscription_id = $1
-ORDER BY d.event_id
-FOR UPDATE OF d;
+SELECT d.event_id, d.fence, d.attempts
+FROM (SELECT * FROM unnest($2::bigint[], $3::bigint[]) AS a(event_id, fence) ORDER BY a.event_id) AS r
+CROSS JOIN LATERAL (
+    SELECT x.event_id, x.fence, x.attempts - x.free_attempts AS attempts FROM hookwire.deliveries x
+    WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = $1 AND x.fence = r.fence
+    ORDER BY x.event_id LIMIT 1
+    FOR UPDATE OF x
+) AS d;
 
 -- name: extend
--- Who holds something is there, and need not ask for more meanwhile.
+-- Who holds something is there, and need not ask for more meanwhile. After `held`, which has locked them where they are.
 WITH asked AS (
     UPDATE hookwire.subscriptions SET lease_until = now() + make_interval(secs => lifetime_seconds)
     WHERE id = $1 AND lifetime_seconds IS NOT NULL AND lease_until < now() + make_interval(secs => lifetime_seconds * 0.9)
 )
-UPDATE hookwire.deliveries d SET due_at = now() + make_interval(secs => $4::double precision)
-FROM unnest($2::bigint[], $3::bigint[]) AS r(event_id, fence)
-WHERE d.subscription_id = $1 AND d.event_id = r.event_id AND d.fence = r.fence
-RETURNING d.event_id, d.fence;
+UPDATE hookwire.deliveries SET due_at = now() + make_interval(secs => $4::double precision)
+WHERE ctid = ANY (ARRAY(
+    SELECT d.place FROM unnest($2::bigint[], $3::bigint[]) AS r(event_id, fence)
+    CROSS JOIN LATERAL (
+        SELECT x.ctid AS place FROM hookwire.deliveries x
+        WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = $1 AND x.fence = r.fence
+        ORDER BY x.event_id LIMIT 1
+    ) AS d))
+RETURNING event_id, fence;
 
 -- name: end_unasked
 -- What they are still owed is cancelled as for every other ended subscription.

@@ -110,8 +110,13 @@ WITH job AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING event_id, subscription_id
 ), revived AS (
-    DELETE FROM hookwire.dead_letters l USING target t
-    WHERE l.event_id = t.event_id AND l.subscription_id = t.subscription_id
+    DELETE FROM hookwire.dead_letters
+    WHERE ctid = ANY (ARRAY(
+        SELECT l.place FROM target t CROSS JOIN LATERAL (
+            SELECT x.ctid AS place FROM hookwire.dead_letters x
+            WHERE x.event_id BETWEEN t.event_id AND t.event_id AND x.subscription_id = t.subscription_id
+            ORDER BY x.event_id LIMIT 1
+        ) AS l))
 ), moved AS (
     UPDATE hookwire.replays r
     SET last_event_id = coalesce(z.event_id, r.last_event_id), last_subscription_id = coalesce(z.subscription_id, r.last_subscription_id),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -12,7 +13,7 @@ from relay.election import Deposed
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Batch, Term
-from tests.relay.stage import INCARNATION, Stage, publish, staged
+from tests.relay.stage import INCARNATION, Stage, publish, staged, until
 
 MEBIBYTE = 1024 * 1024
 
@@ -127,6 +128,38 @@ async def test_a_purge_takes_what_was_acknowledged_and_may_be_repeated(stage: St
     for _ in range(2):
         await outbox.purge(Batch(term, records), records[:2])
     assert await stage.owed() == ids[2:]
+
+
+async def test_what_moves_or_goes_while_a_purge_waits_is_entered_once_or_owed_still(stage: Stage) -> None:
+    """RR-01, PL-A01: a purge finds records by place, and a place changes with the row."""
+    moved, gone, _ = ids = await stage.publish(None, None, None)
+    outbox, term = outbox_of(stage), await stage.reign()
+    records = await outbox.claim(term, (), 10, MEBIBYTE)
+    other = await asyncpg.connect(stage.url)
+    change = other.transaction()
+    await change.start()
+    await other.execute("UPDATE hookwire.outbox SET shard = (shard + 1) % 64 WHERE id = $1", moved)
+    await other.execute("DELETE FROM hookwire.outbox WHERE id = $1", gone)
+    purge = asyncio.create_task(outbox.purge(Batch(term, records), records))
+
+    async def waits() -> bool:
+        return bool(await stage.connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
+
+    await until(waits)
+    await change.commit()
+    await other.close()
+    await purge
+    owed = await stage.owed()
+    assert sorted([gone, *owed, *await entered(stage)]) == ids
+    while again := await outbox.claim(term, (), 10, MEBIBYTE):
+        await outbox.purge(Batch(term, again), again)
+    assert (await stage.owed(), sorted(await entered(stage))) == ([], [moved, ids[2]])
+
+
+async def entered(stage: Stage) -> list[int]:
+    """What the ledger has as sent and not folded yet, each as often as it is there."""
+    rows = await stage.connection.fetch("SELECT unnest(ids) AS id FROM hookwire.ledger_entries WHERE outcome = 'sent'")
+    return [row["id"] for row in rows]
 
 
 async def test_a_purge_takes_the_manifest_along(stage: Stage) -> None:
