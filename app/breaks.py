@@ -4,6 +4,9 @@
 children so and has to fail. The product itself has no switch for this and no code: each bug replaces a function or
 the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
 
+A bug that no longer fits the product is stale and refused too, before anything runs: what it replaces and what it calls
+is looked at first. Otherwise the crash of a process might count as the bug that was to be found.
+
 =====================  ===============================================================================================
 ack-before-commit      a publish is answered when its rows are written, 50 ms before COMMIT (MU-02)
 purge-before-ack       an outbox row goes before the broker has it (MU-03)
@@ -20,6 +23,7 @@ unfenced-settlement    a delivery may be settled by a worker whose claim is over
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -46,25 +50,53 @@ from relay.sink import Batch, Refusal, Term
 from webhooks.claim import Claim
 from webhooks.outcome import Outcome
 from webhooks.retry import DELIVERED
-from webhooks.settlement import Result
+from webhooks.settlement import Result, Settlement
 from webhooks.worker import Worker
 
-__all__ = ["BREAKS", "apply", "main"]
+__all__ = ["BREAKS", "StaleBug", "apply", "main"]
 
 _EARLY_SECONDS = 0.05
 """How much too early something happens: long enough for a kill to fall into it now and then."""
 
 
-def _replace(owner: object, name: str, make: Callable[[Any], Any]) -> None:
-    """Put ``make(original)`` in the place of an attribute."""
-    setattr(owner, name, make(getattr(owner, name)))
+class StaleBug(Exception):
+    """The product has changed, and the bug does not fit it any more; the text says where."""
 
 
-def _rewrite(names: str, pattern: str, replacement: str) -> None:
-    """Rewrite the statements whose names match; at least one must change."""
+def _expect(owner: object, name: str, shape: str) -> Any:
+    """The function of that name, if its parameters are these; raises :class:`StaleBug`.
+
+    ``shape`` is "(self, batch)", with "async " before it for a coroutine function.
+    """
+    function = getattr(owner, name, None)
+    found = _shape(function) if callable(function) else "nothing"
+    if found != shape:
+        raise StaleBug(f"{getattr(owner, '__name__', owner)}.{name} is {found}, no longer {shape}")
+    return function
+
+
+def _shape(function: Callable[..., Any]) -> str:
+    signature = inspect.signature(function)
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    plain = signature.replace(parameters=bare, return_annotation=inspect.Signature.empty)
+    return f"{'async ' if inspect.iscoroutinefunction(function) else ''}{plain}"
+
+
+def _replace(owner: object, name: str, shape: str, make: Callable[[Any], Any]) -> None:
+    """Put ``make(original)`` in the place of a function with these parameters; it has to have them too.
+
+    What takes ``*arguments`` instead hands them on as they are. Raises :class:`StaleBug`.
+    """
+    setattr(owner, name, make(_expect(owner, name, shape)))
+
+
+def _rewrite(names: str, pattern: str, replacement: str, at_least: int) -> None:
+    """Rewrite the statements whose names match; so many must change, or it raises :class:`StaleBug`."""
     texts = dict(db.bound.STATEMENTS)  # type: ignore[attr-defined]  # that module's own view is what is replaced
     changed = {name: re.sub(pattern, replacement, text) for name, text in texts.items() if re.fullmatch(names, name)}
-    assert any(texts[name] != text for name, text in changed.items()), f"nothing to break in {names}"
+    count = sum(texts[name] != text for name, text in changed.items())
+    if count < at_least:
+        raise StaleBug(f"{count} statements of {names} have something to break, no longer {at_least}")
     setattr(db.bound, "STATEMENTS", MappingProxyType(texts | changed))  # noqa: B010 - mypy: not exported there
 
 
@@ -89,7 +121,7 @@ def _ack_before_commit() -> None:
 
         return early
 
-    _replace(hub.publish, "_store", make)
+    _replace(hub.publish, "_store", "async (session, units, *, wait)", make)
 
 
 async def _stored(store: Any, session: Session, units: Sequence[Any], *, wait: bool) -> Sequence[Row]:
@@ -116,7 +148,8 @@ def _purge_before_ack() -> None:
 
         return hasty
 
-    _replace(Harvester, "_carry", make)
+    _expect(Outbox, "purge", "async (self, batch, acknowledged)")
+    _replace(Harvester, "_carry", "async (self, batch, setbacks, slots)", make)
 
 
 def _settle_before_answer() -> None:
@@ -136,7 +169,8 @@ def _settle_before_answer() -> None:
 
         return hasty
 
-    _replace(Worker, "_send", make)
+    _expect(Settlement, "add", "(self, result)")
+    _replace(Worker, "_send", "async (self, claims, deadline, started_at)", make)
 
 
 def _no_key_lock() -> None:
@@ -150,12 +184,17 @@ def _no_key_lock() -> None:
 
         return opened
 
-    _replace(app.wiring, "open_storage", make)
+    if "seeded_bug.forget_keys" not in db.bound.STATEMENTS:  # type: ignore[attr-defined]
+        raise StaleBug("there is no statement seeded_bug.forget_keys")
+    _replace(app.wiring, "open_storage", "(settings)", make)
 
 
 def _no_term_check() -> None:
     _rewrite(
-        r"(outbox|manifest|hold|term)\.\w+|delivery\.fan_out\w*", r"\b(\w+\.)?term = (\$\d+)", r"\2::bigint IS NOT NULL"
+        r"(outbox|manifest|hold|term)\.\w+|delivery\.fan_out\w*",
+        r"\b(\w+\.)?term = (\$\d+)",
+        r"\2::bigint IS NOT NULL",
+        at_least=13,
     )
 
     async def believe(self: Outbox, term: Term) -> Term:
@@ -170,10 +209,10 @@ def _no_term_check() -> None:
     def trust(_: relay.lease.LeaseElection, group: int) -> bool:
         return group >= 0
 
-    _replace(Outbox, "assert_term", lambda _: believe)
-    _replace(Seat, "lose", lambda _: stay)
-    _replace(relay.lease.LeaseElection, "trusted", lambda _: trust)
-    _replace(relay.lease, "until_untrusted", lambda _: never)
+    _replace(Outbox, "assert_term", "async (self, term)", lambda _: believe)
+    _replace(Seat, "lose", "(self, reason)", lambda _: stay)
+    _replace(relay.lease.LeaseElection, "trusted", "(self, group)", lambda _: trust)
+    _replace(relay.lease, "until_untrusted", "async (seat, trusted_until, whose)", lambda _: never)
 
 
 def _shared_lock_queue() -> None:
@@ -181,7 +220,8 @@ def _shared_lock_queue() -> None:
         async with self._throwaway() as channel:
             await channel.declare_queue(name, arguments={"x-max-length": 1})
 
-    _replace(Link, "take_lock", lambda _: take_lock)
+    _expect(Link, "_throwaway", "(self)")
+    _replace(Link, "take_lock", "async (self, name)", lambda _: take_lock)
 
 
 def _unroutable_as_sent() -> None:
@@ -192,7 +232,7 @@ def _unroutable_as_sent() -> None:
 
         return credulous
 
-    _replace(Link, "_publish_on", make)
+    _replace(Link, "_publish_on", "async (self, channel, record, message, exchange, routing_key)", make)
 
 
 def _cursor() -> None:
@@ -205,11 +245,11 @@ def _cursor() -> None:
 
         return onward
 
-    _replace(Outbox, "claim", make)
+    _replace(Outbox, "claim", "async (self, term, in_flight, limit, bytes_max)", make)
 
 
 def _unfenced_settlement() -> None:
-    _rewrite(r"delivery\.settle", r" AND d\.fence = r\.fence", "")
+    _rewrite(r"delivery\.settle", r" AND d\.fence = r\.fence", "", at_least=1)
 
 
 BREAKS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
@@ -228,7 +268,7 @@ BREAKS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
 
 
 def apply(name: str, settings: Settings) -> None:
-    """Break this process; raises SettingsRefused for an unknown name and in production."""
+    """Break this process; raises SettingsRefused for an unknown name and in production, else :class:`StaleBug`."""
     if settings.profile == "production":
         raise SettingsRefused("seeded bugs are refused in production")
     if name not in BREAKS:
@@ -241,7 +281,7 @@ def main() -> None:
     _, name, *command = sys.argv
     try:
         apply(name, load_settings())
-    except SettingsRefused as error:
+    except (SettingsRefused, StaleBug) as error:
         print(f"hookwire: {error}", file=sys.stderr)  # noqa: T201 - this is the command's voice
         sys.exit(2)
     sys.argv = ["hookwire", *command]

@@ -87,15 +87,24 @@ class _Run:
     seconds: float = 0.0
     harms: list[Harm] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    crashes: list[str] = field(default_factory=list)
     report: Report | None = None
 
     @property
     def holds(self) -> bool:
-        return not self.failures and self.report is not None and self.report.holds
+        return not (self.failures or self.crashes) and self.report is not None and self.report.holds
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the witness has seen a promise broken, by processes that ran; that alone finds a seeded bug."""
+        return not self.crashes and self.report is not None and not self.report.holds
 
 
 async def prove(options: ProveOptions) -> int:
-    """Run and print; 0 if the promise held, 1 if not. Raises SettingsRefused, ``EmbeddedError``, ``DatabaseError``."""
+    """Run and print; 0 if the promise held, 1 if not, 2 if it failed without finding the seeded bug.
+
+    Raises SettingsRefused, ``EmbeddedError``, ``DatabaseError``.
+    """
     if options.breaks is not None:
         from app.breaks import BREAKS
 
@@ -118,7 +127,8 @@ async def prove(options: ProveOptions) -> int:
     _print(options, run, folder)
     if run.holds:
         shutil.rmtree(folder)
-    return 0 if run.holds else 1
+        return 0
+    return 1 if options.breaks is None or run.is_broken else 2
 
 
 async def _run_to_the_end(options: ProveOptions, run: _Run, folder: Path) -> None:
@@ -126,7 +136,7 @@ async def _run_to_the_end(options: ProveOptions, run: _Run, folder: Path) -> Non
     try:
         await _run(options, run, folder)
     except* ChildFailed as failed:
-        run.failures += map(str, _leaves(failed))
+        run.crashes += map(str, _leaves(failed))
 
 
 def _leaves(group: BaseExceptionGroup[ChildFailed]) -> Iterator[ChildFailed]:
@@ -162,6 +172,7 @@ async def _run(options: ProveOptions, run: _Run, folder: Path) -> None:
         )  # fmt: skip
         stage = await stack.enter_async_context(open_stage(stage_options))
         nemesis = Nemesis(stage, broker, postgres, folder / "data", _PAUSE_SECONDS)
+        stack.callback(lambda: run.crashes.extend(stage.crashes))
         left = options.seconds - (time.monotonic() - began)
         async with stage.load():
             await _stand_baseline(stage, run)
@@ -270,10 +281,12 @@ def _print(options: ProveOptions, run: _Run, folder: Path) -> None:
             _tell(line)
     if run.holds:
         return
-    for failure in run.failures:
+    for failure in (*run.failures, *run.crashes):
         _say(f"FAILED: {failure}")
     for line in _evidence(run.report) if run.report is not None else ():
         _say(f"FAILED: {line}")
+    if options.breaks and not run.is_broken:
+        _say(f"FAILED: the witness has not found {options.breaks}")
     broken = f" --break {options.breaks}" if options.breaks else ""
     _say(f"again:  hookwire prove --seconds {options.seconds:g} --seed {run.seed}{broken}")
     _say(f"logs:   {folder}")
@@ -307,6 +320,7 @@ def _document(run: _Run) -> dict[str, object]:
         "seed": run.seed,
         "seconds": round(run.seconds, 1),
         "failures": run.failures,
+        "crashes": run.crashes,
         "faults": [asdict(harm) for harm in run.harms],
         "report": asdict(run.report) if run.report is not None else None,
     }

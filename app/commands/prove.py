@@ -20,7 +20,8 @@ def prove(
 ) -> None:
     """Start two services on an own database, kill and pause them under load, and print what the clients saw.
 
-    Exit code 0: nothing lost, nothing reordered.
+    Exit code 0: nothing lost, nothing reordered. 1: a promise was broken. 2: with --break, a run that failed although
+    the counts did not find the bug, for example by the crash of a process.
 
     Examples:
 

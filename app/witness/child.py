@@ -72,6 +72,7 @@ class Child:
         self._settings = settings
         product = ["-m", "app.breaks", seeded_bug] if seeded_bug else ["-c", "from app.cli import main; main()"]
         self._command = [sys.executable, *product, *command]
+        self._crashes: list[int] = []
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -85,6 +86,15 @@ class Child:
         """Started and not ended (it may be paused)."""
         return self._process is not None and self._process.returncode is None
 
+    @property
+    def crashes(self) -> Sequence[int]:
+        """The exit codes with which it ended by itself: neither orderly nor by SIGKILL, which is ours."""
+        return (*self._crashes, *self._latest_crash())
+
+    def _latest_crash(self) -> Sequence[int]:
+        code = self._process.returncode if self._process is not None else None
+        return () if code in (None, 0, -signal.SIGKILL) else (code,)
+
     async def start(self, failpoints: str = "", *, wait: bool = True) -> None:
         """Start it and, if ``wait``, return when it answers; raises :class:`ChildFailed`."""
         assert not self.is_running
@@ -93,6 +103,7 @@ class Child:
         environment |= {PREFIX + "LISTEN": f"127.0.0.1:{self.port}", "PYTHONPATH": str(Path(app.__path__[0]).parent)}
         if failpoints:
             environment[PREFIX + "FAILPOINTS"] = failpoints
+        self._crashes += self._latest_crash()
         with self.log_path.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, cwd=self._folder, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=log,

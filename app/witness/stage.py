@@ -168,6 +168,11 @@ class Stage:
         assert row is not None
         return row
 
+    @property
+    def crashes(self) -> Sequence[str]:
+        """Which children have ended by themselves, and with which code; no fault of ours does that."""
+        return [f"{child.name} ended with code {code}" for child in self.children for code in child.crashes]
+
     # --- judging
 
     async def judge(self) -> Report:

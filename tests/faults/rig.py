@@ -1,7 +1,8 @@
 """What the fault scenarios share: a stage on real servers, readers of the brokers, and the verdict as one object.
 
 A scenario reads: rig, load, fault, heal, `concluded`. Whatever it does, it has to end with CLEAN: nothing lost, nothing
-invented, nothing reordered, no two sinks in disagreement, and no more repeats than can have been in flight (I1 to I5).
+invented, nothing reordered, no two sinks in disagreement, no more repeats than can have been in flight (I1 to I5), and
+no process that ended by itself.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aio_pika
@@ -39,6 +40,7 @@ class Verdict:
     sequence_disorder: int = 0
     half_present: int = 0
     duplicates_too_many: int = 0
+    crashes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
 
 
@@ -218,7 +220,8 @@ class Rig:
         await self.stage.quiet(quiet_seconds_max)
         for broker in self.brokers:
             await broker.read(self.stage.options.folder)
-        return verdict(await self.stage.judge(), duplicates_max + await self.stage.unanswered())
+        found = verdict(await self.stage.judge(), duplicates_max + await self.stage.unanswered())
+        return replace(found, crashes=tuple(self.stage.crashes))
 
     async def accepts(self, count: int, seconds_max: float = 60.0) -> None:
         """Wait until so many more events were accepted: progress, asserted while a fault lasts (OR-05)."""

@@ -4,6 +4,8 @@ A suite that stays green on a bug is broken; `hookwire prove --break` runs the s
 """
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -15,16 +17,18 @@ import asyncpg
 import pytest
 
 import db.bound
-from app.breaks import BREAKS, apply
+from app.breaks import BREAKS, StaleBug, apply
 from app.settings import Settings, SettingsRefused
 from app.witness.arrivals import read_arrivals
 from app.witness.broker import Broker, open_broker
 from app.witness.checker import Promise, check
+from app.witness.child import Child
 from app.witness.mark import Mark
 from app.witness.stage import NotQuiet, StageOptions, open_stage
 from db.pool import PoolOptions, open_database
 from relay.amqp import AmqpOptions, AmqpSink
 from relay.amqp_link import Link
+from relay.harvester import Harvester
 from relay.record import Record
 from relay.sink import Batch, SinkUnavailable, Term
 from tests.faults.rig import CLEAN, Rig, Verdict, until, verdict
@@ -111,6 +115,7 @@ async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_
             async with rig.stage.load():
                 await scenario(Scene(rig, broker))
             found = await found_after(rig, 5 if seeded else 30)
+            assert not stage.crashes, "a crash is not what was to be found"
     assert getattr(found, broken) > 0 if seeded else found == CLEAN, found
 
 
@@ -196,6 +201,55 @@ async def test_a_settlement_under_a_claim_that_is_over_changes_nothing(
     finally:
         await database.aclose()
     assert len(owed) == (0 if seeded else 1)
+
+
+def test_every_seeded_bug_fits_the_product() -> None:
+    """T18: whatever one replaces has the parameters that it had when the bug was written."""
+    apply_all = "from app.breaks import BREAKS\nfor bug in BREAKS.values(): bug()"
+    done = subprocess.run([sys.executable, "-c", apply_all], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("change", ["renamed", "another parameter", "no coroutine"])
+def test_a_seeded_bug_that_no_longer_fits_is_stale_and_breaks_nothing(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T18: after a refactoring it must not turn into a crash that passes for a finding."""
+
+    async def carry(self: Harvester, batch: Batch, slots: asyncio.Semaphore) -> None:
+        raise NotImplementedError
+
+    def carried(self: Harvester, batch: Batch, setbacks: int, slots: asyncio.Semaphore) -> None:
+        raise NotImplementedError
+
+    if change == "renamed":
+        monkeypatch.delattr(Harvester, "_carry")
+    else:
+        monkeypatch.setattr(Harvester, "_carry", carry if change == "another parameter" else carried)
+    present = getattr(Harvester, "_carry", None)
+    with pytest.raises(StaleBug, match=r"Harvester\._carry is .* no longer async"):
+        BREAKS["purge-before-ack"]()
+    assert getattr(Harvester, "_carry", None) is present
+
+
+def test_a_seeded_bug_whose_statements_have_changed_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    unfenced = db.bound.STATEMENTS["delivery.settle"].replace(" AND d.fence = r.fence", "")
+    monkeypatch.setattr(db.bound, "STATEMENTS", {**db.bound.STATEMENTS, "delivery.settle": unfenced})
+    with pytest.raises(StaleBug, match="0 statements"):
+        BREAKS["unfenced-settlement"]()
+
+
+async def test_a_process_that_ends_by_itself_is_a_crash_and_one_that_we_end_is_none(tmp_path: Path) -> None:
+    """OR-02: else a seeded bug could be "found" by what its crash has cost."""
+    child = Child("broken", tmp_path, {}, command=("no-such-command",))
+    orderly = Child("orderly", tmp_path, {}, command=("--help",))
+    for one in (child, child, orderly):
+        await one.start(wait=False)
+        await one.ended(60)
+    running = Child("killed", tmp_path, {}, command=("pump", "--help"))
+    await running.start(wait=False)
+    await running.kill()
+    assert (child.crashes, orderly.crashes, running.crashes) == ((2, 2), (), ())
 
 
 def test_seeded_bugs_are_refused_in_production_and_by_wrong_names() -> None:
