@@ -58,7 +58,8 @@ class Child:
     """``settings`` are HOOKWIRE_* without the prefix; nothing of the caller's own settings reaches the child.
 
     ``command`` is what follows ``hookwire``; only one that has an API, or metrics, is ever ready. ``seeded_bug`` starts
-    it as ``python -m app.breaks <name>`` instead, which is the product with that bug.
+    it as ``python -m app.breaks <name>`` instead, which is the product with that bug. ``tree`` is where the product's
+    code is; before a start another version's may be named.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Child:
         self._settings = settings
         product = ["-m", "app.breaks", seeded_bug] if seeded_bug else ["-c", "from app.cli import main; main()"]
         self._command = [sys.executable, *product, *command]
+        self.tree = Path(app.__path__[0]).parent
         self._crashes: list[int] = []
         self._process: asyncio.subprocess.Process | None = None
 
@@ -100,7 +102,7 @@ class Child:
         assert not self.is_running
         environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         environment |= {PREFIX + name: value for name, value in self._settings.items()}
-        environment |= {PREFIX + "LISTEN": f"127.0.0.1:{self.port}", "PYTHONPATH": str(Path(app.__path__[0]).parent)}
+        environment |= {PREFIX + "LISTEN": f"127.0.0.1:{self.port}", "PYTHONPATH": str(self.tree)}
         if failpoints:
             environment[PREFIX + "FAILPOINTS"] = failpoints
         self._crashes += self._latest_crash()
