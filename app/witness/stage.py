@@ -37,7 +37,7 @@ from app.witness.writer import Writer, WriterOptions
 from db.errors import DatabaseError
 from db.pool import Database, PoolOptions, Row, open_database
 
-__all__ = ["NotQuiet", "Stage", "StageOptions", "open_stage"]
+__all__ = ["NotQuiet", "Stage", "StageOptions", "open_stage", "stage_settings"]
 
 TOPIC = "witness.events"
 _POLL_SECONDS = 0.1
@@ -223,7 +223,7 @@ async def open_stage(options: StageOptions) -> AsyncIterator[Stage]:
         database = await open_database(pool)
         stack.push_async_callback(database.aclose)
         children = [
-            Child(f"child-{number}", options.folder, _settings(options), options.seeded_bug)
+            Child(f"child-{number}", options.folder, stage_settings(options), options.seeded_bug)
             for number in range(1, options.processes + 1)
         ]
         for child in children:
@@ -237,7 +237,8 @@ async def open_stage(options: StageOptions) -> AsyncIterator[Stage]:
         yield stage
 
 
-def _settings(options: StageOptions) -> dict[str, str]:
+def stage_settings(options: StageOptions) -> dict[str, str]:
+    """HOOKWIRE_* of the children, without the prefix."""
     return {
         "DATABASE_URL": options.database_url,
         "DATABASE_CONNECTIONS_MAX": "8",

@@ -74,6 +74,40 @@ async def test_a_kafka_that_hangs_delays_neither_amqp_nor_webhooks(
 
 
 @pytest.mark.slow
+async def test_a_rabbitmq_in_alarm_delays_neither_kafka_nor_webhooks(
+    database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
+) -> None:
+    """F25: I7 I1 I3, and F27; it blocks who publishes, and confirms nothing."""
+    rabbit, broker = Rabbit(rabbitmq.url), Kafka(kafka.bootstrap)
+    async with open_rig(database_url, tmp_path, seed, broker, rabbit, **CALM) as rig:
+        async with rig.stage.load():
+            await rig.accepts(100)
+            await asyncio.to_thread(rabbitmq.set_vm_memory_high_watermark, 0.00001)
+            try:
+                await stands_still(rabbit)
+                before = await broker.count(), await rabbit.count()
+                await rig.receives("plain", 200)
+                await rig.receives("ordered", 100)
+                async with asyncio.timeout(60):
+                    while await broker.count() < before[0] + 100:  # noqa: ASYNC110 - it asks a broker
+                        await asyncio.sleep(0.1)
+                assert await rabbit.count() == before[1]
+            finally:
+                await asyncio.to_thread(rabbitmq.set_vm_memory_high_watermark, 0.4)
+            await rig.accepts(50)
+        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+
+
+async def stands_still(rabbit: Rabbit, seconds_max: float = 60.0) -> None:
+    """Wait until nothing arrives any more: what was on the wire when the alarm came still does."""
+    before = -1
+    async with asyncio.timeout(seconds_max):
+        while (count := await rabbit.count()) != before:
+            before = count
+            await asyncio.sleep(1.0)
+
+
+@pytest.mark.slow
 async def test_answers_of_kafka_that_are_lost_repeat_nothing_for_read_committed_readers(
     database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:

@@ -98,14 +98,16 @@ async def test_sigterm_under_load_ends_in_time_and_repeats_nothing(
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     options = {"keys": 16, "pause_seconds": 0.02, "kafka_groups": 4, **CALM}
     async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
-        codes = []
+        codes, seconds = [], []
         async with rig.stage.load():
             for child in rig.stage.children:
                 await rig.accepts(200)
-                code, _ = await child.drain(seconds_max=30)
+                code, took = await child.drain(seconds_max=30)
                 codes.append(code)
+                seconds.append(took)
                 await child.start()
             await rig.accepts(100)
+        print(f"seed {seed}, ended after {seconds[0]:.1f} s and {seconds[1]:.1f} s")
         assert codes == [0, 0]
         assert await rig.concluded(duplicates_max=0) == CLEAN
 

@@ -1,7 +1,6 @@
 """Seeded bugs of the relay that show without a stage: each breaks its promise, and without it the same scene holds.
 
-Those that need whole processes are in tests/faults/test_seeded_bugs.py. MU-06 cannot be made: see
-docs/reference/faults.md.
+Those that need whole processes are in tests/faults/test_seeded_bugs.py.
 """
 
 from __future__ import annotations
@@ -16,12 +15,14 @@ from typing import Any
 
 import asyncpg
 import pytest
+from aiokafka import AIOKafkaProducer
 
 import db.bound
 import relay.election
 import relay.lease
 from relay.harvester import Harvester
 from relay.kafka import KafkaOptions, KafkaSink
+from relay.kafka_batches import Layout, waves
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.outbox import Outbox
 from relay.sink import SHARDS, Batch, Receipt, SinkUnavailable, Term
@@ -189,3 +190,39 @@ async def test_nothing_is_sent_again_while_an_old_request_may_still_arrive(seede
         await sink.close()
     values = [(message.value or b"").decode() for message in await read_committed(kafka.bootstrap, topic)]
     assert values == (["1", "2", "3", "2"] if seeded else ["1", "2", "2", "3"])
+
+
+@both
+async def test_a_batch_does_not_overtake_one_that_has_no_answer_yet(
+    seeded: bool, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MU-06, F20: I3; two requests of a partition under way, and producers that number nothing."""
+
+    async def reckless(self: KafkaSink, life: Any, layout: Layout) -> Receipt:
+        async with AIOKafkaProducer(**self._options.client("reckless"), acks="all") as producer:
+            for batches in waves(layout.partitions):
+                for batch in batches:
+                    batch.builder.close()
+                    await (await producer.send_batch(batch.builder, batch.topic, partition=batch.partition))
+        return Receipt([record for lane in layout.partitions for batch in lane for record in batch.records])
+
+    topic = f"topic.{secrets.token_hex(4)}"
+    await make_topic(kafka.bootstrap, topic, 1)
+    sink = KafkaSink(KafkaOptions(kafka.proxied_bootstrap, secrets.token_hex(4), mode="idempotent"))
+    async with wire_to(kafka.advertised_port, kafka.proxied_port) as wire:
+        await sink.open(TERM)
+        await sink.send(Batch(TERM, [record(1, topic, payload=b"1")]))
+        if seeded:
+            monkeypatch.setattr(KafkaSink, "_produce", reckless)
+            assert sink._life is not None
+            sink._life.turn = asyncio.Semaphore(2)  # type: ignore[assignment]
+        wire.hold_request = PRODUCE
+        sends = [asyncio.create_task(sink.send(Batch(TERM, [record(2, topic, payload=b"2")])))]
+        await wire.caught.wait()
+        sends.append(asyncio.create_task(sink.send(Batch(TERM, [record(3, topic, payload=b"3")]))))
+        await asyncio.wait(sends[1:], timeout=5 if seeded else 0.2)
+        wire.release()
+        await asyncio.gather(*sends)
+        await sink.close()
+    values = [(message.value or b"").decode() for message in await read_committed(kafka.bootstrap, topic)]
+    assert values == (["1", "3", "2"] if seeded else ["1", "2", "3"])

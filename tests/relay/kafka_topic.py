@@ -86,15 +86,20 @@ async def make_topic(bootstrap: str, name: str, partitions: int = 4, **settings:
                 await asyncio.sleep(0.02)
 
 
+async def ask_for_message_bytes_max(bootstrap: str, name: str, limit: int) -> None:
+    """Change a topic's limit; the broker goes by it a moment later."""
+    async with kafka_admin(bootstrap) as admin:
+        settings = {"max.message.bytes": str(limit)}
+        answers = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings)])
+        assert answers[0].resources[0][0] == 0, answers
+
+
 async def set_message_bytes_max(bootstrap: str, name: str, limit: int) -> None:
     """Change a topic's limit and wait until the broker goes by it; writes records of ``PROBE`` to find out.
 
     What the broker says of its settings changes a moment before it acts on them.
     """
-    async with kafka_admin(bootstrap) as admin:
-        settings = {"max.message.bytes": str(limit)}
-        answers = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings)])
-        assert answers[0].resources[0][0] == 0, answers
+    await ask_for_message_bytes_max(bootstrap, name, limit)
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer, asyncio.timeout(45):
         while not (await _takes(producer, name, limit - 500) and not await _takes(producer, name, limit + 500)):  # noqa: ASYNC110
             await asyncio.sleep(0.02)

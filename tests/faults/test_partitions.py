@@ -1,0 +1,54 @@
+"""A Kafka topic gets more partitions while events go there (F58)."""
+
+import asyncio
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import NewPartitions
+
+from app.witness.arrivals import read_arrivals
+from app.witness.stage import TOPIC
+from scripts.servers.kafka import KafkaServer
+from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
+from tests.relay.kafka_topic import kafka_admin, make_topic
+
+
+async def used(bootstrap: str, topic: str, partitions: range, seconds_max: float = 90.0) -> None:
+    """Wait until something is in each of these partitions."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        ours = [TopicPartition(topic, number) for number in partitions]
+        async with asyncio.timeout(seconds_max):
+            while not all((await consumer.end_offsets(ours)).values()):  # noqa: ASYNC110 - it asks a broker
+                await asyncio.sleep(0.2)
+    finally:
+        await consumer.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["transactional", pytest.param("idempotent", marks=pytest.mark.soak)])
+async def test_a_key_that_moves_to_a_new_partition_keeps_its_order_by_the_brokers_clock(
+    mode: str, database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
+) -> None:
+    """F58: I3 over all partitions, I1 I4=0. Topics are looked at every half minute, so that is what this takes."""
+    broker = Kafka(kafka.bootstrap, mode=mode)
+    topic = broker.prefix + TOPIC
+    await make_topic(kafka.bootstrap, topic, 2, message_timestamp_type="LogAppendTime")
+    options = {"keys": 24, "transactors": 0, "pause_seconds": 0.3, **CALM}
+    async with open_rig(database_url, tmp_path, seed, broker, **options) as rig:
+        async with rig.stage.load():
+            await rig.accepts(100)
+            async with kafka_admin(kafka.bootstrap) as admin:
+                await admin.create_partitions({topic: NewPartitions(5)})
+            await used(kafka.bootstrap, topic, range(2, 5))
+            await rig.accepts(200)
+        assert await rig.concluded(duplicates_max=0) == CLEAN
+    homes = defaultdict(set)
+    for arrival in read_arrivals(tmp_path / "arrivals-kafka.jsonl"):
+        homes[arrival.mark.key].add(arrival.stream)
+    moved = [key for key, streams in homes.items() if key is not None and len(streams) > 1]
+    print(f"seed {seed}, {len(moved)} of 24 keys have moved")
+    assert moved
