@@ -78,6 +78,7 @@ HOT: list[tuple[str, tuple[object, ...]]] = [
     ("ledger.fold_events", (20_000,)),
     ("ledger.fold_entries", (20,)),
     ("replay.step", (500,)),
+    ("gold.backlog_page", (0, 0, 500)),
     ("event.latest", ("default", "t7")),
     ("event.get", ("default", 7)),
     ("lookout.look", ()),
