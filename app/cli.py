@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import signal
@@ -27,6 +28,9 @@ def main() -> None:
     # while we import; the loop has its own handling (``app.commands.entry``).
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _occupy_standard_descriptors()
+    # What is imported stays: looking for cycles in it after every 700 objects is a seventh of a start. A command that
+    # serves sets what suits it (``app.commands.entry``).
+    gc.set_threshold(200_000)
     try:
         _run()
     except BrokenPipeError:

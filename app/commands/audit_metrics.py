@@ -7,8 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
-
 from app.commands.failure import CommandFailed
 
 if TYPE_CHECKING:
@@ -21,6 +19,8 @@ _FINDINGS = ("lost", "phantom", "altered", "duplicated", "repeated", "reordered"
 
 def write_metrics(report: AuditReport, file: Path) -> None:
     """One file, which takes the place of the last one at once. Raises ``CommandFailed``."""
+    from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
     registry = CollectorRegistry()
     events = Gauge("hookwire_audit_events", "Events the last audit found, by finding.", ["finding"], registry=registry)
     counts = Counter(dict.fromkeys(_FINDINGS, 0))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.commands.database import database_url
 from app.commands.entry import Config, Json, run, say, settings_from
 from app.commands.failure import CommandFailed
 from app.data_source import postgres_url
@@ -75,6 +74,7 @@ async def _pump(
     settings: Settings, options: PumpOptions, ds: str | None, outbox: str | None, *, create: bool,
     idle_seconds: float | None, as_json: bool,
 ) -> int:  # fmt: skip
+    from app.commands.database import database_url
     from app.pump import pump as write
 
     try:
