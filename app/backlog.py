@@ -22,15 +22,27 @@ __all__ = ["COUNTED_MAX", "Backlog"]
 COUNTED_MAX: Final = 100_000
 """Records are counted so far for each sink; who waits longer is told by the age of the oldest."""
 _FRESH_SECONDS = 5.0
+_KEPT_TIMES = 20.0
 _DEADLINE_SECONDS = 2.0
 
 
 class Backlog:
-    """Gauges of one process's registry. ``fresh_seconds``: how old they may be when they are read again."""
+    """Gauges of one process's registry. ``fresh_seconds``: how old they may be when they are read again.
 
-    def __init__(self, database: Database, registry: CollectorRegistry, fresh_seconds: float = _FRESH_SECONDS) -> None:
+    What took long is kept ``kept_times`` as long: where somebody's snapshot keeps millions of dead rows, whoever asks
+    reads past them all, and a scraper must not keep the database busy with that.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        registry: CollectorRegistry,
+        fresh_seconds: float = _FRESH_SECONDS,
+        kept_times: float = _KEPT_TIMES,
+    ) -> None:
         self._database = database
         self._fresh_seconds = fresh_seconds
+        self._kept_times = kept_times
         self._fresh_until = 0.0
 
         def gauge(name: str, text: str, *labels: str) -> Gauge:
@@ -47,9 +59,14 @@ class Backlog:
 
     async def refresh(self) -> None:
         """Ask the database, unless that was just done. Without an answer the gauges of the sinks are absent."""
-        if time.monotonic() < self._fresh_until:
+        began = time.monotonic()
+        if began < self._fresh_until:
             return
-        self._fresh_until = time.monotonic() + self._fresh_seconds
+        self._fresh_until = began + self._fresh_seconds
+        await self._ask()
+        self._fresh_until = began + max(self._fresh_seconds, self._kept_times * (time.monotonic() - began))
+
+    async def _ask(self) -> None:
         try:
             async with asyncio.timeout(_DEADLINE_SECONDS):
                 sinks = await self._database.fetch("outbox.oldest", COUNTED_MAX)

@@ -320,23 +320,27 @@ WITH result AS MATERIALIZED (
     AS r(event_id, subscription_id, fence, decision, delay_seconds, outcome, status,
          started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason,
          failed, place)
-), found AS MATERIALIZED (
-    SELECT r.*, d.at FROM result r CROSS JOIN LATERAL (
-        SELECT x.ctid AS at FROM hookwire.deliveries x
-        WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
-        ORDER BY x.event_id LIMIT 1
-    ) AS d
 ), ended AS (
     DELETE FROM hookwire.deliveries
-    WHERE ctid = ANY (ARRAY(SELECT f.at FROM found f WHERE f.decision NOT IN ('retry', 'park')))
+    WHERE ctid = ANY (ARRAY(
+        SELECT d.place FROM result r CROSS JOIN LATERAL (
+            SELECT x.ctid AS place FROM hookwire.deliveries x
+            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+            ORDER BY x.event_id LIMIT 1
+        ) AS d
+        WHERE r.decision NOT IN ('retry', 'park')))
     RETURNING event_id, subscription_id, fence, attempts, tenant, lane, replay_id
 ), again AS (
     UPDATE hookwire.deliveries d
     SET due_at = CASE r.decision WHEN 'park' THEN 'infinity' ELSE now() + make_interval(secs => r.delay_seconds) END,
         parked_at = CASE r.decision WHEN 'park' THEN now() END, planned_at = NULL, fence = NULL,
         last_outcome = r.outcome, last_status = r.status, last_seconds = r.total_seconds
-    FROM found r
-    WHERE r.decision IN ('retry', 'park') AND d.ctid = r.at AND d.fence = r.fence
+    FROM result r CROSS JOIN LATERAL (
+        SELECT x.ctid AS place FROM hookwire.deliveries x
+        WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+        ORDER BY x.event_id LIMIT 1
+    ) AS found
+    WHERE r.decision IN ('retry', 'park') AND d.ctid = found.place AND d.fence = r.fence
     RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane, d.replay_id
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()

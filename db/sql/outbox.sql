@@ -100,16 +100,20 @@ FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
 WHERE pg_snapshot_xmin(pg_current_snapshot()) >= $4::text::xid8;
 
 -- name: oldest
--- Per sink: how many records wait (counted up to a bound) and since when the oldest does.
-SELECT s.name AS sink, s.configured,
-       (SELECT count(*) FROM (SELECT FROM hookwire.outbox o WHERE o.sink = s.name LIMIT $1) AS few) AS backlog,
+-- Per sink: how many records wait (counted up to a bound) and since when the oldest does. Where none does nothing is looked
+-- for a second time: it would be read past every dead row that somebody's snapshot keeps.
+SELECT s.name AS sink, s.configured, w.records AS backlog,
        (SELECT count(*) FROM (SELECT FROM hookwire.held h WHERE h.sink = s.name LIMIT $1) AS few) AS held,
-       (SELECT e.accepted_at FROM hookwire.events e WHERE e.id = (
-            SELECT min(first.id) FROM generate_series(0, 63) AS g(shard)
-            CROSS JOIN LATERAL (SELECT o.id FROM hookwire.outbox o
-                                WHERE o.sink = s.name AND o.shard = g.shard ORDER BY o.id LIMIT 1) AS first)) AS oldest_at,
+       CASE WHEN w.records > 0 THEN (
+            SELECT e.accepted_at FROM hookwire.events e WHERE e.id = (
+                SELECT min(first.id) FROM generate_series(0, 63) AS g(shard)
+                CROSS JOIN LATERAL (SELECT o.id FROM hookwire.outbox o
+                                    WHERE o.sink = s.name AND o.shard = g.shard ORDER BY o.id LIMIT 1) AS first)) END AS oldest_at,
        r.term, r.owner, r.led
 FROM hookwire.sinks s
+CROSS JOIN LATERAL (
+    SELECT count(*) AS records FROM (SELECT FROM hookwire.outbox o WHERE o.sink = s.name LIMIT $1) AS few
+) AS w
 CROSS JOIN LATERAL (
     -- The latest term of its groups, and everybody who leads one.
     SELECT max(t.term) AS term, string_agg(DISTINCT t.owner, ', ' ORDER BY t.owner) AS owner,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncpg
+import pytest
 from prometheus_client import CollectorRegistry
 
 from app.backlog import Backlog
@@ -48,7 +49,7 @@ async def test_without_an_answer_nothing_old_is_told_as_new(database_url: str) -
     async with opened(database_url) as (database, sql):
         await stalled(sql)
         faulty = FaultyDatabase(database)
-        backlog = Backlog(faulty, registry, fresh_seconds=0)
+        backlog = Backlog(faulty, registry, fresh_seconds=0, kept_times=0)
         found = []
         for faults in ({}, {"outbox.oldest": 1}, {}):
             faulty.faults = dict(faults)
@@ -58,11 +59,12 @@ async def test_without_an_answer_nothing_old_is_told_as_new(database_url: str) -
     assert found == [[1, 3], [0, None], [1, 3]]
 
 
-async def test_many_readers_ask_the_database_once(database_url: str) -> None:
+@pytest.mark.parametrize(("fresh_seconds", "kept_times"), [(60, 0), (0, 1e9)], ids=["just asked", "took long"])
+async def test_many_readers_ask_the_database_once(database_url: str, fresh_seconds: float, kept_times: float) -> None:
     registry = CollectorRegistry()
     async with opened(database_url) as (database, sql):
         await stalled(sql)
-        backlog = Backlog(database, registry, fresh_seconds=60)
+        backlog = Backlog(database, registry, fresh_seconds, kept_times)
         await backlog.refresh()
         await sql.execute("DELETE FROM hookwire.outbox")
         await backlog.refresh()
