@@ -17,16 +17,23 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 _MINUTES = 24 * 60
+
+
+def _asked(default: Any, text: str) -> Any:
+    """A figure that the command line may change."""
+    return field(default=default, metadata={"help": f"{text} (default: {default:g})"})
 
 
 @dataclass(frozen=True)
 class Costs:
     """Of one event, one event at one broker sink, one delivery: microseconds of a core, bytes of WAL, bytes of disk.
 
-    The defaults are those of benchmarks/README.md, of the slower of its two machines.
+    The defaults are upper bounds by what benchmarks/README.md has of its third machine, where all processes share two
+    cores: a publish and its part of PostgreSQL take 2 of them at 6,300/s, for instance. Measure your own.
     """
 
     publish_us: float = 190
@@ -46,23 +53,23 @@ class Costs:
 class Site:
     """What is there. Processes count once for each core that they fill; a relay drains 64 shards of a sink at most."""
 
-    publish_processes: int = 4
-    relay_processes: int = 1
-    delivery_processes: int = 4
-    postgres_cores: int = 16
-    wal_megabytes_per_second: float = 400
-    disk_terabytes: float = 10
+    publish_processes: int = _asked(4, "processes with the role api")
+    relay_processes: int = _asked(1, "relay processes")
+    delivery_processes: int = _asked(4, "deliver processes")
+    postgres_cores: int = _asked(16, "cores of the database's machine")
+    wal_megabytes_per_second: float = _asked(400.0, "what the disk of the write-ahead log takes, MB/s")
+    disk_terabytes: float = _asked(10.0, "what the disk of the tables holds, TB")
 
 
 @dataclass(frozen=True)
 class Day:
     """What comes in: ``peak`` is the busiest minute over the mean, ``deliveries`` webhooks per event."""
 
-    events: float = 1e9
-    peak: float = 2.0
-    broker_sinks: int = 1
-    deliveries: float = 1.0
-    retention_days: float = 7.0
+    events: float = _asked(1e9, "events a day")
+    peak: float = _asked(2.0, "the busiest minute over the mean, 1 to 2")
+    broker_sinks: int = _asked(1, "of Kafka and AMQP, how many take each event")
+    deliveries: float = _asked(1.0, "webhooks for each event")
+    retention_days: float = _asked(7.0, "days until events are dropped")
 
     def rate(self, minute: int) -> float:
         """Events per second in this minute; night at 0, the peak at noon."""
@@ -161,12 +168,16 @@ def main() -> None:
     """Read the day and the site from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     day, site = Day(), Site()
-    for of, group in ((day, "day"), (site, "site")):
-        for name, value in vars(of).items():
-            parser.add_argument(
-                f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"{group} ({value})"
-            )
+    for figure in (*fields(day), *fields(site)):
+        flag = f"--{figure.name.replace('_', '-')}"
+        parser.add_argument(
+            flag, type=type(figure.default), default=figure.default, metavar="N", help=figure.metadata["help"]
+        )
     given = vars(parser.parse_args())
+    if not 1 <= given["peak"] <= 2:
+        parser.error("--peak is 1 to 2: more would make the night's rate negative")
+    if nothing := [name for name in vars(site) if given[name] <= 0]:
+        parser.error(f"--{nothing[0].replace('_', '-')} is more than 0")
     chosen_day = Day(**{name: given[name] for name in vars(day)})
     chosen_site = Site(**{name: given[name] for name in vars(site)})
     print("\n".join(report(chosen_site, chosen_day, Costs())))

@@ -9,10 +9,10 @@ set -eu
 psql "$DATABASE_URL" --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 \
     --set=id="$1" --set=customer="$2" --set=total="$3" <<'SQL'
 BEGIN;
+INSERT INTO orders VALUES (:'id', :'customer', :'total');
 INSERT INTO hookwire.stash (topic, key, payload, content_type)
 VALUES ('orders.created', :'customer',
         json_build_object('id', :'id'::bigint, 'customer', :'customer', 'total', :'total'::numeric), 'application/json')
 RETURNING event_id;
-INSERT INTO orders VALUES (:'id', :'customer', :'total');
 COMMIT;
 SQL

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from benchmarks.scale import Costs, Day, Site, bottleneck, disk_terabytes, report, simulate
+from benchmarks.scale import Costs, Day, Site, bottleneck, disk_terabytes, main, report, simulate
 
 ROUND = Costs(100, 50, 10, 10, 100, 40, 1_000, 100, 900, 800, 200)
 LEVEL = Day(events=86_400 * 5_000, peak=1.0, broker_sinks=1, deliveries=1.0, retention_days=1)
@@ -70,3 +73,24 @@ def test_the_report_names_the_first_bottleneck_of_a_billion_a_day() -> None:
 
     assert "1,000,000,000 events a day" in lines
     assert "first bottleneck: publish" in lines
+
+
+def test_the_page_about_scaling_shows_what_the_command_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Issue 4 item 12: 10^9 events a day, and the first bottleneck by its name."""
+    page = Path("docs/explanation/scaling.md").read_text()
+    [(command, shown)] = re.findall(r"```console\n\$ python -m (benchmarks\.scale [^\n]*)\n(.*?)```", page, re.DOTALL)
+    monkeypatch.setattr("sys.argv", shlex.split(command))
+
+    main()
+
+    assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize("flag", ["--peak=3", "--peak=0.5", "--postgres-cores=0"])
+def test_a_day_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, flag: str) -> None:
+    monkeypatch.setattr("sys.argv", ["scale", flag])
+    with pytest.raises(SystemExit) as refused:
+        main()
+    assert refused.value.code == 2

@@ -144,6 +144,24 @@ async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(s
     assert (broker.ids(), broker.committed) == (ids, {(1, 0): 5})
 
 
+async def test_a_broker_that_hangs_is_given_no_more_than_the_batches_in_flight(stage: Stage) -> None:
+    """Back-pressure: two batches of 50; the rest waits in the table, not in memory."""
+    registry, broker = CollectorRegistry(), MemoryBroker()
+    broker.gate.clear()
+    ids = await stage.publish(*(f"key {number % 20}" for number in range(230)))
+
+    def in_flight() -> float | None:
+        return registry.get_sample_value("hookwire_relay_in_flight", {"sink": "kafka", "group": "0"})
+
+    async with running(memory_relay(stage, broker, metrics=RelayMetrics(registry))) as run:
+        await until(lambda: in_flight() == 100)
+        await asyncio.wait([run], timeout=0.1)  # long enough for a third claim that must not happen
+        while_it_hung = in_flight()
+        broker.gate.set()
+        await all_carried(stage)
+    assert (while_it_hung, broker.ids()) == (100, ids)
+
+
 async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(stage: Stage) -> None:
     """RL-14, F08: orderly hand-over without duplicates."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
