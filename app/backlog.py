@@ -85,6 +85,8 @@ class Backlog:
 
     def _tell(self, sinks: Sequence[Any], holds: Sequence[Any]) -> None:
         for row in sinks:
+            if not (row["configured"] or row["backlog"] or row["held"]):
+                continue  # a sink that nobody has: that nobody leads it is no news
             name = row["sink"]
             self._waiting.labels(name).set(row["backlog"])
             self._oldest.labels(name).set(_age_seconds(row["oldest_at"]))

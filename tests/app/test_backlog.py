@@ -39,6 +39,7 @@ async def test_a_relay_that_stands_still_is_seen_by_what_waits(database_url: str
         return registry.get_sample_value(f"hookwire_{name}", {**KAFKA, **labels})
 
     assert (told("outbox_waiting"), told("outbox_held"), told("outbox_led")) == (3, 0, 0)
+    assert registry.get_sample_value("hookwire_outbox_led", {"sink": "amqp"}) is None, "there is no such sink here"
     assert [told("holds", scope=scope) for scope in ("topic", "key", "record")] == [1, 2, 1]
     assert 3_600 <= (told("outbox_oldest_seconds") or 0) < 3_700
     assert 86_400 <= (told("hold_oldest_seconds") or 0) < 86_500
