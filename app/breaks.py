@@ -249,7 +249,7 @@ def _cursor() -> None:
 
 
 def _unfenced_settlement() -> None:
-    _rewrite(r"delivery\.settle", r" AND \w+\.fence = r\.fence", "", at_least=3)
+    _rewrite(r"delivery\.settle", r"\s+AND (\w+\.fence = r\.fence|fence = ANY \(\$3::bigint\[\]\))", "", at_least=4)
 
 
 BREAKS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(

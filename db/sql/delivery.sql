@@ -321,6 +321,8 @@ WITH result AS MATERIALIZED (
          started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason,
          failed, place)
 ), ended AS (
+    -- The fence once more: a server before the minor releases of autumn 2025 does not look again at where a row is when
+    -- somebody has claimed it meanwhile, and would delete the successor's.
     DELETE FROM hookwire.deliveries
     WHERE ctid = ANY (ARRAY(
         SELECT d.place FROM result r CROSS JOIN LATERAL (
@@ -329,6 +331,7 @@ WITH result AS MATERIALIZED (
             ORDER BY x.event_id LIMIT 1
         ) AS d
         WHERE r.decision NOT IN ('retry', 'park')))
+      AND fence = ANY ($3::bigint[])
     RETURNING event_id, subscription_id, fence, attempts, tenant, lane, replay_id
 ), again AS (
     UPDATE hookwire.deliveries d

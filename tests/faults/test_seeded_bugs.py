@@ -235,7 +235,7 @@ def test_a_seeded_bug_that_no_longer_fits_is_stale_and_breaks_nothing(
 def test_a_seeded_bug_whose_statements_have_changed_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     unfenced = db.bound.STATEMENTS["delivery.settle"].replace(" AND d.fence = r.fence", "", 1)
     monkeypatch.setattr(db.bound, "STATEMENTS", {**db.bound.STATEMENTS, "delivery.settle": unfenced})
-    with pytest.raises(StaleBug, match="2 places"):
+    with pytest.raises(StaleBug, match="3 places"):
         BREAKS["unfenced-settlement"]()
 
 
