@@ -10,12 +10,12 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
 
 from db.errors import DatabaseError
-from db.pool import Database
+from db.pool import Database, Row
 
 __all__ = ["COUNTED_MAX", "Backlog"]
 
@@ -58,7 +58,7 @@ class Backlog:
         self._of_sinks = (self._waiting, self._oldest, self._led, self._held, self._holds, self._stalled)
 
     async def refresh(self) -> None:
-        """Ask the database, unless that was just done. Without an answer the gauges of the sinks are absent."""
+        """Ask the database, unless that was just done. What has no answer in time is absent."""
         began = time.monotonic()
         if began < self._fresh_until:
             return
@@ -67,23 +67,26 @@ class Backlog:
         self._fresh_until = began + max(self._fresh_seconds, self._kept_times * (time.monotonic() - began))
 
     async def _ask(self) -> None:
+        """Holds first, of which there are few: to count what waits may take too long, and that is no outage."""
+        holds = await self._answer("hold.standing")
+        sinks = await self._answer("outbox.oldest", COUNTED_MAX) if holds is not None else None
+        self._answers.set(holds is not None)
+        self._forget()
+        self._tell_holds(holds or ())
+        self._tell_sinks(sinks or ())
+
+    async def _answer(self, statement: str, *arguments: int) -> Sequence[Row] | None:
         try:
             async with asyncio.timeout(_DEADLINE_SECONDS):
-                sinks = await self._database.fetch("outbox.oldest", COUNTED_MAX)
-                holds = await self._database.fetch("hold.standing")
+                return await self._database.fetch(statement, *arguments)
         except (DatabaseError, TimeoutError):
-            self._answers.set(0)
-            self._forget()
-            return
-        self._answers.set(1)
-        self._forget()
-        self._tell(sinks, holds)
+            return None
 
     def _forget(self) -> None:
         for gauge in self._of_sinks:
             gauge.clear()
 
-    def _tell(self, sinks: Sequence[Any], holds: Sequence[Any]) -> None:
+    def _tell_sinks(self, sinks: Sequence[Row]) -> None:
         for row in sinks:
             if not (row["configured"] or row["backlog"] or row["held"]):
                 continue  # a sink that nobody has: that nobody leads it is no news
@@ -92,6 +95,8 @@ class Backlog:
             self._oldest.labels(name).set(_age_seconds(row["oldest_at"]))
             self._led.labels(name).set(bool(row["led"]))
             self._held.labels(name).set(row["held"])
+
+    def _tell_holds(self, holds: Sequence[Row]) -> None:
         oldest: dict[str, float] = {}
         for row in holds:
             self._holds.labels(row["sink"], row["scope"]).set(row["holds"])

@@ -321,8 +321,8 @@ WITH result AS MATERIALIZED (
          started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason,
          failed, place)
 ), ended AS (
-    -- The fence once more: a server before the minor releases of autumn 2025 does not look again at where a row is when
-    -- somebody has claimed it meanwhile, and would delete the successor's.
+    -- The fence once more, here and below: a server before the minor releases of autumn 2025 does not look again at where a
+    -- row is when somebody has claimed it meanwhile, and would take the successor's.
     DELETE FROM hookwire.deliveries
     WHERE ctid = ANY (ARRAY(
         SELECT d.place FROM result r CROSS JOIN LATERAL (
@@ -414,7 +414,8 @@ WHERE ctid = ANY (ARRAY(
         SELECT x.ctid AS place FROM hookwire.deliveries x
         WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
         ORDER BY x.event_id LIMIT 1
-    ) AS d));
+    ) AS d))
+  AND fence = ANY ($3::bigint[]);
 
 -- name: bury
 -- Claimed, but there is nothing to send: the event's contents are gone.
@@ -427,6 +428,7 @@ WITH ended AS (
             WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
             ORDER BY x.event_id LIMIT 1
         ) AS d))
+      AND fence = ANY ($3::bigint[])
     RETURNING event_id, subscription_id, tenant, lane, attempts, last_status, last_outcome
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()

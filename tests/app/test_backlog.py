@@ -11,6 +11,7 @@ from tests.app.conftest import opened
 from tests.relay.stage import FaultyDatabase
 
 KAFKA = {"sink": "kafka"}
+_OF_A_SINK = ("outbox_waiting", "hold_oldest_seconds")
 
 
 async def stalled(sql: asyncpg.Connection) -> None:
@@ -52,12 +53,12 @@ async def test_without_an_answer_nothing_old_is_told_as_new(database_url: str) -
         faulty = FaultyDatabase(database)
         backlog = Backlog(faulty, registry, fresh_seconds=0, kept_times=0)
         found = []
-        for faults in ({}, {"outbox.oldest": 1}, {}):
+        for faults in ({}, {"hold.standing": 1}, {"outbox.oldest": 1}, {}):
             faulty.faults = dict(faults)
             await backlog.refresh()
-            names = ("hookwire_database_up", "hookwire_outbox_waiting")
-            found.append([registry.get_sample_value(names[0]), registry.get_sample_value(names[1], KAFKA)])
-    assert found == [[1, 3], [0, None], [1, 3]]
+            waiting, held = (registry.get_sample_value(f"hookwire_{name}", KAFKA) for name in _OF_A_SINK)
+            found.append([registry.get_sample_value("hookwire_database_up"), waiting, held is not None])
+    assert found == [[1, 3, True], [0, None, False], [1, None, True], [1, 3, True]]
 
 
 @pytest.mark.parametrize(("fresh_seconds", "kept_times"), [(60, 0), (0, 1e9)], ids=["just asked", "took long"])
