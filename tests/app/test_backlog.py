@@ -30,7 +30,7 @@ async def stalled(sql: asyncpg.Connection) -> None:
 
 
 async def test_a_relay_that_stands_still_is_seen_by_what_waits(database_url: str) -> None:
-    """RL-12: no relay runs here at all, and nothing was ever acknowledged."""
+    """RU-11, RO-11, RL-12: no relay runs here at all, and nothing was ever acknowledged."""
     registry = CollectorRegistry()
     async with opened(database_url) as (database, sql):
         await stalled(sql)

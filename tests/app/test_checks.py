@@ -138,7 +138,7 @@ def test_a_sound_server_has_no_findings(tmp_path: Path) -> None:
 def test_a_server_that_could_lose_what_was_acknowledged_is_refused(
     tmp_path: Path, profile: str, changes: dict[str, Any], number: str, in_development: str
 ) -> None:
-    """F16, SC-05, SC-06, SC-07, SC-09."""
+    """RP-07, F16, SC-05, SC-06, SC-07, SC-09."""
     level = in_development if profile == "development" else "refuse"
 
     assert found(server_checks(settings_of(tmp_path, profile=profile), {**SOUND, **changes})) == [(number, level)]
@@ -186,7 +186,7 @@ async def test_a_migrated_database_has_no_findings(database_url_both: str, tmp_p
 async def test_a_database_that_was_tampered_with_is_found(
     database_url: str, tmp_path: Path, harm: str, expected: list[tuple[str, str]]
 ) -> None:
-    """SC-06, SC-08, SC-10, RR-05, RP-02."""
+    """RL-09, RT-07, RO-10, SC-06, SC-08, SC-10, RR-05, RP-02."""
     connection = await asyncpg.connect(database_url)
     await connection.execute(harm.format(database=database_url.rpartition("/")[2]))
     await connection.close()
@@ -240,7 +240,7 @@ async def test_a_database_that_does_not_answer_is_unreachable_and_its_password_i
 async def test_the_service_does_not_start_where_acknowledged_events_could_be_lost(
     database_url: str, tmp_path: Path
 ) -> None:
-    """F16: every reason on a line of its own, with its cure."""
+    """RP-08, F16: every reason on a line of its own, with its cure."""
     connection = await asyncpg.connect(database_url)
     await connection.execute("ALTER TABLE hookwire.outbox SET UNLOGGED; ALTER SEQUENCE hookwire.event_id CACHE 10")
     await connection.close()

@@ -24,6 +24,7 @@ def relay(folder: Path, text: str, *words: str) -> tuple[int, str]:
 
 
 def test_the_report_is_the_commands_result(tmp_path: Path) -> None:
+    """RO-12."""
     code, output = relay(tmp_path, GOOD, "--partitioner", "crc32", "--check", "--json")
     verdicts = [(line["key"], line["verdict"]) for line in map(json.loads, output.splitlines())]
     assert (code, verdicts) == (0, [("harvest.outboxTable", "taken"), ("harvest.limits.sendBuffer", "no meaning")])
@@ -47,6 +48,7 @@ def test_the_report_is_the_commands_result(tmp_path: Path) -> None:
 def test_what_cannot_work_is_refused(
     tmp_path: Path, text: str, words: list[str], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """RK-22."""
     monkeypatch.setenv("HOOKWIRE_DATA_DIR", str(tmp_path))
     with pytest.raises(SettingsRefused, match=says):
         relay(tmp_path, text, *words)

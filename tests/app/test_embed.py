@@ -11,7 +11,7 @@ from tests.relay.stage import publish, until
 
 
 async def test_a_program_embeds_the_relay_and_is_told_who_leads(database_url: str, tmp_path: Path) -> None:
-    """start, stop, wait, state, is_leader, leader ids, in-flight counts and keys; the events and the meter."""
+    """RU-14: start, stop, wait, state, is_leader, leader ids, in-flight counts and keys; the events and the meter."""
     settings = Settings.model_validate({"database_url": database_url, "data_dir": tmp_path, "listen": "127.0.0.1:0"})
     events: list[Event] = []
     sql = await asyncpg.connect(database_url)

@@ -53,6 +53,7 @@ async def publish(sql: asyncpg.Connection) -> None:
 
 
 async def test_the_start_rings_for_what_was_committed_before_and_then_each_publish_does(database_url: str) -> None:
+    """RU-13, RR-15."""
     async with listening(database_url) as (_, bell, sql):
         await bell.next()
         for _ in range(3):
@@ -71,7 +72,7 @@ async def test_a_transaction_that_is_rolled_back_rings_nothing(database_url: str
 
 
 async def test_a_lost_connection_is_made_again_and_rings_for_what_was_missed(database_url: str) -> None:
-    """F60."""
+    """RO-09, F60."""
     async with listening(database_url) as (_, bell, sql):
         await bell.next()
         ended = await sql.fetchval(

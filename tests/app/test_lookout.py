@@ -72,7 +72,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 async def test_an_idle_service_asks_one_question_and_the_lookout_finds_what_no_bell_was_rung_for(
     running_hub: RunHub, receiver: Receiver, asked: Asked
 ) -> None:
-    """RO-09, F60: after an event has gone through, only the lookout and the lease speak; NOTIFY is off."""
+    """RL-10, RO-09, F60: after an event has gone through, only the lookout and the lease speak; NOTIFY is off."""
     async with running_hub(ALL_ROLES, sql_notify=False) as hub:
         await hub.subscribe("orders", receiver.callback)
         await hub.publish("orders")

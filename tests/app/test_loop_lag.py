@@ -10,6 +10,7 @@ from tests.relay.stage import until
 
 
 async def test_what_blocks_the_loop_is_noted() -> None:
+    """RK-08, RO-11."""
     registry = CollectorRegistry()
     lag = LoopLag(registry, interval_seconds=0.001)
 

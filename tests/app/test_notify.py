@@ -10,6 +10,7 @@ from db.pool import PoolOptions, open_database
 
 
 async def test_rr15_a_commit_here_rings_a_listener_elsewhere_and_many_commits_ring_it_seldom(database_url: str) -> None:
+    """RO-09, RR-15."""
     options = PoolOptions(database_url)
     database, listener = await open_database(options), await connect_direct(options)
     rings: list[int] = []

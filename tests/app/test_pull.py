@@ -82,7 +82,7 @@ async def test_what_is_given_back_or_not_settled_in_time_comes_again_under_anoth
 
 
 async def test_a_key_is_handed_out_in_order_and_other_keys_meanwhile(running_hub: RunHub) -> None:
-    """WH-O02."""
+    """RU-14, WH-O02."""
     async with running_hub(ALL_ROLES) as hub:
         puller = await pulling(hub, ordered=True)
         for body, key in ((b"a1", "a"), (b"a2", "a"), (b"b1", "b")):

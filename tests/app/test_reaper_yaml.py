@@ -64,7 +64,7 @@ def of_key(read: Read, path: str, value: Any) -> Imported:
 
 
 def test_every_key_that_goharvest_knows_is_taken_or_explained(read: Read) -> None:
-    """The keys of relay.md 2.2, all of them."""
+    """RO-12: the keys of relay.md 2.2, all of them."""
     imported = read(WHOLE)
     assert imported.refused == []
     assert {line.key.rpartition(".")[2]: line.verdict for line in imported.lines if "Kafka" not in line.key} == {
@@ -78,7 +78,7 @@ def test_every_key_that_goharvest_knows_is_taken_or_explained(read: Read) -> Non
 
 
 def test_what_is_taken_has_its_effect(read: Read) -> None:
-    """RL-01: every key that is taken shows in what the relay is given."""
+    """RT-04, RL-01: every key that is taken shows in what the relay is given."""
     imported = read(WHOLE)
     assert (imported.table, imported.settings, imported.options, imported.kafka, imported.meter_seconds) == (
         "shop.outbox",
@@ -133,7 +133,7 @@ def test_what_is_left_out_is_goharvests_default(read: Read) -> None:
 def test_what_goharvest_would_refuse_or_hookwire_cannot_do_is_refused(
     read: Read, path: str, value: Any, reason: str
 ) -> None:
-    """RG-09."""
+    """RU-08, RG-09."""
     (line,) = of_key(read, path, value).refused
     assert (line.key, reason in line.becomes) == (path.replace("/", "."), True), line
 

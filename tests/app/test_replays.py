@@ -112,7 +112,7 @@ async def test_what_is_not_there_is_said_so(running_hub: RunHub, path: str, verb
 
 
 async def test_a_hold_is_listed_shown_and_purged(running_hub: RunHub) -> None:
-    """RO-08: all that waits becomes dead letters, which can be shown, taken up again and forgotten."""
+    """RU-10, RO-08: all that waits becomes dead letters, which can be shown, taken up again and forgotten."""
     async with running_hub() as hub:
         await hub.sql("UPDATE hookwire.sinks SET configured = (name = 'kafka')")
         events = [(await hub.publish("a", hookwire_key="k")).json()["id"] for _ in range(3)]

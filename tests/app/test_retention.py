@@ -90,7 +90,7 @@ async def test_batches_that_take_too_long_are_made_smaller(database_url: str) ->
 
 
 async def test_old_events_go_with_their_attempts_and_young_ones_stay(database_url_both: str) -> None:
-    """WH-P08, WH-P09: in batches."""
+    """RU-09, WH-P08, WH-P09: in batches."""
     async with opened(database_url_both) as (database, sql):
         old = await publish(sql, 20)
         young = await publish(sql, 5)
@@ -516,7 +516,7 @@ async def partitions(sql: asyncpg.Connection) -> set[str]:
 
 
 async def test_whole_partitions_that_are_old_are_dropped_and_a_new_one_is_waited_for(database_url_both: str) -> None:
-    """RR-05: in one piece, and its attempts with it; the partition that is not wholly old waits."""
+    """RU-09, RR-05: in one piece, and its attempts with it; the partition that is not wholly old waits."""
     async with opened(database_url_both) as (database, sql):
         *_, last = await busy_past(database, sql)
         removed = await retention(database).once()

@@ -11,6 +11,7 @@ README = Path(__file__).parents[2] / "benchmarks" / "README.md"
 
 
 def test_the_table_has_what_make_bench_runs() -> None:
+    """RL-25."""
     rows = re.findall(r"^\| `([a-z]+)` \|", README.read_text(), re.MULTILINE)
 
     assert sorted(rows) == sorted(NAMES)

@@ -85,6 +85,7 @@ async def test_a_deposed_member_may_be_elected_again(arena: Arena) -> None:
 
 
 async def test_who_withdraws_keeps_what_is_held_until_it_is_left(arena: Arena) -> None:
+    """RK-05."""
     election = await arena.member()
     seat = await elected(election)
     await election.withdraw()
@@ -108,7 +109,8 @@ async def test_a_campaign_that_is_cancelled_gives_nothing_away(arena: Arena) -> 
 async def test_members_share_the_seats_and_each_seat_is_held_once(
     kind: str, database_url: str, kafka: KafkaServer
 ) -> None:
-    """F52, RO-05: four groups, two members; what one gives up the other takes, and all is led again when one goes."""
+    """RL-11, RU-06, F52, RO-05: four groups, two members; what one gives up the other takes, and all is led again when
+    one goes."""
     async with AsyncExitStack() as stack:
         stage = await stack.enter_async_context(staged(database_url, groups=4))
         arena = await stack.enter_async_context(ARENAS[kind](Ground(stage, kafka.bootstrap, "")))

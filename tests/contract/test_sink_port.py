@@ -91,7 +91,7 @@ async def test_an_acknowledged_batch_is_kept_with_everything_a_consumer_needs(be
 
 @for_adapters()
 async def test_the_order_of_a_key_is_the_order_of_the_records_over_many_batches(bench: SinkBench) -> None:
-    """I3."""
+    """RU-02, I3."""
     sender = await opened(bench)
     for first in range(1, 301, 100):
         await sender.send(*(record(number, TOPIC, f"key {number % 7}") for number in range(first, first + 100)))
@@ -101,6 +101,7 @@ async def test_the_order_of_a_key_is_the_order_of_the_records_over_many_batches(
 
 @for_adapters(lambda adapter: adapter.overlaps)
 async def test_overlapping_calls_keep_the_order_of_the_calls(bench: SinkBench) -> None:
+    """RK-26."""
     sender = await opened(bench)
     calls = [sender.send(*(record(n, TOPIC) for n in range(first, first + 50))) for first in range(1, 501, 50)]
     outcomes = await asyncio.gather(*calls)
@@ -115,7 +116,7 @@ async def test_overlapping_calls_keep_the_order_of_the_calls(bench: SinkBench) -
 
 @for_adapters(lambda adapter: adapter.refuses_large and not adapter.manifests)
 async def test_a_record_that_is_refused_holds_back_its_key_alone(bench: SinkBench) -> None:
-    """RO-08, F21."""
+    """RU-16, RO-08, F21."""
     sender = await opened(bench)
     outcome = await sender.send(
         record(1, TOPIC, "poisoned"),
@@ -176,6 +177,7 @@ async def test_with_manifests_nothing_is_sent_after_a_setback_until_the_sink_is_
 
 @for_adapters(lambda adapter: adapter.refuses_large and adapter.overlaps)
 async def test_a_call_that_began_before_a_setback_does_not_overtake_what_was_left(bench: SinkBench) -> None:
+    """RG-03, RU-16."""
     sender = await opened(bench)
     setback = sender.send(record(1, TOPIC, "k", bytes(bench.refused_bytes)), record(2, TOPIC))
     begun_before = sender.send(record(3, TOPIC))
@@ -188,7 +190,7 @@ async def test_a_call_that_began_before_a_setback_does_not_overtake_what_was_lef
 
 @for_adapters(lambda adapter: adapter.fence == "last")
 async def test_a_predecessor_is_fenced_once_its_successor_has_opened(bench: SinkBench) -> None:
-    """I5, RR-02, RK-25: refused at the broker, whatever the predecessor believes."""
+    """RL-19, I5, RR-02, RK-25: refused at the broker, whatever the predecessor believes."""
     old = await opened(bench)
     await old.send(record(1, TOPIC))
     new = await opened(bench, SECOND_TERM)
@@ -214,7 +216,7 @@ async def test_a_successor_cannot_open_while_its_predecessor_is_connected(bench:
 
 @for_adapters(lambda adapter: adapter.manifests)
 async def test_open_returns_the_number_of_the_last_committed_batch(bench: SinkBench) -> None:
-    """RR-06, RO-07."""
+    """RK-26, RR-06, RO-07."""
     first = bench.sink()
     at_first = await first.open(FIRST_TERM)
     sender = Sender(first)

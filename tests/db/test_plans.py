@@ -142,6 +142,7 @@ async def reads_of_filled(
 
 
 async def test_no_hot_statement_reads_a_whole_table(sql: asyncpg.Connection) -> None:
+    """RP-03, RP-11."""
     assert await read_whole(sql, ROWS) == {}
 
 

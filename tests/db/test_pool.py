@@ -76,6 +76,7 @@ async def ours(url: str, number: int, when: str = "true") -> None:
 
 
 async def test_every_session_starts_with_every_time_out(database_url_both: str) -> None:
+    """RL-20, RP-06."""
     wanted = {
         "application_name": "pool-test",
         "statement_timeout": "30s",
@@ -105,6 +106,7 @@ async def test_a_statement_that_runs_too_long_ends_in_the_server(database_url: s
 
 
 async def test_a_statement_without_an_answer_ends_in_the_client_with_an_unknown_outcome(database_url: str) -> None:
+    """RP-06."""
     async with opened(database_url, **_QUICK) as database:
         with pytest.raises(OutcomeUnknown):
             await database.execute("test.sleep_unbounded")
@@ -126,6 +128,7 @@ async def test_a_wait_for_a_lock_ends_and_says_busy(database_url: str) -> None:
 
 
 async def test_a_forgotten_transaction_is_ended_by_the_server(database_url: str) -> None:
+    """RP-04."""
     async with opened(database_url, idle_in_transaction_seconds=0.2) as database:
         await database.execute("test.create")
 

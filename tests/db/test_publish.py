@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from db.statements import STATEMENTS
+from event.key_hash import hash_key
 
 Outcome = tuple[int, str]
 
@@ -78,6 +79,7 @@ async def publish_batch(
 async def test_publish_stores_the_payload_as_it_is_given(
     sql: asyncpg.Connection, call: str, row: tuple[object, ...]
 ) -> None:
+    """RL-23."""
     await sql.execute(f"SELECT hookwire.{call}")
     assert await stored(sql) == [row]
 
@@ -139,6 +141,7 @@ async def test_an_invalid_key_is_refused(sql: asyncpg.Connection, key: str) -> N
     ["[]", '"a"', '{"A": "b"}', '{"a b": "c"}', '{"a": 1}', '{"a": null}', '{"a": "b\\r\\nc: d"}', '{"": "a"}'],
 )
 async def test_headers_that_no_carrier_could_hold_are_refused(sql: asyncpg.Connection, headers: str) -> None:
+    """RL-23."""
     with pytest.raises(asyncpg.InvalidParameterValueError, match="headers must be a JSON object of lower-case names"):
         await sql.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", headers)
 
@@ -169,6 +172,7 @@ async def test_an_unknown_topic_is_refused_when_topics_are_not_made_by_publishin
 
 
 async def test_one_row_is_owed_to_each_sink_that_the_topic_routes_to(sql: asyncpg.Connection) -> None:
+    """RP-09."""
     await sql.execute("UPDATE hookwire.sinks SET configured = name IN ('webhooks', 'amqp')")
     await sql.execute("INSERT INTO hookwire.topics (name, sinks) VALUES ('one', '{kafka}'), ('none', '{}')")
     await publish_batch(sql, [(1, "default", None), (2, "one", None), (3, "none", None)])
@@ -198,7 +202,7 @@ async def test_a_key_decides_the_shard_and_without_one_the_id_does(sql: asyncpg.
 
 
 async def test_a_key_is_locked_until_the_transaction_ends(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:
-    """RO-02: so a key's ids become visible in their own order."""
+    """RL-03, RO-02: so a key's ids become visible in their own order."""
     await other.execute("SET lock_timeout = '100ms'")
     async with sql.transaction():
         await sql.execute("SELECT hookwire.publish('t', '1', key => 'k')")
@@ -211,6 +215,7 @@ async def test_a_key_is_locked_until_the_transaction_ends(sql: asyncpg.Connectio
 
 
 async def test_a_topic_without_order_locks_nothing(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:
+    """RO-02e."""
     await sql.execute("INSERT INTO hookwire.topics (name, ordered) VALUES ('loose', false)")
     async with sql.transaction():
         await sql.execute("SELECT hookwire.publish('loose', '1', key => 'k')")
@@ -236,6 +241,29 @@ async def test_a_waiting_publish_goes_on_when_the_key_is_free(
         await asyncio.wait([waiting], timeout=0.2)
         assert not waiting.done()
     assert await waiting == [(1, "stored")]
+
+
+async def test_stripes_are_taken_in_their_own_order_whatever_order_the_keys_come_in(
+    sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    """RO-02d: who waits for the lower one holds nothing yet that somebody else could want; else this is a deadlock."""
+    low, high = sorted(("a", "b"), key=lambda key: hash_key("t", key).stripe)
+    async with other.transaction():
+        await other.execute("SELECT hookwire.publish('t', 'x'::text, key => $1)", low)
+        waiting = asyncio.ensure_future(publish_batch(sql, [(1, "t", high), (1, "t", low)], wait=True))
+        await asyncio.wait([waiting], timeout=0.2)
+        await other.execute("SELECT hookwire.publish('t', 'x'::text, key => $1)", high)
+    assert await waiting == [(1, "stored"), (2, "stored")]
+
+
+async def test_a_bulk_transaction_holds_no_more_locks_than_there_are_stripes(sql: asyncpg.Connection) -> None:
+    """RO-02c: with a lock for each key, 20,000 of them exhausted the server's table of locks."""
+    async with sql.transaction():
+        outcomes = await publish_batch(sql, [(n, "t", f"key {n}") for n in range(3_000)])
+        held = await sql.fetchval(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+        )
+    assert ({outcome for _, outcome in outcomes}, len(outcomes), held <= 1_024) == ({"stored"}, 3_000, True)
 
 
 async def test_publishing_waits_for_nobody_who_changes_the_topic(

@@ -228,7 +228,7 @@ async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
 async def test_no_statement_goes_through_a_backlog_on_the_plan_of_an_empty_table(
     sql: asyncpg.Connection, state: str
 ) -> None:
-    """RP-03, RR-07: neither the backlog times the batch, nor, where batches are taken out of it, the backlog."""
+    """RU-05, RP-03, RR-07: neither the backlog times the batch, nor, where batches are taken out of it, the backlog."""
     for step in _STATES[state]:
         await sql.execute(step)
     calls = await _planned(sql)

@@ -66,7 +66,7 @@ async def test_the_server_accepts_every_statement(database_url_both: str) -> Non
 
 
 async def test_the_key_hash_is_the_published_one(database_url_both: str) -> None:
-    """DESIGN decision 5: three writers compute it, one file holds the vectors."""
+    """RO-02g: DESIGN decision 5: three writers compute it, one file holds the vectors."""
     published = json.loads(VECTORS.read_text(encoding="utf-8"))["keyed"]
     connection = await asyncpg.connect(database_url_both)
     try:

@@ -135,7 +135,7 @@ async def written(shop: Shop, topic: str) -> None:
 
 
 async def test_the_page_is_followed_to_its_end(tmp_path: Path, database_url15: str, kafka: object) -> None:
-    """The user's topic holds every record in order per key, on goharvest's partitions, with its headers and nulls."""
+    """RO-12: the topic holds every record in order per key, on goharvest's partitions, with its headers and nulls."""
     bootstrap: str = kafka.bootstrap  # type: ignore[attr-defined]
     topic, pump = f"shop.{tmp_path.name}.{os.getpid()}", f"pump.{tmp_path.name}.{os.getpid()}"
     for name in (topic, pump):

@@ -46,6 +46,7 @@ def test_the_vectors_reach_both_halves_of_every_byte() -> None:
 
 
 def test_keys_spread_evenly_over_shards_and_stripes() -> None:
+    """RO-02c."""
     hashes = [hash_key("orders", f"customer-{number}") for number in range(64_000)]
 
     shards = Counter(one.shard for one in hashes)

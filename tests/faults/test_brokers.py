@@ -33,7 +33,7 @@ async def readiness(rig: Rig) -> tuple[int, bytes]:
 async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes_on_and_kafka_gets_all_of_it(
     down_seconds: int, database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:
-    """F19 F27: I1 I3 I6 I7, T5"""
+    """RR-09, F19 F27: I1 I3 I6 I7, T5"""
     kafka.kill()
     try:
         async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), **CALM) as rig:
@@ -56,7 +56,7 @@ async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes
 async def test_a_kafka_that_hangs_delays_neither_amqp_nor_webhooks(
     database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
 ) -> None:
-    """F27: I7 I1 I3"""
+    """RP-09, F27: I7 I1 I3"""
     rabbit = Rabbit(rabbitmq.url)
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), rabbit, **CALM) as rig:
         async with rig.stage.load():
@@ -77,7 +77,7 @@ async def test_a_kafka_that_hangs_delays_neither_amqp_nor_webhooks(
 async def test_a_rabbitmq_in_alarm_delays_neither_kafka_nor_webhooks(
     database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
 ) -> None:
-    """F25: I7 I1 I3, and F27; it blocks who publishes, and confirms nothing."""
+    """RQ-11, F25: I7 I1 I3, and F27; it blocks who publishes, and confirms nothing."""
     rabbit, broker = Rabbit(rabbitmq.url), Kafka(kafka.bootstrap)
     async with open_rig(database_url, tmp_path, seed, broker, rabbit, **CALM) as rig:
         async with rig.stage.load():
@@ -111,7 +111,7 @@ async def stands_still(rabbit: Rabbit, seconds_max: float = 60.0) -> None:
 async def test_answers_of_kafka_that_are_lost_repeat_nothing_for_read_committed_readers(
     database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:
-    """F20 F56: I3 I4=0; the answer to a commit is among what is lost."""
+    """RO-07, F20 F56: I3 I4=0; the answer to a commit is among what is lost."""
     async with proxied("127.0.0.1", kafka.proxied_port, kafka.advertised_port) as proxy:
         brokers = Kafka(kafka.proxied_bootstrap, kafka.bootstrap)
         async with open_rig(database_url, tmp_path, seed, brokers, **CALM) as rig:

@@ -180,7 +180,7 @@ async def test_an_idle_foreign_transaction_on_a_key_holds_up_that_key_alone(
 async def test_an_event_that_commits_late_is_found_behind_higher_ids(
     database_url: str, tmp_path: Path, seed: int
 ) -> None:
-    """F51, RR-07: I1; its id was drawn first, and the relay has long passed it."""
+    """RU-04, F51, RR-07: I1; its id was drawn first, and the relay has long passed it."""
     late = Mark("late", TOPIC, None, 1)
     async with connected(database_url) as foreign, open_rig(database_url, tmp_path, seed, refused_share=0.0) as rig:
         plain = rig.stage.receivers["plain"]
@@ -198,7 +198,7 @@ async def test_an_event_that_commits_late_is_found_behind_higher_ids(
 async def test_overlapping_transactions_of_many_services_keep_each_keys_commit_order(
     database_url: str, tmp_path: Path, seed: int
 ) -> None:
-    """F51, RO-02: I3 I2 with rolled-back transactions among them."""
+    """RL-03, F51, RO-02: I3 I2 with rolled-back transactions among them."""
     async with open_rig(database_url, tmp_path, seed, keys=4, transactors=6, **CALM) as rig:
         async with rig.stage.load():
             await rig.accepts(400)

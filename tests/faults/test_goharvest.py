@@ -41,7 +41,7 @@ async def test_relays_that_come_and_go_lose_and_reorder_nothing(
     election: str, relays: int, faults: str, records: int, database_url: str, kafka: KafkaServer, tmp_path: Path,
     seed: int,
 ) -> None:  # fmt: skip
-    """F10 F52, I1 I3 I5. A relay alone is stopped and started too: then nobody leads for a moment."""
+    """RU-01, F10 F52, I1 I3 I5. A relay alone is stopped and started too: then nobody leads for a moment."""
     settings = ELECTIONS[election] | ({"FAILPOINTS": faults} if faults else {})
     load = {"keys": KEYS, "transactors": 0, "processes": relays, "pause_seconds": 0.02 if records < 1000 else 0.002}
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=settings, **load) as rig:

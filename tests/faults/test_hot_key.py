@@ -99,7 +99,7 @@ async def read_by(traffic: Traffic, bootstrap: str, topic: str) -> AsyncIterator
 async def test_other_keys_go_on_beside_a_hot_key_and_beside_poison_on_it(
     database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:
-    """F57: I7 I1 I3 I4=0. In one run: cold keys alone, then with the hot one, then with poison at its head."""
+    """RL-08, F57: I7 I1 I3 I4=0. In one run: cold keys alone, then with the hot one, then with poison at its head."""
     broker = Kafka(kafka.bootstrap)
     topic = broker.prefix + TOPIC
     await make_topic(kafka.bootstrap, topic, 4, max_message_bytes="5000")

@@ -73,8 +73,8 @@ async def test_a_storm_of_rebalances_loses_reorders_and_repeats_nothing(
     seconds: int, election: str, database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """F22, RO-06: I1 I3 I4=0 I5, I6: each second one of ten more relays joins, or leaves again, whoever's turn it is;
-    what arrives meanwhile is compared with what was accepted meanwhile."""
+    """RU-07, RK-02, F22, RO-06: I1 I3 I4=0 I5, I6: each second one of ten more relays joins, or leaves again, whoever's
+    turn it is; what arrives meanwhile is compared with what was accepted meanwhile."""
     names = itertools.count(1)
     monkeypatch.setattr(app.relaying, "process_name", lambda: f"member-{next(names)}")
     settings = {**NELI, "KAFKA_ELECTION": election}

@@ -33,7 +33,7 @@ async def used(bootstrap: str, topic: str, partitions: range, seconds_max: float
 async def test_a_key_that_moves_to_a_new_partition_keeps_its_order_by_the_brokers_clock(
     mode: str, database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:
-    """F58: I3 over all partitions, I1 I4=0. Topics are looked at every half minute, so that is what this takes."""
+    """RK-23, F58: I3 over all partitions, I1 I4=0. Topics are looked at every half minute, so this takes as long."""
     broker = Kafka(kafka.bootstrap, mode=mode)
     topic = broker.prefix + TOPIC
     await make_topic(kafka.bootstrap, topic, 2, message_timestamp_type="LogAppendTime")

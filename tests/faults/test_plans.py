@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 async def test_no_hot_statement_reads_a_whole_table_of_a_million_rows(sql: asyncpg.Connection) -> None:
+    """RU-05, RP-03."""
     assert await read_whole(sql, ROWS) == {}
 
 

@@ -94,7 +94,7 @@ async def test_a_leader_whose_loop_was_blocked_past_its_lease_writes_nothing_beh
 async def test_sigterm_under_load_ends_in_time_and_repeats_nothing(
     database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
 ) -> None:
-    """F08: I1 I3 I4=0, T9"""
+    """RL-14, F08: I1 I3 I4=0, T9"""
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     options = {"keys": 16, "pause_seconds": 0.02, "kafka_groups": 4, **CALM}
     async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:

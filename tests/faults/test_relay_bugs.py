@@ -73,7 +73,7 @@ async def test_a_zombie_that_reads_its_term_again_does_not_lead(
 async def test_a_wall_clock_that_is_set_makes_no_leader_doubt_its_lease(
     seeded: bool, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MU-10, F07, RR-09: by an hour or ten seconds, either way, while it leads."""
+    """RL-17, MU-10, F07, RR-09: by an hour or ten seconds, either way, while it leads."""
     wall = time.time
     if seeded:
         for module in (relay.lease, relay.election):
@@ -162,7 +162,7 @@ async def test_what_commits_late_is_not_taken_for_published(
 
 @both
 async def test_nothing_is_sent_again_while_an_old_request_may_still_arrive(seeded: bool, kafka: KafkaServer) -> None:
-    """MU-12, F54, RK-16: `idempotent`; the network keeps a request that had no answer, and then delivers it."""
+    """RL-21, MU-12, F54, RK-16: `idempotent`; the network keeps a request that had no answer, and then delivers it."""
     topic = f"topic.{secrets.token_hex(4)}"
     await make_topic(kafka.bootstrap, topic, 1)
     options = KafkaOptions(kafka.proxied_bootstrap, secrets.token_hex(4), mode="idempotent", **IMPATIENT)
@@ -196,7 +196,7 @@ async def test_nothing_is_sent_again_while_an_old_request_may_still_arrive(seede
 async def test_a_batch_does_not_overtake_one_that_has_no_answer_yet(
     seeded: bool, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MU-06, F20: I3; two requests of a partition under way, and producers that number nothing."""
+    """RK-17, MU-06, F20: I3; two requests of a partition under way, and producers that number nothing."""
 
     async def reckless(self: KafkaSink, life: Any, layout: Layout) -> Receipt:
         async with AIOKafkaProducer(**self._options.client("reckless"), acks="all") as producer:

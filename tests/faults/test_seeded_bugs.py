@@ -106,7 +106,7 @@ async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_
     seeded: bool, bug: str, scenario: Scenario, broken: str, options: dict[str, Any], database_url: str,
     tmp_path: Path, seed: int,
 ) -> None:  # fmt: skip
-    """MU-01 MU-02 MU-03 MU-04 MU-05 MU-09, T18, OR-06"""
+    """RL-02, MU-01 MU-02 MU-03 MU-04 MU-05 MU-09, T18, OR-06"""
     async with open_broker(tmp_path) as broker:
         where = {"settings": {"AMQP_URL": broker.url}, "promises": {"amqp": Promise.RECORD}}
         staged = StageOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)

@@ -120,7 +120,7 @@ def draft(payload: str, key: str | None = None, idempotency_key: str | None = No
 
 
 async def test_an_answer_comes_after_the_commit_and_tells_what_was_stored(database_url: str) -> None:
-    """I1."""
+    """RR-13, I1."""
     async with publishing(database_url) as bench:
         unit = [
             Draft("t", b"\x00\xff", "k", "image/x", {"ce-type": "a"}),
@@ -325,7 +325,7 @@ async def test_a_soft_stop_finishes_what_waits_and_takes_no_more(database_url: s
 
 
 async def test_a_foreign_transaction_that_holds_a_key_delays_that_key_alone(database_url: str) -> None:
-    """RR-03, I6: the others flow, the held one is told that nothing was stored."""
+    """RO-02e, RR-03, I6: the others flow, the held one is told that nothing was stored."""
     async with publishing(database_url, key_lock_seconds=0.5) as bench, foreign_transaction(database_url, "held"):
         held = asyncio.create_task(bench.publish(draft("mine", "held")))
         await bench.blocked()
@@ -338,7 +338,7 @@ async def test_a_foreign_transaction_that_holds_a_key_delays_that_key_alone(data
 
 
 async def test_a_held_key_is_stored_when_its_holder_commits_and_its_id_is_the_higher_one(database_url: str) -> None:
-    """F51: commit order is id order."""
+    """RO-02a, F51: commit order is id order."""
     async with publishing(database_url, key_lock_seconds=10) as bench:
         async with foreign_transaction(database_url, "held") as foreign:
             held = [asyncio.create_task(bench.publish(draft(f"mine {n}", "held"))) for n in range(3)]
@@ -439,7 +439,7 @@ async def test_a_hot_key_is_shared_by_two_processes(database_url: str) -> None:
 
 
 async def test_sixteen_writers_on_four_keys_commit_in_id_order(database_url: str) -> None:
-    """F51, I3: two processes, foreign transactions with random holds; no id appears after a higher one of its key."""
+    """RU-04, F51, I3: two processes, foreign transactions that hold at random; no id after a higher one of its key."""
     dice = random.Random(51)
     async with publishing(database_url) as one, publishing(database_url) as other:
 

@@ -332,7 +332,7 @@ async def test_a_leader_that_hangs_loses_its_lock_by_its_heartbeat(broker: Broke
 
 
 async def test_a_restart_of_the_broker_keeps_what_was_confirmed_and_the_rest_is_sent_again(broker: Broker):
-    """WH-11, F24, I1, I3."""
+    """RQ-05, WH-11, F24, I1, I3."""
     queue, sink, acknowledged = await broker.bind(), broker.sink(), list[int]()
     restart = asyncio.create_task(asyncio.to_thread(restart_app, broker.server))
     while not restart.done():
@@ -429,7 +429,7 @@ async def test_a_broker_that_falls_silent_is_found_by_the_heartbeat(broker: Brok
 async def test_a_bare_exception_of_the_library_is_an_operating_error_and_a_bug_is_not(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, reason: Exception, expected: type[Exception]
 ):
-    """RQ-04: aiormq ends so whoever waits on a connection that was closed without a reason."""
+    """RL-22, RQ-04: aiormq ends so whoever waits on a connection that was closed without a reason."""
     await broker.bind()
     async with opened(broker.sink()) as sink:
 

@@ -23,6 +23,7 @@ def record(**changes: object) -> Record:
 
 
 def test_a_message_is_the_payload_with_everything_else_in_properties():
+    """RQ-10."""
     message = message_of(
         record(headers={**CLOUDEVENT, "x-trace": "1", "hookwire-hops": "2", "hookwire-term": "forged"}), term=3
     )

@@ -57,6 +57,7 @@ async def test_one_message_per_key_is_under_way_and_never_more_than_the_window(k
 
 
 async def test_keyless_records_fill_the_window():
+    """RU-03."""
     broker = Broker()
     await passed([record(number) for number in range(1, 41)], broker.publish, records_max=8)
     assert broker.most == 8

@@ -165,7 +165,7 @@ async def test_an_answer_of_the_broker_that_is_lost_repeats_one_batch_in_order(y
 
 
 async def test_a_deposed_relay_marks_and_parks_nothing_more(yard: Yard) -> None:
-    """RR-08: the statement itself refuses it."""
+    """RL-06, RR-08: the statement itself refuses it."""
     await yard.write(("t", "k", "v"))
     table = yard.table()
     table.begin()
@@ -174,7 +174,7 @@ async def test_a_deposed_relay_marks_and_parks_nothing_more(yard: Yard) -> None:
 
 
 async def test_only_rows_with_our_mark_are_purged_or_reset(marked_yard: Yard) -> None:
-    """RL-05: another relay has marked them since; it will send them, and this one must stand back."""
+    """RL-04, RT-03, RL-05: another relay has marked them since; it will send them, and this one must stand back."""
     ids = await marked_yard.write(("t", "k", "1"), ("t", "l", "2"))
     table = marked_yard.table()
     table.begin()

@@ -76,7 +76,7 @@ def outbox_of(stage: Stage) -> Outbox:
 async def test_everything_published_at_once_by_many_arrives_once_and_in_commit_order(
     stage: Stage, features: Features
 ) -> None:
-    """I1, I3, I4: 8 writers on 5 keys; the ground truth is a number drawn under the key's lock (faults.md, I3)."""
+    """RG-02, I1, I3, I4: 8 writers on 5 keys; the truth is a number drawn under the key's lock (faults.md, I3)."""
     broker, order = MemoryBroker(), defaultdict(list)
 
     async def write(writer: int) -> None:
@@ -97,6 +97,7 @@ async def test_everything_published_at_once_by_many_arrives_once_and_in_commit_o
 
 @both_kinds
 async def test_only_what_was_acknowledged_is_purged(stage: Stage, features: Features) -> None:
+    """RG-01."""
     broker = MemoryBroker()
     broker.gate.clear()
     ids = await stage.publish("a", "b")
@@ -137,6 +138,7 @@ async def test_rings_for_others_make_no_more_claims_than_a_trickle_does(stage: S
 
 
 async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(stage: Stage) -> None:
+    """RU-02."""
     broker = MemoryBroker()
     ids = await stage.publish(*(f"key {number % 20}" for number in range(230)))
     async with running(memory_relay(stage, broker, NUMBERED)):
@@ -145,7 +147,7 @@ async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(s
 
 
 async def test_a_broker_that_hangs_is_given_no_more_than_the_batches_in_flight(stage: Stage) -> None:
-    """Back-pressure: two batches of 50; the rest waits in the table, not in memory."""
+    """RL-16, RU-03: back-pressure: two batches of 50; the rest waits in the table, not in memory."""
     registry, broker = CollectorRegistry(), MemoryBroker()
     broker.gate.clear()
     ids = await stage.publish(*(f"key {number % 20}" for number in range(230)))
@@ -163,7 +165,7 @@ async def test_a_broker_that_hangs_is_given_no_more_than_the_batches_in_flight(s
 
 
 async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(stage: Stage) -> None:
-    """RL-14, F08: orderly hand-over without duplicates."""
+    """RG-07, RL-14, F08: orderly hand-over without duplicates."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
     broker.gate.clear()
     relay = memory_relay(stage, broker, NUMBERED, election=election)
@@ -262,7 +264,7 @@ async def test_what_a_dead_leader_committed_is_settled_without_being_sent_again(
 
 
 async def test_a_marker_that_this_database_never_wrote_stops_the_relay_with_a_reason(stage: Stage) -> None:
-    """RP-10, F59, RR-06."""
+    """RU-17, RP-10, F59, RR-06."""
     broker = MemoryBroker()
     broker.committed[1, 0] = 7
     await stage.publish("a")
@@ -331,6 +333,7 @@ async def test_a_fenced_leader_stands_for_election_again(stage: Stage) -> None:
 
 
 async def test_a_deposed_leader_stops_at_once_and_stands_again(stage: Stage) -> None:
+    """RG-07."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
     broker.gate.clear()
     ids = await stage.publish("a")
@@ -364,7 +367,7 @@ async def test_a_leader_whose_term_has_moved_steps_down_after_it_fenced_its_succ
 
 
 async def test_two_relays_that_take_turns_lose_and_reorder_nothing(stage: Stage) -> None:
-    """I1, I3, F52."""
+    """RT-08, I1, I3, F52."""
     broker, election = MemoryBroker(), MemoryElection(stage.reign)
     relays = [memory_relay(stage, broker, NUMBERED, election=election) for _ in range(2)]
     ids = []
@@ -415,7 +418,7 @@ def stage_holds(stage: Stage, number: int):  # type: ignore[no-untyped-def]
 
 @both_kinds
 async def test_poison_on_a_hot_key_keeps_nobody_elses_records(stage: Stage, features: Features) -> None:
-    """F57, I7: nine records in ten are the hot key's, and its first is refused."""
+    """RL-08, F57, I7: nine records in ten are the hot key's, and its first is refused."""
     broker = MemoryBroker()
     broker.record_bytes_max = 10
     await stage.publish("hot", payload=bytes(20))
@@ -545,7 +548,7 @@ async def test_holds_are_probed_although_there_is_always_something_to_carry(stag
 
 
 async def test_what_was_claimed_before_a_setback_does_not_pass_what_was_refused(stage: Stage) -> None:
-    """RO-08: the next batch of the key is in flight already when the poison is found."""
+    """RG-03, RO-08: the next batch of the key is in flight already when the poison is found."""
     broker = MemoryBroker()
     broker.record_bytes_max = 10
     broker.gate.clear()
@@ -619,6 +622,7 @@ class _WatchingSink(MemorySink):
 
 
 async def test_rr01_a_record_window_never_has_two_records_of_a_key_that_a_crash_could_repeat(stage: Stage) -> None:
+    """RG-02."""
     ids = await stage.publish(*"aabbaabb", None, None)
     broker = MemoryBroker()
     sink = _WatchingSink(broker, stage)

@@ -118,7 +118,7 @@ async def values(bootstrap: str, topic: str) -> list[str]:
 
 @both_modes
 async def test_a_record_carries_the_publishers_headers_and_ours(kafka: KafkaServer, topic: str, mode: Mode) -> None:
-    """RO-15, WH-C08; a publisher cannot forge our headers."""
+    """RK-20, RO-15, WH-C08; a publisher cannot forge our headers."""
     sent = record(
         7, topic, content_type="application/json",
         headers={"ce-id": "é", "ce-type": "a.b", "x-trace": "1", "hookwire-sequence": "999"},
@@ -313,7 +313,7 @@ async def test_a_record_that_only_the_broker_refuses_is_searched_for_and_found(
     ],
 )
 def test_an_error_tells_against_the_broker_unless_it_names_record_or_topic(error: Exception, whose: str) -> None:
-    """RO-08, F21, RK-24: sink-level errors park nothing."""
+    """RK-14, RO-08, F21, RK-24: sink-level errors park nothing."""
     assert blame(error) == whose
 
 
@@ -357,7 +357,7 @@ async def test_being_fenced_leaves_no_exception_that_nobody_retrieved(
 
 
 async def test_other_layouts_groups_and_installations_are_not_fenced(kafka: KafkaServer, topic: str) -> None:
-    """RR-06, RR-11: the transactional id holds all three."""
+    """RP-10, RR-06, RR-11: the transactional id holds all three."""
     options = options_of(kafka.bootstrap, "transactional")
     terms = [TERM, replace(TERM, group=1), replace(TERM, layout=2), TERM]
     sinks = [KafkaSink(options) for _ in range(3)]
@@ -377,7 +377,7 @@ IMPATIENT = {"request_seconds": 2.5, "delivery_seconds": 0.7, "transaction_secon
 
 
 async def test_a_commit_whose_answer_is_lost_is_settled_by_the_marker(kafka: KafkaServer, topic: str) -> None:
-    """F56: no duplicate for read-committed readers, because the number is known to be committed."""
+    """RU-14, RO-07, F56: no duplicate for read-committed readers, because the number is known to be committed."""
     options = options_of(kafka.proxied_bootstrap, "transactional", **IMPATIENT)
     async with wire_to(kafka.advertised_port, kafka.proxied_port) as wire, opened(options) as relay:
         await relay.send(record(1, topic))
@@ -393,7 +393,7 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_the_marker(kafka: Kaf
 async def test_a_request_that_arrives_after_its_transaction_was_given_up_is_refused(
     kafka: KafkaServer, topic: str
 ) -> None:
-    """F54, RK-16: the new producer has the same transactional id and a higher epoch."""
+    """RL-21, F54, RK-16: the new producer has the same transactional id and a higher epoch."""
     await make_topic(kafka.bootstrap, topic, 1)
     options = options_of(kafka.proxied_bootstrap, "transactional", **IMPATIENT)
     async with wire_to(kafka.advertised_port, kafka.proxied_port) as wire, opened(options) as relay:
@@ -456,7 +456,7 @@ def mortal_kafka(servers_folder: Path) -> Iterator[KafkaServer]:
 async def test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_and_no_order(
     mortal_kafka: KafkaServer, database_url: str, topic: str, mode: Mode
 ) -> None:
-    """F19, I1, I3; in transactional mode I4: not one duplicate."""
+    """RK-14, F19, I1, I3; in transactional mode I4: not one duplicate."""
     options = options_of(
         mortal_kafka.bootstrap, mode, batch_records_max=100,
         request_seconds=2.0, delivery_seconds=2.5, transaction_seconds=6.0,
@@ -495,7 +495,7 @@ async def test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_an
     ],
 )
 def test_options_that_could_not_work_or_would_not_be_safe_are_refused(wrong: dict[str, object], says: str) -> None:
-    """SC-01, SC-20, RG-09."""
+    """RK-28, SC-01, SC-20, RG-09."""
     with pytest.raises(ValueError, match=says):
         KafkaOptions(**{"bootstrap_servers": "localhost:9092", "installation": "abcd2345", **wrong})  # type: ignore[arg-type]
 

@@ -33,12 +33,14 @@ def ids(batches: list[KafkaBatch]) -> list[list[int]]:
 
 
 def test_a_batch_ends_where_the_next_record_would_cross_its_bytes() -> None:
+    """RK-19."""
     layout = packer(batch_bytes=2_500).pack([record(n, payload=bytes(1_000)) for n in range(5)], [TOPIC] * 5)
     [lane] = layout.partitions
     assert ids(list(lane)) == [[0, 1], [2, 3], [4]]
 
 
 def test_a_record_larger_than_a_batch_travels_alone() -> None:
+    """RK-20."""
     records = [record(1), record(2, payload=bytes(5_000)), record(3)]
     [lane] = packer(batch_bytes=2_500).pack(records, [TOPIC] * 3).partitions
     assert ids(list(lane)) == [[1], [2], [3]]
@@ -64,7 +66,7 @@ def test_what_follows_a_refused_record_of_its_key_or_topic_is_left_out() -> None
 
 
 def test_a_wave_has_one_batch_of_each_partition_and_no_more_bytes_than_a_request_takes() -> None:
-    """RO-03: at most one unacknowledged batch per partition."""
+    """RK-13, RO-03: at most one unacknowledged batch per partition."""
     sizes = {"a": [9, 1], "b": [9], "c": [1, 1, 1]}  # MiB; 16 fit
     partitions = [
         [KafkaBatch(topic, 0, None, 1, size=size * MEBIBYTE) for size in batches] for topic, batches in sizes.items()

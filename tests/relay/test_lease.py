@@ -173,7 +173,7 @@ async def test_a_member_whose_session_is_gone_loses_its_seats_at_once(stage: Sta
 
 
 async def test_an_expired_lease_hands_the_seat_over_from_a_member_that_hangs(stage: Stage) -> None:
-    """RO-14, F05: it still holds its session lock, but renews no more."""
+    """RU-18, RO-14, F05: it still holds its session lock, but renews no more."""
     session = await hung_member(stage, lease_seconds=0.3)
     async with process(leases_of(stage, "two")) as two:
         await until(lambda: two.groups == [0])
@@ -244,7 +244,7 @@ class Hanging(FaultyDatabase):
 
 @pytest.mark.parametrize("way", ["cancelled by the client", "hanging beyond its time-out"])
 async def test_a_leader_whose_renewal_never_ends_is_deposed_by_the_clock(stage: Stage, way: str) -> None:
-    """RR-09, I5."""
+    """RL-20, RR-09, I5."""
     database = Hanging(stage.database, way)
     async with process(leases_of(stage, seconds=0.6, database=database)) as one:
         await until(lambda: one.groups == [0])
@@ -323,7 +323,7 @@ def test_who_does_not_stand_has_no_share() -> None:
 
 
 async def test_a_member_that_joins_is_given_its_share_and_nobody_is_deposed(shared_stage: Stage) -> None:
-    """RO-05, RO-06: the surplus is handed over in an orderly way, the rest goes on undisturbed."""
+    """RL-13, RO-05, RO-06: the surplus is handed over in an orderly way, the rest goes on undisturbed."""
     async with process(leases_of(shared_stage)) as one:
         await until(lambda: one.groups == [0, 1, 2, 3])
         kept = one.seats[0]
@@ -334,7 +334,7 @@ async def test_a_member_that_joins_is_given_its_share_and_nobody_is_deposed(shar
 
 
 async def test_a_seat_that_is_asked_for_is_nobody_elses_before_it_is_left(shared_stage: Stage) -> None:
-    """RO-06(c): what is in flight is finished first, however long that takes."""
+    """RU-07, RO-06(c): what is in flight is finished first, however long that takes."""
     async with process(leases_of(shared_stage)) as one:
         await until(lambda: one.groups == [0, 1, 2, 3])
         one.willing.clear()
@@ -357,7 +357,7 @@ async def test_what_a_member_leaves_falls_to_the_others(shared_stage: Stage) -> 
 
 
 async def test_a_member_that_is_gone_without_a_word_is_replaced_by_the_others(shared_stage: Stage) -> None:
-    """RO-06, F03: SIGKILL."""
+    """RU-18, RO-06, F03: SIGKILL."""
     session = await hung_member(shared_stage)
     async with process(leases_of(shared_stage)) as one, process(leases_of(shared_stage, "two")) as two:
         await until(lambda: two.leases._member)

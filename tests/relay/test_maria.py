@@ -180,7 +180,7 @@ async def test_a_relay_whose_term_is_over_marks_purges_and_parks_nothing(any_yar
 
 @pytest.mark.parametrize("what", ["mark", "purge", "park"])
 async def test_while_a_term_is_raised_whoever_names_it_waits(any_yard: MariaYard, what: str) -> None:
-    """RR-08: the statement locks the term's row, so it sees the term as it is when it decides, not as it was."""
+    """RL-06, RR-16, RR-08: the statement locks the term's row, so it sees the term as it is, not as it was."""
     await any_yard.write(("t", "a", "1"), ("t", "b", "2"))
     term, table = await any_yard.reign(), any_yard.table()
     (record,) = await table.mark(term, 1)
@@ -210,7 +210,7 @@ async def _is_waiting(yard: MariaYard) -> bool:
 
 
 async def test_a_committed_row_that_somebody_locks_is_waited_for_and_not_overtaken(yard: MariaYard) -> None:
-    """RG-05: passed over (SKIP LOCKED), a later row of its key would be sent first."""
+    """RT-09, RG-05: passed over (SKIP LOCKED), a later row of its key would be sent first."""
     low, high = await yard.write(("t", "k", "1"), ("t", "k", "2"))
     term, table = await yard.reign(), yard.table()
     async with yard.writing() as other:
@@ -222,6 +222,7 @@ async def test_a_committed_row_that_somebody_locks_is_waited_for_and_not_overtak
 
 
 async def test_a_lock_that_is_held_too_long_is_busy_and_changes_nothing(yard: MariaYard) -> None:
+    """RR-16."""
     await yard.write(("t", "k", "1"))
     term = await yard.reign()
     impatient = MariaDatabase(replace(maria_options(yard.url), lock_seconds=1))
@@ -387,7 +388,7 @@ async def _reigned_until(election: MariaElection, seat: Seat, over: asyncio.Futu
 
 
 async def test_a_leader_that_is_cut_off_stops_before_another_begins(yard: MariaYard) -> None:
-    """RR-09: its lease ends by its own clock, counted from before the last renewal left."""
+    """RR-16, RR-09: its lease ends by its own clock, counted from before the last renewal left."""
     options = LeaseOptions("test", lease_seconds=1, poll_seconds=0.05)
     first, second = (MariaElection(yard.database, yard.name, options) for _ in range(2))
     rounds = [asyncio.ensure_future(first.run())]

@@ -171,7 +171,7 @@ def test_a_revoke_of_nothing_opens_the_barrier_at_once() -> None:
 
 
 def test_a_new_leader_waits_for_the_grace_period() -> None:
-    """Paper, exclusive mode."""
+    """RL-19; paper, exclusive mode."""
     neli = member(times=NeliTimes(1, 4, 6, 10, grace_seconds=3))
     [first] = beats(neli.receive(0, Assigned(ZERO))[0])
     too_early = back(neli, 0.9, first)

@@ -38,6 +38,7 @@ async def claimed(outbox: Outbox, term: Term, *in_flight: int, limit: int = 1_00
 
 
 async def test_a_claim_gives_the_lowest_records_that_are_not_in_flight_with_their_contents(stage: Stage) -> None:
+    """RT-08."""
     await stage.connection.execute("INSERT INTO hookwire.topics (name, kafka_topic) VALUES ('orders', 'ORDERS')")
     ids = await stage.publish("a", None, "b", "c", payload=b"\x00data")
     records = await outbox_of(stage).claim(await stage.reign(), [ids[0]], 2, MEBIBYTE)
@@ -62,7 +63,7 @@ async def test_records_whose_events_were_deleted_are_purged_and_do_not_stand_in_
 
 
 async def test_a_lower_id_that_commits_later_is_found(stage: Stage) -> None:
-    """RG-05: claims re-read from the lowest id, they have no cursor."""
+    """RT-08, RO-02f, RG-05: claims re-read from the lowest id, they have no cursor."""
     outbox, term = outbox_of(stage), await stage.reign()
     slow = await asyncpg.connect(stage.url)
     transaction = slow.transaction()
@@ -79,7 +80,7 @@ async def test_a_lower_id_that_commits_later_is_found(stage: Stage) -> None:
 
 
 async def test_a_claim_of_few_keys_reads_deeper_until_it_fills_a_batch(stage: Stage) -> None:
-    """RR-07: per shard a claim reads little, so that many shards cost little; one hot key must not starve for it."""
+    """RL-08, RR-07: a claim reads little of each shard, so that many cost little; one hot key must not starve."""
     ids = await stage.publish(*["hot"] * 500)
     outbox, term = outbox_of(stage), await stage.reign()
     sizes = [len(await claimed(outbox, term, limit=400)) for _ in range(4)]
@@ -87,6 +88,7 @@ async def test_a_claim_of_few_keys_reads_deeper_until_it_fills_a_batch(stage: St
 
 
 async def test_a_claim_ends_with_the_record_that_crosses_the_byte_limit(stage: Stage) -> None:
+    """RO-03."""
     ids = await stage.publish(*"abcdef", payload=bytes(1_000))
     records = await outbox_of(stage).claim(await stage.reign(), (), 100, 2_500)
     assert [record.id for record in records] == ids[:3]
@@ -99,7 +101,7 @@ async def test_a_claim_without_payload_gives_heads(stage: Stage) -> None:
 
 
 async def test_a_term_that_is_over_claims_nothing_and_writes_no_manifest(stage: Stage) -> None:
-    """RR-08."""
+    """RL-06, RR-08."""
     await stage.publish("a")
     outbox, old = outbox_of(stage), await stage.reign()
     records = await outbox.claim(old, (), 10, MEBIBYTE)
@@ -122,6 +124,7 @@ async def test_a_topic_first_used_by_plain_sql_gets_its_row(stage: Stage) -> Non
 
 
 async def test_a_purge_takes_what_was_acknowledged_and_may_be_repeated(stage: Stage) -> None:
+    """RL-04."""
     ids = await stage.publish("a", "b", "c")
     outbox, term = outbox_of(stage), await stage.reign()
     records = await outbox.claim(term, (), 10, MEBIBYTE)
@@ -207,7 +210,7 @@ async def read_buffers(stage: Stage, outbox: Outbox, term: Term) -> int:
 
 
 async def test_purged_rows_that_a_reader_keeps_alive_are_not_read_again(stage: Stage) -> None:
-    """RR-07: under a held xmin neither vacuum nor the index forgets them; the low-water start does."""
+    """RL-09, RR-07: under a held xmin neither vacuum nor the index forgets them; the low-water start does."""
     outbox, term = outbox_of(stage), await stage.reign()
     await stage.publish(*(f"key {number}" for number in range(3_000)))
     reader = await asyncpg.connect(stage.url)

@@ -132,7 +132,7 @@ async def test_a_missing_destination_is_held_whatever_the_policy(stage: Stage) -
 
 
 async def test_what_a_person_skips_or_takes_up_again_is_carried_by_the_leader(stage: Stage) -> None:
-    """Skip one, replay it later; each is on record (who, what, why)."""
+    """RO-08: skip one, replay it later; each is on record (who, what, why)."""
     ids = await poisoned(stage)
     broker = MemoryBroker()
     sink = Choosy(broker)

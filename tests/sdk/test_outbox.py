@@ -137,7 +137,7 @@ def test_something_else_is_no_connection() -> None:
 async def test_a_plain_insert_publishes(
     sql: asyncpg.Connection, columns: str, values: str, event: tuple[object, ...]
 ) -> None:
-    """RO-02b."""
+    """RG-08, RO-02b."""
     event_id = await sql.fetchval(f"INSERT INTO hookwire.stash ({columns}) VALUES {values} RETURNING event_id")
     assert (await contents(sql), event_id[:4]) == ((0, [event]), "evt_")
 

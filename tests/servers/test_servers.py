@@ -183,7 +183,7 @@ async def test_kafka_advertises_the_fault_proxy_so_that_clients_do_not_go_round_
 
 
 async def test_a_consumer_group_starts_without_the_initial_delay(kafka: KafkaServer) -> None:
-    """EC-K08."""
+    """RK-11, EC-K08."""
     properties = (kafka.folder / "server.properties").read_text().splitlines()
     assert "group.initial.rebalance.delay.ms=0" in properties
 

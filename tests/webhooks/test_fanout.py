@@ -146,7 +146,7 @@ async def test_a_deposed_harvester_writes_nothing(database_url: str) -> None:
 
 
 async def test_concurrent_terms_fan_out_each_event_once(database_url: str) -> None:
-    """RR-10: three harvesters that each believe to rule, while the term moves on under them."""
+    """RT-10, RP-09, RR-10: three harvesters that each believe to rule, while the term moves on under them."""
     async with delivery_bench(database_url) as bench:
         subscriptions = await subscribe_many(bench, 4)
         events = await bench.publish(*(b"%d" % n for n in range(120)))

@@ -185,7 +185,7 @@ RELAYED = st.lists(st.lists(BATCHES, max_size=4), max_size=5).map(relayed)
 @settings(deadline=None, max_examples=300)
 @given(RELAYED)
 def test_whatever_correct_relays_do_keeps_the_batch_promise(sent: list[int]) -> None:
-    """RR-01."""
+    """RG-02, RR-01."""
     count = len(set(sent))
 
     report = judge(a_history(count), a_log(" ".join(map(str, sent))), Promise.BATCH)
@@ -266,7 +266,7 @@ def renumbered(arrivals: list[Arrival]) -> list[Arrival]:
     ],
 )
 def test_every_kind_of_bad_log_is_found_and_called_by_its_name(arrivals: list[Arrival], report: SinkReport) -> None:
-    """OR-04, I1, I2, I3, I5."""
+    """RL-02, OR-04, I1, I2, I3, I5."""
     assert (judge(HISTORY, arrivals), report.holds) == (report, False)
 
 
