@@ -44,6 +44,7 @@ class Backlog:
         self._fresh_seconds = fresh_seconds
         self._kept_times = kept_times
         self._fresh_until = 0.0
+        self._asking = asyncio.Lock()
 
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"hookwire_{name}", text, labels, registry=registry)
@@ -59,14 +60,14 @@ class Backlog:
 
     async def refresh(self) -> None:
         """Ask the database, unless that was just done. What has no answer in time is absent."""
-        began = time.monotonic()
-        if began < self._fresh_until:
-            return
-        self._fresh_until = began + self._fresh_seconds
-        await self._ask()
-        self._fresh_until = began + max(self._fresh_seconds, self._kept_times * (time.monotonic() - began))
+        async with self._asking:  # who comes meanwhile waits for the answer
+            began = time.monotonic()
+            if began < self._fresh_until:
+                return
+            kept_times = self._kept_times if await self._ask() else 0.0
+            self._fresh_until = began + max(self._fresh_seconds, kept_times * (time.monotonic() - began))
 
-    async def _ask(self) -> None:
+    async def _ask(self) -> bool:
         """Holds first, of which there are few: to count what waits may take too long, and that is no outage."""
         holds = await self._answer("hold.standing")
         sinks = await self._answer("outbox.oldest", COUNTED_MAX) if holds is not None else None
@@ -74,6 +75,7 @@ class Backlog:
         self._forget()
         self._tell_holds(holds or ())
         self._tell_sinks(sinks or ())
+        return holds is not None
 
     async def _answer(self, statement: str, *arguments: int) -> Sequence[Row] | None:
         try:

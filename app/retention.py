@@ -20,6 +20,7 @@ not come to. What is kept is therefore read once a day, and what is needed no lo
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
@@ -94,48 +95,64 @@ class Retention:
             await pause(self._stopping, self._options.interval_seconds)
 
     async def once(self) -> Removed:
-        """One round."""
-        dead_letters = await self._purge_dead_letters() if self._options.dead_letter_days else 0
-        events, partitions = 0, 0
-        if self._options.event_days:
-            bounds = await self._database.fetchrow("retention.bounds", self._options.event_days, _PARTITION_IDS)
-            assert bounds is not None, "the ledger has its cursor"
-            partitions, upto = await self._look_at_partitions(bounds["through_id"])
-            events = await self._walk("retention.purge_events", max(bounds["delete_id"], upto), None)
-        events += await self._purge_topics()
-        history = await self._purge_history() if self._options.history_days else 0
-        gold = await self._purge_gold() if self._options.gold_days else 0
-        removed = Removed(events, dead_letters, partitions, history, gold)
+        """One round. A part that fails does not keep the others from being done; then the first failure is raised."""
+        options = self._options
+        parts = (
+            (bool(options.dead_letter_days), self._purge_dead_letters),
+            (bool(options.event_days), self._purge_events),
+            (True, self._purge_topics),
+            (bool(options.history_days), self._purge_history),
+            (bool(options.gold_days), self._purge_gold),
+        )
+        counts: Counter[str] = Counter()
+        failures: list[DatabaseError] = []
+        for is_wanted, part in parts:
+            if not is_wanted:
+                continue
+            try:
+                counts.update(await part())
+            except DatabaseError as error:
+                failures.append(error)
+        removed = Removed(**counts)
         if removed != Removed():
             _log.info("retention", **asdict(removed))
+        if failures:
+            raise failures[0]
         return removed
 
-    async def _purge_topics(self) -> int:
+    async def _purge_events(self) -> dict[str, int]:
+        bounds = await self._database.fetchrow("retention.bounds", self._options.event_days, _PARTITION_IDS)
+        assert bounds is not None, "the ledger has its cursor"
+        partitions, upto = await self._look_at_partitions(bounds["through_id"])
+        events = await self._walk("retention.purge_events", max(bounds["delete_id"], upto), None)
+        return {"events": events, "partitions": partitions}
+
+    async def _purge_topics(self) -> dict[str, int]:
         """Topics with a time of their own; what is to stay longer than others was left by the walk over all."""
         removed = 0
         for topic in await self._database.fetch("retention.topics"):
             bounds = await self._database.fetchrow("retention.bounds", topic["retention_days"], _PARTITION_IDS)
             assert bounds is not None, "the ledger has its cursor"
             removed += await self._walk("retention.purge_events", bounds["through_id"], topic["name"])
-        return removed
+        return {"events": removed}
 
-    async def _purge_dead_letters(self) -> int:
+    async def _purge_dead_letters(self) -> dict[str, int]:
         days = self._options.dead_letter_days
         bounds = await self._database.fetchrow("retention.bounds", days, _PARTITION_IDS)
         assert bounds is not None, "the ledger has its cursor"
         removed = 0
         for statement in ("retention.purge_dead_letters", "retention.purge_relay_dead_letters"):
             removed += await self._walk(statement, bounds["through_id"], days)
-        return removed
+        return {"dead_letters": removed}
 
-    async def _purge_history(self) -> int:
+    async def _purge_history(self) -> dict[str, int]:
         """What people did, and subscriptions that have ended; by the time of each, not of events."""
         removed = 0
         for statement in _HISTORY:
             removed += await self._walk(statement, _LAST, self._options.history_days)
-        return removed
+        return {"history": removed}
 
-    async def _purge_gold(self) -> int:
+    async def _purge_gold(self) -> dict[str, int]:
         """What the pipeline has put here, oldest first: a statement finds nothing but what it removes."""
         removed = 0
         for statement in _GOLD:
@@ -143,7 +160,7 @@ class Retention:
             while purged == self._options.batch and not self._stopping.is_set():
                 purged = await self._database.fetchval(statement, self._options.gold_days, self._options.batch)
                 removed += purged
-        return removed
+        return {"gold": removed}
 
     async def _walk(self, statement: str, upto: int, more: int | str | None) -> int:
         """Batch after batch, each behind the last one that was looked at today; gives how many went.

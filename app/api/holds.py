@@ -141,24 +141,32 @@ async def retry(hold: HoldId, body: Reason, request: Request, context: In) -> Ve
 @router.post("/{hold}/skip", summary="Give up the oldest record", responses=_VERB)
 async def skip(hold: HoldId, body: Reason, request: Request, context: In) -> VerbOut:
     """It becomes a dead letter; the next one is tried at once."""
-    return VerbOut(id=hold, dead_letters=await _give_up(hold, body, request, context, 1, "hold.skip"))
+    row = await _give_up(hold, body, request, context, 1, "hold.skip")
+    return VerbOut(id=hold, dead_letters=_there(row)["records"])
 
 
 @router.post("/{hold}/purge", summary="Give up all its records", responses=_VERB)
 async def purge(hold: HoldId, body: Reason, request: Request, context: In) -> VerbOut:
     """All that waits becomes dead letters, and the hold is lifted."""
-    given_up = 0
-    while records := await _give_up(hold, body, request, context, _PURGE_BATCH, "hold.purge"):
-        given_up += records
-        if records < _PURGE_BATCH:
-            break
+    row = _there(await _give_up(hold, body, request, context, _PURGE_BATCH, "hold.purge"))
+    given_up: int = row["records"]
+    while row["chosen"] == _PURGE_BATCH:
+        again = await _give_up(hold, body, request, context, _PURGE_BATCH, "hold.purge")
+        if again is None:
+            break  # the relay has found nothing more and has lifted it
+        given_up, row = given_up + again["records"], again
     return VerbOut(id=hold, dead_letters=given_up)
 
 
-async def _give_up(hold: str, body: Reason, request: Request, context: Context, most: int, action: str) -> int:
+async def _give_up(hold: str, body: Reason, request: Request, context: Context, most: int, action: str) -> Row | None:
+    """How many of the oldest were chosen, and how many given up; None: there is no such hold."""
     row = await context.database.fetchrow(
         "hold.skip", "default", _number(hold), actor_of(request), body.reason, most, action
     )
-    if row is None or not row["holds"]:
+    return row if row is not None and row["holds"] else None
+
+
+def _there(row: Row | None) -> Row:
+    if row is None:
         raise Problem("not-found", "There is no such hold; it may have been lifted.")
-    return int(row["records"])
+    return row

@@ -160,7 +160,7 @@ RETURNING id;
 
 -- name: skip
 -- A person's verb: the $5 oldest records that wait become dead letters, and the leader goes on with the next at once.
--- A record that is on its way at this moment may arrive all the same.
+-- A record that is on its way at this moment may arrive all the same, and is chosen and not given up then.
 WITH hold AS MATERIALIZED (
     SELECT h.id, h.sink, h.grp, h.tenant, h.topic, h.key, h.reason, h.detail FROM hookwire.holds h
     WHERE h.tenant = $1 AND h.id = $2
@@ -190,7 +190,7 @@ WITH hold AS MATERIALIZED (
            (SELECT count(*) FROM gone)
     FROM hold h
 )
-SELECT (SELECT count(*) FROM hold) AS holds, (SELECT count(*) FROM gone) AS records;
+SELECT (SELECT count(*) FROM hold) AS holds, (SELECT count(*) FROM chosen) AS chosen, (SELECT count(*) FROM gone) AS records;
 
 -- name: standing
 -- Per sink and scope: how many holds there are, and since when the oldest has stood.

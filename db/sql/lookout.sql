@@ -3,7 +3,8 @@
 -- name: look
 -- The highest id ever drawn: a relay knows up to which one nothing is owed. Then, service by service, whether its own
 -- statement would find something; each reads the index that finds what is due, and nothing else. At last, how the
--- layout orders keys, because a change of it rings no bell.
+-- latest layout orders keys, because a change of it rings no bell; nobody waits for that change here, which locks the
+-- installation's row.
 SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1 END AS last_id,
        EXISTS (SELECT FROM hookwire.holds h WHERE h.probe_at <= now()) AS holds,
        (SELECT d.subscription_id FROM hookwire.deliveries d ORDER BY d.subscription_id, d.due_at LIMIT 1) IS NOT NULL AS deliveries,
@@ -17,5 +18,5 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
        EXISTS (SELECT FROM hookwire.upstreams u
                WHERE u.due_at <= now() AND (u.claimed_until IS NULL OR u.claimed_until <= now())) AS upstreams,
        (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r ORDER BY r.subscription_id LIMIT 1) IS NOT NULL AS rabbithub,
-       (SELECT hookwire.scope_of(i.layout) = 'key' FROM hookwire.installation i) AS orders_across_topics
+       (SELECT l.order_scope = 'key' FROM hookwire.layouts l ORDER BY l.number DESC LIMIT 1) AS orders_across_topics
 FROM hookwire.event_id AS drawn;

@@ -59,7 +59,8 @@ WITH old AS MATERIALIZED (
 SELECT (SELECT high FROM span) AS last_id, (SELECT count(*) FROM old) AS examined, (SELECT count(*) FROM gone) AS purged;
 
 -- name: purge_dead_letters
--- Up to $3 dead letters of events after $1, up to $2: those that died more than $4 days ago go.
+-- Up to $3 dead letters of events after $1, up to $2: those that died more than $4 days ago go. The last event may have more
+-- than were looked at, so as long as some of them go, the next look begins with it.
 WITH old AS MATERIALIZED (
     SELECT l.event_id, l.subscription_id, l.died_at FROM hookwire.dead_letters l
     WHERE l.event_id > $1 AND l.event_id <= $2 ORDER BY l.event_id LIMIT $3
@@ -68,7 +69,9 @@ WITH old AS MATERIALIZED (
     WHERE l.event_id = o.event_id AND l.subscription_id = o.subscription_id AND o.died_at < now() - make_interval(days => $4::integer)
     RETURNING l.event_id
 )
-SELECT (SELECT max(event_id) FROM old) AS last_id, (SELECT count(*) FROM old) AS examined, (SELECT count(*) FROM gone) AS purged;
+SELECT l.event_id - EXISTS (SELECT FROM gone g WHERE g.event_id = l.event_id)::integer AS last_id,
+       (SELECT count(*) FROM old) AS examined, (SELECT count(*) FROM gone) AS purged
+FROM (SELECT max(o.event_id) AS event_id FROM old o) AS l;
 
 -- name: purge_relay_dead_letters
 -- As purge_dead_letters, of brokers.
@@ -80,7 +83,9 @@ WITH old AS MATERIALIZED (
     WHERE l.event_id = o.event_id AND l.sink = o.sink AND o.died_at < now() - make_interval(days => $4::integer)
     RETURNING l.event_id
 )
-SELECT (SELECT max(event_id) FROM old) AS last_id, (SELECT count(*) FROM old) AS examined, (SELECT count(*) FROM gone) AS purged;
+SELECT l.event_id - EXISTS (SELECT FROM gone g WHERE g.event_id = l.event_id)::integer AS last_id,
+       (SELECT count(*) FROM old) AS examined, (SELECT count(*) FROM gone) AS purged
+FROM (SELECT max(o.event_id) AS event_id FROM old o) AS l;
 
 -- name: partitions
 -- Partitions that lie wholly up to $1, lowest first: whether a detaching of it was cut short, and whether nobody needs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
@@ -71,3 +73,29 @@ async def test_many_readers_ask_the_database_once(database_url: str, fresh_secon
         await sql.execute("DELETE FROM hookwire.outbox")
         await backlog.refresh()
     assert registry.get_sample_value("hookwire_outbox_waiting", KAFKA) == 3
+
+
+async def test_who_reads_while_the_database_is_asked_waits_for_the_answer(database_url: str) -> None:
+    registry, seen = CollectorRegistry(), []
+    async with opened(database_url) as (database, _):
+        backlog = Backlog(database, registry)
+
+        async def read() -> None:
+            await backlog.refresh()
+            seen.append(registry.get_sample_value("hookwire_database_up"))
+
+        await asyncio.gather(read(), read())
+    assert seen == [1, 1]
+
+
+async def test_a_database_that_is_back_is_told_at_the_next_reading(database_url: str) -> None:
+    """However long it was before its silence was noticed: only an answer that took long is kept for long."""
+    registry, seen = CollectorRegistry(), []
+    async with opened(database_url) as (database, _):
+        faulty = FaultyDatabase(database)
+        faulty.faults = {"hold.standing": 1}
+        backlog = Backlog(faulty, registry, fresh_seconds=0, kept_times=1e9)
+        for _ in "12":
+            await backlog.refresh()
+            seen.append(registry.get_sample_value("hookwire_database_up"))
+    assert seen == [0, 1]

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,10 @@ from tests.app.conftest import ALL_ROLES, WAIT_SECONDS, Receiver, RunHub
 
 _LOOKS = 75
 _SPANS_MAX = 30
+_BY_KEY = """
+INSERT INTO hookwire.layouts (number, groups, order_scope, hash_version)
+SELECT max(number) + 1, '{}', 'key', 1 FROM hookwire.layouts
+"""
 _IDLE = {"member.attend"}  # the renewal of the lease
 
 
@@ -81,6 +86,22 @@ async def test_an_idle_service_asks_one_question_and_the_lookout_finds_what_no_b
         await hub.sql("SELECT hookwire.publish('orders', 'x'::text)")
         await receiver.wait_for(2)
     assert (set(idle) <= _IDLE, len(receiver.delivered)) == (True, 2), idle
+
+
+async def test_a_look_does_not_wait_for_a_change_of_the_layout(database_url: str) -> None:
+    """RR-11: who changes it locks the installation's row, for as long as it takes to hash what waits anew."""
+    changing = await asyncpg.connect(database_url)
+    scopes: list[bool] = []
+    async with aclosing(await open_database(PoolOptions(database_url))) as database, asyncio.timeout(WAIT_SECONDS):
+        lookout = Lookout(database, {}, lambda *_: None, lambda: None, scopes.append)
+        await lookout.look()
+        async with changing.transaction():
+            await changing.execute("LOCK TABLE hookwire.installation IN ACCESS EXCLUSIVE MODE")
+            await changing.execute(_BY_KEY)
+            await lookout.look()
+        await lookout.look()
+    await changing.close()
+    assert scopes == [False, False, True]
 
 
 # --- whose bell -------------------------------------------------------------------------------------------------

@@ -308,6 +308,41 @@ async def test_dead_letters_are_kept_for_their_own_time_and_then_free_their_even
         assert (removed, await events(sql)) == (Removed(events=18, dead_letters=2), [ids[4], ids[-1]])
 
 
+async def test_all_old_dead_letters_of_one_event_go_although_a_batch_ends_among_them(database_url: str) -> None:
+    """WH-P08: what a batch left of an event would wait for the next day, and its event with it."""
+    async with opened(database_url) as (database, sql):
+        ids = await publish(sql, 3)
+        await sql.execute(
+            "INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, died_at)"
+            " SELECT $1, n, 'default', 'exhausted', 10, now() - make_interval(days => 1 + 99 * (n < 20)::integer)"
+            " FROM generate_series(1, 20) n",
+            ids[0],
+        )
+        await age(database, sql, 200)
+        removed = await retention(database, batch=7).once()
+        left = [row["subscription_id"] for row in await sql.fetch("SELECT subscription_id FROM hookwire.dead_letters")]
+        assert (removed, left) == (Removed(events=1, dead_letters=19), [20])
+
+
+async def test_a_part_that_fails_keeps_no_other_from_being_done(database_url: str) -> None:
+    """WH-P08: the failure is told when the round is over."""
+
+    class Failing(Database):
+        async def fetchrow(self, name: str, *args: object) -> Row | None:
+            if name == "retention.purge_events":
+                raise Busy("canceling statement due to statement timeout")
+            return await super().fetchrow(name, *args)
+
+    async with opened(database_url) as (database, sql):
+        ids = await publish(sql, 3)
+        await age(database, sql)
+        await past(sql, 400)
+        with pytest.raises(Busy):
+            await retention(Failing(database._pool, database.options)).once()
+        audited, replays, _ = await history(sql)
+        assert (await events(sql), audited, replays) == (ids, 0, ["paused"])
+
+
 # --- what people did, and subscriptions that have ended -----------------------------------------------------------
 
 
