@@ -57,7 +57,9 @@ def topic() -> str:
 
 
 def options_of(bootstrap: str, mode: Mode = "idempotent", **more: object) -> KafkaOptions:
-    return KafkaOptions(bootstrap, installation=secrets.token_hex(4), mode=mode, **more)  # type: ignore[arg-type]
+    """Patient with topics that the broker makes: on a busy machine that may take longer than usual."""
+    patient = {"topic_wait_seconds": 60.0, **more}
+    return KafkaOptions(bootstrap, installation=secrets.token_hex(4), mode=mode, **patient)  # type: ignore[arg-type]
 
 
 def record(number: int, topic: str, key: str | None = "k", payload: bytes = b"data", **more: object) -> Record:
