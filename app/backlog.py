@@ -10,17 +10,15 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
 
 from db.errors import DatabaseError
 from db.pool import Database, Row
 
-__all__ = ["COUNTED_MAX", "Backlog"]
+__all__ = ["Backlog"]
 
-COUNTED_MAX: Final = 100_000
-"""Records are counted so far for each sink; who waits longer is told by the age of the oldest."""
+_COUNTED_MAX = 100_000  # for each sink; how long the oldest has waited is told whatever there is
 _FRESH_SECONDS = 5.0
 _KEPT_TIMES = 20.0
 _DEADLINE_SECONDS = 2.0
@@ -49,11 +47,12 @@ class Backlog:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"hookwire_{name}", text, labels, registry=registry)
 
+        counted = f"counted up to {_COUNTED_MAX:,}"
         self._answers = gauge("database_up", "Whether the database answered when these metrics were read.")
-        self._waiting = gauge("outbox_waiting", "Records that wait for a sink, counted up to 100,000.", "sink")
+        self._waiting = gauge("outbox_waiting", f"Records that wait for a sink, {counted}.", "sink")
         self._oldest = gauge("outbox_oldest_seconds", "For how long the oldest of them has waited.", "sink")
         self._led = gauge("outbox_led", "Whether some relay leads a group of the sink.", "sink")
-        self._held = gauge("outbox_held", "Records that wait behind a hold, counted up to 100,000.", "sink")
+        self._held = gauge("outbox_held", f"Records that wait behind a hold, {counted}.", "sink")
         self._holds = gauge("holds", "Keys, topics and single records that are held.", "sink", "scope")
         self._stalled = gauge("hold_oldest_seconds", "For how long the oldest hold has stood.", "sink")
         self._of_sinks = (self._waiting, self._oldest, self._led, self._held, self._holds, self._stalled)
@@ -70,7 +69,7 @@ class Backlog:
     async def _ask(self) -> bool:
         """Holds first, of which there are few: to count what waits may take too long, and that is no outage."""
         holds = await self._answer("hold.standing")
-        sinks = await self._answer("outbox.oldest", COUNTED_MAX) if holds is not None else None
+        sinks = await self._answer("outbox.oldest", _COUNTED_MAX) if holds is not None else None
         self._answers.set(holds is not None)
         self._forget()
         self._tell_holds(holds or ())
