@@ -28,6 +28,7 @@ _OWN = {
     "test.count": "SELECT count(*) FROM notes",
     "test.lock": "SELECT pg_advisory_xact_lock($1)",
     "test.prepared_at": "SELECT prepare_time FROM pg_prepared_statements WHERE statement = $1",
+    "test.backend": "SELECT pg_backend_pid()",
     "test.xact": "SELECT pg_current_xact_id()::text::bigint",
 }
 _TERMINATE = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'pool-test'"
@@ -128,14 +129,14 @@ async def test_a_wait_for_a_lock_ends_and_says_busy(database_url: str) -> None:
 
 
 async def test_a_forgotten_transaction_is_ended_by_the_server(database_url: str) -> None:
-    """RP-04."""
+    """RP-04. The pool replaces the ended connection at once, so what is waited for is the end of this one."""
     async with opened(database_url, idle_in_transaction_seconds=0.2) as database:
         await database.execute("test.create")
 
         async def forget() -> None:
             async with database.transaction() as session:
                 await session.execute("test.insert", 1)
-                await ours(database_url, 0)
+                await ours(database_url, 0, f"pid = {await session.fetchval('test.backend')}")
 
         with pytest.raises(DatabaseError):
             await forget()
