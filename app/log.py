@@ -83,6 +83,7 @@ def configure_logging(log_format: Literal["auto", "console", "json"], level: str
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # its errors come to us as exceptions, and we report those
+    for silent in ("aiormq", "asyncpg"):  # their errors come to us as exceptions, and we report those
+        logging.getLogger(silent).setLevel(logging.CRITICAL)
     for noisy in ("aiokafka", "aio_pika", "httpx", "uvicorn", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))

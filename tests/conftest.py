@@ -160,7 +160,10 @@ def _overdue_line(report: pytest.TestReport) -> str:
 @pytest.fixture
 def restored_logging() -> Iterator[None]:
     """For tests that configure logging: afterwards it is as it was."""
-    loggers = {name: logging.getLogger(name) for name in (None, "aiokafka", "aio_pika", "aiormq", "httpx", "uvicorn")}
+    loggers = {
+        name: logging.getLogger(name)
+        for name in (None, "aiokafka", "aio_pika", "aiormq", "asyncpg", "httpx", "uvicorn")
+    }
     levels = {name: logger.level for name, logger in loggers.items()}
     handlers, configuration = logging.getLogger().handlers[:], structlog.get_config()
     yield

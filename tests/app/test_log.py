@@ -101,6 +101,15 @@ def test_the_level_counts_and_chatty_libraries_are_quieter(capsys: pytest.Captur
     assert [line["event"] for line in lines()] == ["shown"] * 3
 
 
+def test_what_a_library_also_raises_is_not_told_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    """While a database is down, asyncpg's pool logs a traceback for each try to restore a connection."""
+    lines = reader(capsys)
+    for name in ("aiormq.connection", "asyncpg.pool"):
+        logging.getLogger(name).warning("hidden")
+    structlog.get_logger().warning("shown")
+    assert [line["event"] for line in lines()] == ["shown"]
+
+
 def test_the_console_masks_as_well(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("console", "info")
     try:
