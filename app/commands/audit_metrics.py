@@ -5,12 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from app.commands.audit_report import AuditReport
 from app.commands.failure import CommandFailed
-
-if TYPE_CHECKING:
-    from app.commands.pipeline_audit import AuditReport
 
 __all__ = ["write_metrics"]
 

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.commands.audit_metrics import write_metrics
+from app.commands.audit_report import AuditReport, print_report
 from app.commands.audit_webhooks import names_unaccounted, webhook_findings
 from app.commands.entry import Config, Json, run, say, settings_from
 from app.commands.failure import CommandFailed
@@ -20,9 +21,8 @@ from app.commands.lake import Lake, lake_of, session, tell, told_failures
 from app.settings import Settings
 
 if TYPE_CHECKING:
-    from app.checks.ledger import LedgerReport
     from db.pool import Session
-    from pipeline.audit.inquiry import Cell, Finding
+    from pipeline.audit.inquiry import Cell
     from pipeline.audit.lake_audit import Accepted, LakeAudit
 
 __all__ = ["audit"]
@@ -50,31 +50,6 @@ class Question:
     contents: bool
     examples_max: int
     late_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class AuditReport:
-    """What all comparisons found. ``unjudged`` cells could not be looked at event by event, and are findings.
-
-    ``webhook_hours``: of how many hours deliveries were accounted for. ``unarchived``: offsets of Kafka that were read
-    as well, because the archive has not come so far and cells differed.
-    """
-
-    since: datetime
-    until: datetime
-    ledger: LedgerReport
-    cells: int
-    webhook_hours: int
-    records: int
-    unarchived: int
-    unequal: int
-    unjudged: Sequence[Cell]
-    findings: Sequence[Finding]
-
-    @property
-    def count(self) -> int:
-        """How many rows somebody should look at."""
-        return self.ledger.findings + len(self.unjudged) + sum(finding.is_finding for finding in self.findings)
 
 
 def audit(
@@ -141,7 +116,7 @@ async def _audit(
     if as_json:
         say(json.dumps(asdict(report) | {"count": report.count}, default=lambda moment: moment.isoformat()))
     else:
-        _print(report)
+        print_report(report)
     return 1 if report.count else 0
 
 
@@ -239,33 +214,3 @@ async def _accepted(
             unjudged.append(cell)
             del found[before:]
     return found, unjudged
-
-
-def _print(report: AuditReport) -> None:
-    from rich.markup import escape
-
-    from app.commands.table import console, table
-
-    if report.findings or report.unjudged:
-        rows = table(("Finding", "Topic", "Hour", "Count", "Events"), folds=("Topic", "Events"))
-        for found in report.findings:
-            name = f"[red]{found.fault}[/]" if found.is_finding else found.fault
-            rows.add_row(name, *_place(found), f"{found.count:,}", escape(" ".join(found.examples)))
-        for cell in report.unjudged:
-            detail = f"{cell.owed:,} accepted, {cell.records:,} in the lake; the events are gone or too many"
-            rows.add_row("[red]unjudged[/]", *_place(cell), "", detail)
-        console().print(rows)
-    hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
-    console().print(
-        f"{report.records:,} records in {report.cells:,} cells from {hours}, {report.unequal} of them unequal; "
-        f"deliveries of {report.webhook_hours} hours; "
-        f"{report.ledger.findings} findings of the ledger (hookwire doctor --ledger); {report.count} in all",
-        soft_wrap=True,
-    )
-
-
-def _place(thing: Any) -> tuple[str, str]:
-    from rich.markup import escape
-
-    subscription = getattr(thing, "subscription", None)
-    return escape(f"{thing.topic} to {subscription}" if subscription else thing.topic), f"{thing.hour:%Y-%m-%d %H}:00"
