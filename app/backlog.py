@@ -7,12 +7,13 @@ by what it does not carry, whichever process reads. Counters tell nothing then, 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from app.glance import Glance
 from db.errors import DatabaseError
 from db.pool import Database, Row
 
@@ -25,11 +26,7 @@ _DEADLINE_SECONDS = 2.0
 
 
 class Backlog:
-    """Gauges of one process's registry. ``fresh_seconds``: how old they may be when they are read again.
-
-    What took long is kept ``kept_times`` as long: where somebody's snapshot keeps millions of dead rows, whoever asks
-    reads past them all, and a scraper must not keep the database busy with that.
-    """
+    """Gauges of one process's registry, as old as a ``Glance`` of ``fresh_seconds`` and ``kept_times`` allows."""
 
     def __init__(
         self,
@@ -39,10 +36,7 @@ class Backlog:
         kept_times: float = _KEPT_TIMES,
     ) -> None:
         self._database = database
-        self._fresh_seconds = fresh_seconds
-        self._kept_times = kept_times
-        self._fresh_until = 0.0
-        self._asking = asyncio.Lock()
+        self._glance = Glance(self._ask, fresh_seconds, kept_times)
 
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"hookwire_{name}", text, labels, registry=registry)
@@ -59,14 +53,9 @@ class Backlog:
 
     async def refresh(self) -> None:
         """Ask the database, unless that was just done. What has no answer in time is absent."""
-        async with self._asking:  # who comes meanwhile waits for the answer
-            began = time.monotonic()
-            if began < self._fresh_until:
-                return
-            kept_times = self._kept_times if await self._ask() else 0.0
-            self._fresh_until = began + max(self._fresh_seconds, kept_times * (time.monotonic() - began))
+        await self._glance.look()
 
-    async def _ask(self) -> bool:
+    async def _ask(self) -> Literal[True] | None:
         """Holds first, of which there are few: to count what waits may take too long, and that is no outage."""
         holds = await self._answer("hold.standing")
         sinks = await self._answer("outbox.oldest", _COUNTED_MAX) if holds is not None else None
@@ -74,7 +63,7 @@ class Backlog:
         self._forget()
         self._tell_holds(holds or ())
         self._tell_sinks(sinks or ())
-        return holds is not None
+        return True if holds is not None else None
 
     async def _answer(self, statement: str, *arguments: int) -> Sequence[Row] | None:
         try:

@@ -29,6 +29,7 @@ from app.lookout import Lookout
 from app.loop_lag import LoopLag
 from app.notice import Notices
 from app.notify import Notifier
+from app.overview import Overview
 from app.policy import egress_proxy, guard_policy
 from app.problem import Problems
 from app.process import Service, process_name
@@ -376,6 +377,13 @@ class _Builder:
             ),
             registry=self._registry,
             backlog=Backlog(self._database, self._registry),
+            overview=Overview(
+                self._database,
+                self.public_url,
+                self._settings.profile,
+                self._storage.incarnation,
+                self._relay_states,
+            ),
             relay_states=self._relay_states,
         )
 

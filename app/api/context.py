@@ -9,6 +9,7 @@ from fastapi import Request
 from prometheus_client import CollectorRegistry
 
 from app.backlog import Backlog
+from app.overview import Overview
 from app.settings import Settings
 from db.pool import Database
 from hub.acceptance import Hub
@@ -39,6 +40,7 @@ class Context:
     pull: Pull
     registry: CollectorRegistry
     backlog: Backlog
+    overview: Overview
     relay_states: Callable[[], dict[str, tuple[str, str]]]
 
 

@@ -1,0 +1,40 @@
+"""Glance: one answer of the database for all who ask for it at nearly the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+__all__ = ["Glance"]
+
+T = TypeVar("T")
+
+
+class Glance(Generic[T]):
+    """Asks ``ask`` at most once at a time; ``None`` says that there was no answer.
+
+    An answer is shown for ``fresh_seconds``, and ``kept_times`` as long as it took if that is longer: where somebody's
+    snapshot keeps millions of dead rows, whoever asks reads past them all, and those who look must not keep the
+    database busy with that. That there was none is shown for ``fresh_seconds`` only, so what is back is told at once.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[T | None]], fresh_seconds: float, kept_times: float) -> None:
+        self._ask = ask
+        self._fresh_seconds = fresh_seconds
+        self._kept_times = kept_times
+        self._asking = asyncio.Lock()
+        self._answer: T | None = None
+        self._fresh_until = 0.0
+
+    async def look(self) -> T | None:
+        """The answer there is, if it is fresh; else ask. Who comes meanwhile waits for the same answer."""
+        async with self._asking:
+            began = time.monotonic()
+            if began >= self._fresh_until:
+                self._answer = await self._ask()
+                ended = time.monotonic()
+                kept_seconds = 0.0 if self._answer is None else self._kept_times * (ended - began)
+                self._fresh_until = ended + max(self._fresh_seconds, kept_seconds)
+            return self._answer
