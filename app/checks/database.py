@@ -145,12 +145,19 @@ async def _care(connection: Direct) -> list[Check]:
     if neglected:
         cure = "ALTER TABLE hookwire.<name> SET (autovacuum_enabled = on, autovacuum_vacuum_scale_factor = 0)"
         found.append(Check("RP-02", "table care", "warn", f"vacuumed too seldom: {', '.join(neglected)}", cure))
-    holders = await connection.fetch("check.old_snapshots", _SNAPSHOT_SECONDS_MAX)
-    if holders:
-        told = [row["holder"] + (f" for {row['seconds']:.0f} s" if row["seconds"] else "") for row in holders]
-        cure = "end it: nothing that was deleted since can be removed, and every look at a queue takes longer"
-        found.append(Check("RP-04", "old snapshots", "warn", f"kept by {', '.join(told)}", cure))
+    invalid = [row["name"] for row in await connection.fetch("check.invalid_indexes")]
+    if invalid:
+        cure = "; ".join(f"REINDEX INDEX CONCURRENTLY hookwire.{name}" for name in invalid)
+        found.append(Check("SC-10", "indexes", "warn", f"half built, so unused: {', '.join(invalid)}", cure))
+    found += [_old_snapshot(row) for row in await connection.fetch("check.old_snapshots", _SNAPSHOT_SECONDS_MAX)]
     return found or [Check("RP-02", "table care", "ok", "vacuumed by threshold; no old snapshot")]
+
+
+def _old_snapshot(holder: Row) -> Check:
+    """RP-04, RU-12: as long as it lasts every look at a queue takes longer."""
+    since = f" for {holder['seconds']:.0f} s" if holder["seconds"] is not None else ""
+    detail = f"kept by {holder['holder']}{since}: what was deleted since cannot be removed"
+    return Check("RP-04", "old snapshots", "warn", detail, f"end it: {holder['ended_by']}")
 
 
 async def _partitions(connection: Direct) -> list[Check]:

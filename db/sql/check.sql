@@ -46,19 +46,28 @@ WHERE n.nspname = 'hookwire' AND c.relname IN ('outbox', 'deliveries')
        OR coalesce(c.reloptions, '{}') && '{autovacuum_enabled=false,autovacuum_enabled=off}')
 ORDER BY name;
 
+-- name: invalid_indexes
+-- What a CREATE INDEX CONCURRENTLY that was cut off left behind: written at each change, and used by no statement.
+SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'hookwire' AND c.relkind = 'i' AND NOT i.indisvalid ORDER BY name;
+
 -- name: old_snapshots
--- What keeps dead rows from being removed for more than $1 seconds: transactions, prepared ones, abandoned replication
--- slots (RP-04).
+-- What keeps dead rows from being removed for more than $1 seconds, and the statement that ends it: transactions (also
+-- those that hold no snapshot, but wrote), prepared ones, abandoned replication slots, whose age is not told (RP-04).
 SELECT 'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ')', '') AS holder,
-       extract(epoch FROM clock_timestamp() - a.xact_start)::double precision AS seconds
+       extract(epoch FROM clock_timestamp() - a.xact_start)::double precision AS seconds,
+       format('SELECT pg_terminate_backend(%s)', a.pid) AS ended_by
 FROM pg_stat_activity a
-WHERE a.datname = current_database() AND a.backend_xmin IS NOT NULL AND a.backend_type = 'client backend'
+WHERE a.datname = current_database() AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
+  AND a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()
   AND a.xact_start < clock_timestamp() - make_interval(secs => $1::double precision)
 UNION ALL
-SELECT 'prepared transaction ' || p.gid, extract(epoch FROM clock_timestamp() - p.prepared)::double precision
+SELECT 'prepared transaction ' || p.gid, extract(epoch FROM clock_timestamp() - p.prepared)::double precision,
+       format('ROLLBACK PREPARED %L', p.gid)
 FROM pg_prepared_xacts p
 WHERE p.database = current_database() AND p.prepared < clock_timestamp() - make_interval(secs => $1::double precision)
 UNION ALL
-SELECT 'replication slot ' || r.slot_name, NULL::double precision
+SELECT 'replication slot ' || r.slot_name, NULL::double precision,
+       format('SELECT pg_drop_replication_slot(%L)', r.slot_name)
 FROM pg_replication_slots r WHERE NOT r.active AND (r.xmin IS NOT NULL OR r.catalog_xmin IS NOT NULL)
-ORDER BY seconds DESC NULLS LAST LIMIT 5;
+ORDER BY seconds DESC NULLS FIRST, holder LIMIT 5;

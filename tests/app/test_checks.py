@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,8 @@ from app.checks.settings import settings_checks
 from app.settings import Settings
 from db.pool import PoolOptions, open_database
 from hub.keys import Keys, NewKey
+from tests.app.standby import stand_by
+from tests.relay.stage import until
 
 SOUND: dict[str, Any] = {
     "version_number": 180006,
@@ -196,18 +199,106 @@ async def test_a_database_that_was_tampered_with_is_found(
     assert found(checks) == expected
 
 
-async def test_who_keeps_dead_rows_by_an_old_snapshot_is_named(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F17, RP-04."""
-    monkeypatch.setattr("app.checks.database._SNAPSHOT_SECONDS_MAX", 0.0)
-    reader = await asyncpg.connect(database_url, server_settings={"application_name": "a report"})
+@asynccontextmanager
+async def reading_transaction(url: str) -> AsyncIterator[str]:
+    reader = await asyncpg.connect(url, server_settings={"application_name": "a report"})
     await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM hookwire.topics")
-    checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url))
+    yield f"process {reader.get_server_pid()} (a report)"
     await reader.close()
 
-    assert found(checks) == [("RP-04", "warn")]
-    assert "(a report) for " in next(check.detail for check in checks if check.is_finding)
+
+@asynccontextmanager
+async def writing_transaction(url: str) -> AsyncIterator[str]:
+    """Between its statements it holds no snapshot, but its id keeps the snapshots of all others old."""
+    writer = await asyncpg.connect(url, server_settings={"application_name": ""})
+    await writer.execute("BEGIN")
+    await writer.execute("SELECT hookwire.publish('a', ''::bytea)")
+    yield f"process {writer.get_server_pid()}"
+    await writer.close()
+
+
+@asynccontextmanager
+async def prepared_transaction(url: str) -> AsyncIterator[str]:
+    """Of a coordinator that never came back. RR-15: with the switch off, it may have published."""
+    name = f"O'Hara of {url.rpartition('/')[2]}"
+    quoted = name.replace("'", "''")
+    writer = await asyncpg.connect(url)
+    await writer.execute("UPDATE hookwire.installation SET sql_notify = false")
+    await writer.execute(f"BEGIN; SELECT hookwire.publish('a', ''::bytea); PREPARE TRANSACTION '{quoted}'")
+    await writer.close()
+    yield f"prepared transaction {name}"
+
+
+@asynccontextmanager
+async def replication_slot(url: str) -> AsyncIterator[str]:
+    """Of a standby that told what its readers see, and is gone."""
+    name = f"standby_{url.rpartition('_')[2]}"
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("SELECT pg_create_physical_replication_slot($1)", name)
+        await stand_by(connection, url, name)
+        yield f"replication slot {name}"
+    finally:
+        left = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1"
+        await connection.execute(left, name)
+        await connection.close()
+
+
+@pytest.mark.parametrize("hold", [reading_transaction, writing_transaction, prepared_transaction, replication_slot])
+async def test_who_keeps_dead_rows_is_named_with_the_statement_that_ends_it(
+    database_url_both: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: Callable[[str], Any]
+) -> None:
+    """F17, RP-04, RU-12, RR-15: it does keep them, and what the cure says lets them go."""
+    monkeypatch.setattr("app.checks.database._SNAPSHOT_SECONDS_MAX", 0.0)
+    options = PoolOptions(database_url_both)
+    operator = await asyncpg.connect(database_url_both)
+    await operator.execute("CREATE TABLE public.old (); INSERT INTO public.old DEFAULT VALUES")
+    async with hold(database_url_both) as holder:
+        await operator.execute("DELETE FROM public.old")
+        kept = await dead_rows(operator)
+        checks = [check for check in await database_checks(settings_of(tmp_path), options) if check.is_finding]
+        await operator.execute(checks[0].cure.removeprefix("end it: "))
+
+        await until(lambda: dead_rows_are_gone(operator))
+        after = await database_checks(settings_of(tmp_path), options)
+    await operator.close()
+
+    assert (kept, found(checks), found(after)) == (1, [("RP-04", "warn")], [])
+    assert checks[0].detail.startswith(f"kept by {holder}")
+
+
+async def test_an_index_that_was_half_built_is_named_with_the_statement_that_builds_it(
+    database_url: str, tmp_path: Path
+) -> None:
+    """SC-10: ahead of an upgrade by hand, and cut off; IF NOT EXISTS would take it for the whole."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("INSERT INTO hookwire.topics (name) VALUES ('a'), ('b')")
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await connection.execute("CREATE UNIQUE INDEX CONCURRENTLY half ON hookwire.topics (tenant)")
+    checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url))
+    await connection.execute("UPDATE hookwire.topics SET tenant = name")
+    await connection.execute(next(check.cure for check in checks if check.is_finding))
+    after = await database_checks(settings_of(tmp_path), PoolOptions(database_url))
+    await connection.close()
+
+    assert (found(checks), found(after)) == ([("SC-10", "warn")], [])
+    assert next(check.detail for check in checks if check.is_finding).endswith(": half")
+
+
+async def dead_rows(connection: asyncpg.Connection) -> int:
+    """How many VACUUM has to leave in ``public.old``."""
+    said: list[str] = []
+    connection.add_log_listener(told := lambda _, message: said.append(str(message)))
+    await connection.execute("VACUUM (VERBOSE) public.old")
+    await asyncio.sleep(0)  # what the server says is handed on by the loop
+    connection.remove_log_listener(told)
+    match = re.search(r"(\d+) are dead but not yet removable", "".join(said))
+    assert match is not None, said
+    return int(match[1])
+
+
+async def dead_rows_are_gone(connection: asyncpg.Connection) -> bool:
+    return await dead_rows(connection) == 0
 
 
 async def test_a_role_that_publishes_without_waiting_for_the_disk_is_named(database_url: str, tmp_path: Path) -> None:
