@@ -41,9 +41,11 @@ class KafkaServer(ServerProcess):
         partitions: int = 4,
         heap_mb: int = 512,
         lasting: bool = False,
+        authorizes: bool = False,
     ) -> None:
         """`advertised_port`: where the fault proxy will listen (default: a free one); `partitions`: of a new topic.
 
+        `authorizes`: it goes by access control lists; what has none is everybody's.
         `lasting`: it runs long enough, or its speed matters enough, for the JVM to optimise what runs often. A broker
         of a test ends before that pays.
         """
@@ -53,6 +55,7 @@ class KafkaServer(ServerProcess):
         self.partitions = partitions
         self.heap_mb = heap_mb
         self.lasting = lasting
+        self.authorizes = authorizes
 
     @property
     def bootstrap(self) -> str:
@@ -85,7 +88,7 @@ class KafkaServer(ServerProcess):
         return kafka_version()
 
     def _prepare(self) -> None:
-        properties = self._properties() | self._timing()
+        properties = self._properties() | self._timing() | self._authorization()
         self._properties_path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         if not (self.folder / "data" / "meta.properties").exists():
             self._format()
@@ -119,6 +122,14 @@ class KafkaServer(ServerProcess):
             "log.cleaner.dedupe.buffer.size": 8_388_608,
         }
 
+    def _authorization(self) -> dict[str, str | int]:
+        if not self.authorizes:
+            return {}
+        return {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+        }
+
     def _timing(self) -> dict[str, str | int]:
         return {
             "group.initial.rebalance.delay.ms": 0,
@@ -130,14 +141,16 @@ class KafkaServer(ServerProcess):
         }
 
     def _format(self) -> None:
-        # Starts with fixed letters, so that it is never taken for an option; 16 bytes as Kafka wants them.
-        cluster_id = base64.urlsafe_b64encode(b"hookwire" + os.urandom(8)).decode().rstrip("=")
-        arguments = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties_path)]
+        arguments = ["kafka.tools.StorageTool", "format", "-t", self._cluster_id(), "-c", str(self._properties_path)]
         arguments += self._format_options()
         command = self._java() + arguments
         formatted = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if formatted.returncode != 0:
             raise ServerFailedError(f"Kafka's storage could not be formatted:\n{formatted.stdout[-2000:]}")
+
+    def _cluster_id(self) -> str:
+        # Starts with fixed letters, so that it is never taken for an option; 16 bytes as Kafka wants them.
+        return base64.urlsafe_b64encode(b"hookwire" + os.urandom(8)).decode().rstrip("=")
 
     def _format_options(self) -> list[str]:
         """What a variant of this server writes into its first metadata."""
@@ -157,6 +170,28 @@ class KafkaServer(ServerProcess):
         compiler = [] if self.lasting else ["-XX:TieredStopAtLevel=1"]
         archive = class_archive(_run_broker)
         return [*compiler, f"-XX:SharedArchiveFile={archive}"] if archive else compiler
+
+
+class KafkaFollower(KafkaServer):
+    """One more broker of a cluster whose first node runs already; `bootstrap` leads to it, and from it to all."""
+
+    def __init__(self, name: str, folder: Path, first: KafkaServer, *, node_id: int = 2) -> None:
+        super().__init__(name, folder, authorizes=first.authorizes, auto_create_topics=first.auto_create_topics)
+        self.first = first
+        self.node_id = node_id
+
+    def _properties(self) -> dict[str, str | int]:
+        properties = super()._properties()
+        return properties | {
+            "process.roles": "broker",
+            "node.id": self.node_id,
+            "listeners": ",".join(str(properties["listeners"]).split(",")[:2]),
+            "controller.quorum.voters": f"1@127.0.0.1:{self.first.ports['controller']}",
+        }
+
+    def _cluster_id(self) -> str:
+        known = (self.first.folder / "data" / "meta.properties").read_text()
+        return next(line for line in known.splitlines() if line.startswith("cluster.id=")).partition("=")[2]
 
 
 class _ArchivingKafka(KafkaServer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest
 
 
 class Message(NamedTuple):
@@ -74,11 +75,20 @@ async def kafka_admin(bootstrap: str) -> AsyncIterator[AIOKafkaAdminClient]:
         await admin.close()
 
 
-async def make_topic(bootstrap: str, name: str, partitions: int = 4, **settings: str) -> None:
-    """Create a topic; settings are written with underscores: ``max_message_bytes="1000"``."""
+async def make_topic(
+    bootstrap: str, name: str, partitions: int = 4, brokers: Sequence[int] = (), **settings: str
+) -> None:
+    """Create a topic; settings are written with underscores: ``max_message_bytes="1000"``.
+
+    ``brokers``: who keeps every partition, its leader first; none named: one broker each, whichever.
+    """
     configuration = {setting.replace("_", "."): value for setting, value in settings.items()}
     async with kafka_admin(bootstrap) as admin:
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, topic_configs=configuration)
+        if brokers:
+            places = {number: list(brokers) for number in range(partitions)}
+            topic = NewTopic(name, -1, -1, replica_assignments=places, topic_configs=configuration)
+        else:
+            topic = NewTopic(name, num_partitions=partitions, replication_factor=1, topic_configs=configuration)
         answer = await admin.create_topics([topic])
         assert answer.topic_errors[0][1] == 0, answer
         async with asyncio.timeout(45):
@@ -86,12 +96,37 @@ async def make_topic(bootstrap: str, name: str, partitions: int = 4, **settings:
                 await asyncio.sleep(0.02)
 
 
+async def alter_topic(bootstrap: str, name: str, **settings: str) -> None:
+    """Give a topic these settings and no other; the broker goes by them a moment later."""
+    configuration = {setting.replace("_", "."): value for setting, value in settings.items()}
+    async with kafka_admin(bootstrap) as admin:
+        answers = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configuration)])
+        assert answers[0].resources[0][0] == 0, answers
+
+
 async def ask_for_message_bytes_max(bootstrap: str, name: str, limit: int) -> None:
     """Change a topic's limit; the broker goes by it a moment later."""
+    await alter_topic(bootstrap, name, max_message_bytes=str(limit))
+
+
+_TOPIC, _LITERAL, _ALL, _WRITE, _DENY, _ALLOW = 2, 3, 2, 4, 2, 3  # Kafka's ResourceType, PatternType, AclOperation ...
+
+
+async def deny_writing(bootstrap: str, name: str) -> None:
+    """Nobody may write to a topic any more, everybody may do all else; the broker has to be one that authorises."""
     async with kafka_admin(bootstrap) as admin:
-        settings = {"max.message.bytes": str(limit)}
-        answers = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings)])
-        assert answers[0].resources[0][0] == 0, answers
+        for operation, permission in ((_ALL, _ALLOW), (_WRITE, _DENY)):
+            request = CreateAclsRequest(_TOPIC, name, _LITERAL, "User:ANONYMOUS", "*", operation, permission)
+            answer = await admin._send_request(request)
+            assert [error for error, _ in answer.creation_responses] == [0], answer
+
+
+async def allow_writing(bootstrap: str, name: str) -> None:
+    """Take that back."""
+    async with kafka_admin(bootstrap) as admin:
+        request = DeleteAclsRequest(_TOPIC, name, _LITERAL, "User:ANONYMOUS", "*", _WRITE, _DENY)
+        answer = await admin._send_request(request)
+        assert [(error, len(found)) for error, _, found in answer.filter_responses] == [(0, 1)], answer
 
 
 async def set_message_bytes_max(bootstrap: str, name: str, limit: int) -> None:

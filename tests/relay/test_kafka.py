@@ -32,7 +32,15 @@ from relay.kafka_topics import KafkaTopics
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
-from tests.relay.kafka_topic import PROBE, kafka_admin, make_topic, read_committed, set_message_bytes_max
+from tests.relay.kafka_topic import (
+    PROBE,
+    allow_writing,
+    deny_writing,
+    kafka_admin,
+    make_topic,
+    read_committed,
+    set_message_bytes_max,
+)
 from tests.relay.stage import all_carried, relay_of, running, staged, until
 from tests.relay.wire import END_TRANSACTION, PRODUCE, wire_to
 
@@ -44,8 +52,8 @@ both_modes = pytest.mark.parametrize("mode", ["transactional", "idempotent"])
 
 @pytest.fixture(scope="module")
 def strict_kafka(servers_folder: Path) -> Iterator[KafkaServer]:
-    """A broker that creates no topics by itself."""
-    server = KafkaServer("strict", servers_folder / "strict", auto_create_topics=False)
+    """A broker that creates no topics by itself, and goes by access control lists where there are any."""
+    server = KafkaServer("strict", servers_folder / "strict", auto_create_topics=False, authorizes=True)
     server.start()
     yield server
     server.discard()
@@ -258,6 +266,27 @@ async def test_a_missing_topic_holds_up_no_other(strict_kafka: KafkaServer) -> N
     async with opened(options_of(strict_kafka.bootstrap, topic_wait_seconds=0.3)) as relay:
         receipt = await relay.send(record(1, "absent"), record(2, present), record(3, "absent"))
     assert ([r.id for r in receipt.acknowledged], [r.record.id for r in receipt.refused]) == ([2], [1])
+
+
+@both_modes
+async def test_a_topic_that_we_may_not_write_to_holds_up_no_other(strict_kafka: KafkaServer, mode: Mode) -> None:
+    """RL-07, RO-08, F21: it may be described, so nothing but the refusal tells; a new producer for whatever is left."""
+    closed, open_ = (f"{name}.{secrets.token_hex(4)}" for name in ("closed", "open"))
+    for name in (closed, open_):
+        await make_topic(strict_kafka.bootstrap, name, 1)
+    records = [record(number, (closed, open_)[number % 2], payload=b"%d" % number) for number in range(4)]
+    async with opened(options_of(strict_kafka.bootstrap, mode)) as relay:
+        await relay.send(record(9, closed, payload=b"9"))
+        await deny_writing(strict_kafka.bootstrap, closed)
+        first = await relay.send(*records)
+        others = await relay.carry(*(one for one in records if one.topic == open_ and one not in first.acknowledged))
+        second = await relay.send(records[0])
+        await allow_writing(strict_kafka.bootstrap, closed)
+        healed = await relay.carry(records[0], records[2])
+    refused = [[(r.record.id, r.scope, r.reason) for r in receipt.refused] for receipt in (first, second)]
+    arrived = [await values(strict_kafka.bootstrap, name) for name in (closed, open_)]
+    assert (refused, others, healed) == ([[(0, "topic", "topic_refused")]] * 2, [], [])
+    assert arrived == [["9", "0", "2"], ["1", "3"]]
 
 
 @both_modes

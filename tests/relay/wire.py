@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-PRODUCE, END_TRANSACTION = 0, 26  # API keys of the Kafka protocol
+PRODUCE, INIT_PRODUCER, END_TRANSACTION = 0, 22, 26  # API keys of the Kafka protocol
 
 
 class Connection:

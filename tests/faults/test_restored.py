@@ -1,0 +1,119 @@
+"""A database that was restored from a backup, or cloned, while Kafka's progress marker moved on (F59)."""
+
+import asyncio
+import json
+import re
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from app.witness.child import Child
+from app.witness.client import Answer, Client
+from app.witness.stage import stage_settings
+from scripts.servers.kafka import KafkaServer
+from scripts.servers.postgres import embedded_bin_dir
+from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
+from tests.relay.kafka_topic import read_committed
+
+TOPIC = "restored.events"
+_PAGE = Path("docs/how-to/restore.md")
+
+
+def backup(database_url: str, folder: Path) -> Path:
+    """What pg_dump makes of it while it is in use."""
+    file = folder / "backup.dump"
+    pg_dump = [embedded_bin_dir() / "pg_dump", "--format=custom", f"--file={file}", database_url]
+    subprocess.run(pg_dump, check=True, timeout=120)
+    return file
+
+
+@asynccontextmanager
+async def restored(file: Path, database_url: str) -> AsyncIterator[str]:
+    """The URL of a new database on the same server with what the backup has; dropped afterwards."""
+    name = f"{urlsplit(database_url).path[1:]}_restored"
+    url = urlunsplit(urlsplit(database_url)._replace(path=f"/{name}"))
+    server = await asyncpg.connect(database_url)
+    try:
+        await server.execute(f"CREATE DATABASE {name}")
+        pg_restore = [embedded_bin_dir() / "pg_restore", "--exit-on-error", f"--dbname={url}", file]
+        await asyncio.to_thread(subprocess.run, pg_restore, check=True, timeout=120)
+        yield url
+    finally:
+        await server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        await server.close()
+
+
+async def confirm(database_url: str) -> None:
+    """What the page on restoring says: a new name, and a jump ahead."""
+    statements = re.search(r"```sql test\n(.*?)```", _PAGE.read_text(), re.DOTALL)
+    assert statements is not None
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(statements[1])
+    await connection.close()
+
+
+async def ask(child: Child, method: str, path: str, body: bytes = b"") -> Answer:
+    client = Client("127.0.0.1", child.port, 10)
+    try:
+        return await client.request(method, path, body)
+    finally:
+        client.close()
+
+
+async def kafka_of(child: Child, state: str, seconds_max: float = 60.0) -> dict[str, Any]:
+    """What /readyz says of the Kafka sink once it is in this state."""
+    async with asyncio.timeout(seconds_max):
+        while True:
+            found: dict[str, Any] = json.loads((await ask(child, "GET", "/readyz")).body)
+            if found["sinks"]["kafka"]["state"] == state:
+                return {"ready": found["status"], **found["sinks"]["kafka"], "webhooks": found["sinks"]["webhooks"]}
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+async def test_a_restored_database_sends_nothing_to_kafka_until_it_is_confirmed_and_the_original_goes_on(
+    database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
+) -> None:
+    """RU-17, RP-10, RR-06, F59: I1 I3 I4=0; it is started beside the original, as a clone might be by mistake."""
+    broker = Kafka(kafka.bootstrap)
+    async with open_rig(database_url, tmp_path, seed, broker, processes=1, **CALM) as rig:
+        async with rig.stage.load():
+            await rig.accepts(100)
+        await rig.stage.quiet(60)
+        file = await asyncio.to_thread(backup, database_url, tmp_path)
+        async with rig.stage.load():
+            await rig.accepts(100)
+        await rig.stage.quiet(60)  # now the marker is ahead of the backup
+        async with restored(file, database_url) as url:
+            clone = Child("clone", tmp_path, stage_settings(replace(rig.stage.options, database_url=url)))
+            try:
+                await clone.start()
+                answer = await ask(clone, "POST", f"/topics/{TOPIC}/events?key=k", b"after the restore")
+                refused = await kafka_of(clone, "refused")
+                async with rig.stage.load():
+                    await rig.accepts(100)
+                verdict = await rig.concluded(duplicates_max=0)
+                before = await read_committed(broker.bootstrap, broker.prefix + TOPIC)
+                still = await kafka_of(clone, "refused")
+
+                await clone.drain(seconds_max=60)
+                await confirm(url)
+                await clone.start()
+                await kafka_of(clone, "leading")
+                async with asyncio.timeout(60):
+                    while not (after := await read_committed(broker.bootstrap, broker.prefix + TOPIC)):  # noqa: ASYNC110
+                        await asyncio.sleep(0.1)
+            finally:
+                await clone.end()
+        print(f"seed {seed}, the clone: {refused['error']}")
+    assert (verdict, answer.status, before) == (CLEAN, 202, [])
+    assert (still, refused["ready"], refused["webhooks"]["state"]) == (refused, "degraded", "leading")
+    assert re.fullmatch(r"kafka has committed batch \d+, .* only \d+: it was restored or cloned; .*", refused["error"])
+    assert [message.value for message in after] == [b"after the restore"]

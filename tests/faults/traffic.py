@@ -1,0 +1,87 @@
+"""Events of single keys, each with the moments of its COMMIT and of its arrival in Kafka (F21, F57)."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from aiokafka import AIOKafkaConsumer
+
+from app.witness.history import Attempt, Outcome
+from app.witness.mark import Mark
+from app.witness.stage import TOPIC
+from tests.faults.rig import Rig, until
+
+ROUNDS = 60
+PAUSE_SECONDS = 0.02
+COLD_KEYS = 5
+
+
+class Traffic:
+    """Publishes by SQL and knows when each event was committed; ``arrived``: when a read-committed reader had it."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.arrived: dict[Mark, float] = {}
+        self._rig = rig
+        self._numbers: Counter[str] = Counter()
+        self._committed: dict[Mark, float] = {}
+
+    async def publish(self, *keys: str, payload_bytes: int = 0) -> list[Mark]:
+        """One transaction with an event for each key."""
+        marks, at = [], time.time()
+        for key in keys:
+            self._numbers[key] += 1
+            marks.append(Mark("traffic", TOPIC, key, self._numbers[key]))
+        async with self._rig.stage.database.transaction() as transaction:
+            ids = [
+                await transaction.fetchval("witness.publish", TOPIC, mark.to_payload(at, payload_bytes), mark.key)
+                for mark in marks
+            ]
+        for mark, event_id in zip(marks, ids, strict=True):
+            self._committed[mark] = time.monotonic()
+            self._rig.stage._history.record(Attempt(mark, Outcome.OK, event_id, client_time=at))
+        return marks
+
+    async def phase(self, hot_share: int) -> tuple[list[Mark], list[Mark]]:
+        """Round after round an event of a cold key behind so many of the hot one; ends when the cold ones have arrived.
+
+        Returns the hot and the cold ones.
+        """
+        hot: list[Mark] = []
+        cold: list[Mark] = []
+        for number in range(ROUNDS):
+            *some, one = await self.publish(*["hot"] * hot_share, f"cold {number % COLD_KEYS}")
+            hot += some
+            cold.append(one)
+            await asyncio.sleep(PAUSE_SECONDS)
+        await until(lambda: self.arrived.keys() >= set(cold), 60)
+        return hot, cold
+
+    def p99(self, marks: list[Mark]) -> float:
+        """Seconds from COMMIT to the reader."""
+        seconds = sorted(self.arrived[mark] - self._committed[mark] for mark in marks)
+        return seconds[int(0.99 * (len(seconds) - 1))]
+
+
+@asynccontextmanager
+async def read_by(traffic: Traffic, bootstrap: str, topic: str) -> AsyncIterator[None]:
+    """A reader that notes what arrives while the block runs."""
+    consumer = AIOKafkaConsumer(
+        topic, bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest",
+        enable_auto_commit=False, fetch_max_wait_ms=20,
+    )  # fmt: skip
+    await consumer.start()
+
+    async def read() -> None:
+        async for record in consumer:
+            traffic.arrived.setdefault(Mark.from_payload(record.value), time.monotonic())
+
+    reading = asyncio.create_task(read())
+    try:
+        yield
+    finally:
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
+        await consumer.stop()
