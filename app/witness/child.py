@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import app
 from app.settings import PREFIX
@@ -71,8 +72,8 @@ class Child:
         self.log_path = folder / f"{name}.log"
         self._folder = folder
         self._settings = settings
-        product = ["-m", "app.breaks", seeded_bug] if seeded_bug else ["-c", "from app.cli import main; main()"]
-        self._command = [sys.executable, *product, *command]
+        self._seeded_bug = seeded_bug
+        self._command = command
         self.tree = Path(app.__path__[0]).parent
         self._crashes: list[int] = []
         self._process: asyncio.subprocess.Process | None = None
@@ -107,12 +108,17 @@ class Child:
             environment[PREFIX + "FAILPOINTS"] = failpoints
         self._crashes += self._latest_crash()
         with self.log_path.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, cwd=self._folder, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True,
-            )  # fmt: skip
+            self._process = await self._spawn(environment, log)
         if wait:
             await self.ready()
+
+    async def _spawn(self, environment: Mapping[str, str], log: IO[bytes]) -> asyncio.subprocess.Process:
+        bug = self._seeded_bug
+        product = ["-m", "app.breaks", bug] if bug else ["-c", "from app.cli import main; main()"]
+        return await asyncio.create_subprocess_exec(
+            sys.executable, *product, *self._command, cwd=self._folder, env=environment,
+            stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
 
     async def ready(self, seconds_max: float = _READY_SECONDS_MAX) -> None:
         """Wait until it answers; raises :class:`ChildFailed`, after that time :class:`ChildOverdue`."""

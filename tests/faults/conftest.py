@@ -2,9 +2,15 @@
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
 
 import pytest
+
+import app
+from app.witness.child import Child
+from tests.faults.nursery import Nursery
 
 _SEED = "HOOKWIRE_TEST_SEED"
 _seed = pytest.StashKey[int]()
@@ -17,6 +23,22 @@ def seed(request: pytest.FixtureRequest) -> int:
     request.node.stash[_seed] = number
     print(f"seed {number}")
     return number
+
+
+_NURSERY = Nursery()
+_exec = Child._spawn
+
+
+@pytest.fixture(autouse=True)
+def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children come from the nursery, but for those of another version's code."""
+
+    async def spawn(child: Child, environment: Mapping[str, str], log: IO[bytes]) -> object:
+        if child.tree != Path(app.__path__[0]).parent:
+            return await _exec(child, environment, log)
+        return await _NURSERY.fork(child._seeded_bug, child._command, child._folder, environment, log)
+
+    monkeypatch.setattr(Child, "_spawn", spawn)
 
 
 @pytest.hookimpl(wrapper=True)
