@@ -22,16 +22,18 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
     async with open_hub(settings, roles or ROLES) as hub:
         options, port = hub.storage.database.options, settings.listen_address[1]
         await startup_checks(settings, options, port, serves_api="api" in (roles or ROLES))
-        _greet(hub, roles or ROLES)
+        _greet(hub, settings, roles or ROLES)
         await Process(hub.phases, settings.drain_seconds).run()
     return 0
 
 
-def _greet(hub: Assembly, roles: Sequence[str]) -> None:
+def _greet(hub: Assembly, settings: Settings, roles: Sequence[str]) -> None:
     """What a person needs next, on stderr, once."""
     lines = [f"hookwire runs: {', '.join(roles)}"]
     if "api" in roles:
-        lines += [f"  API       {hub.public_url}", f"  docs      {hub.public_url}/docs"]
+        lines += [f"  API       {hub.public_url}", f"  status    {hub.public_url}/"]
+        if settings.serves_docs:
+            lines.append(f"  docs      {hub.public_url}/docs")
     if hub.metrics_url:
         lines.append(f"  metrics   {hub.metrics_url}/metrics")
     absent = [name for name in ("kafka", "amqp") if name not in hub.sinks]

@@ -367,6 +367,11 @@ class Settings(OutboxSettings, RabbitHubSettings):
         return self.access == "keys" or (self.access is None and self.profile == "production")
 
     @property
+    def serves_docs(self) -> bool:
+        """Whether the page /docs is served."""
+        return self.docs if self.docs is not None else self.profile == "development"
+
+    @property
     def foreign_topics(self) -> Literal["off", "registered", "any"]:
         """What ``websub_foreign_topics`` comes to."""
         return self.websub_foreign_topics or ("any" if self.profile == "development" else "off")

@@ -85,8 +85,8 @@ async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
             url = embedded.dsn
         else:
             url = settings.database_url.get_secret_value()
-        for name in await migrate(url):
-            _log.info("migrated", migration=name)
+        if applied := await migrate(url):
+            _log.info("migrated", migrations=len(applied), last=applied[-1])
         database = await open_database(PoolOptions(url, connections_max=settings.database_connections_max))
         stack.push_async_callback(database.aclose)
         house = await database.fetchrow("event.installation")

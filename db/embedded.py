@@ -85,6 +85,7 @@ class EmbeddedServer:
         self._cluster: Cluster | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._turn = asyncio.Lock()
+        self._answered = False  # since this service began
 
     @property
     def dsn(self) -> str:
@@ -130,7 +131,7 @@ class EmbeddedServer:
                 with self._explained():
                     await self._stop_server()
             finally:
-                self._child = None
+                self._child, self._answered = None, False
                 self._let_go()
 
     def _let_go(self) -> None:
@@ -182,11 +183,15 @@ class EmbeddedServer:
         if self._child is not None and self._child.poll() is not None:
             self._child = None  # it ran before, and died since
         patience = _Patience(self.options.on_progress)
+        launched = False
         while True:
             record = read_record(cluster.folder)
             if record is not None and self._is_ours(record):
                 if record.status == "ready" and await self._answers(record):
                     self._socket_dir = record.socket_dir
+                    if launched and self._answered:
+                        self.options.on_progress("PostgreSQL answers again")
+                    self._answered = True
                     return
                 waiting_for = f"PostgreSQL is {record.status}"
             elif self._child is not None:
@@ -194,6 +199,9 @@ class EmbeddedServer:
                     raise EmbeddedError(f"PostgreSQL in {cluster.folder} did not start: {self._says()}")
                 waiting_for = "PostgreSQL is starting"
             elif await self._launch(cluster):
+                launched = True
+                if self._answered:
+                    self.options.on_progress("PostgreSQL has ended by itself; starting it again")
                 waiting_for = "PostgreSQL is starting"
             else:
                 waiting_for = "an earlier server of this folder is still ending"

@@ -30,19 +30,56 @@ egress_allow_cidrs = "10.1.0.0/16,10.2.0.0/16"
 ```
 
 Lists are separated by commas. Times are in seconds, sizes in bytes. Passwords and keys appear in no log.
+`hookwire config validate` checks what is set without connecting to anything, `hookwire config show` prints it.
 
+Commands that speak to a running hub read two variables more, which are no settings of it: `HOOKWIRE_URL`, its address,
+and `HOOKWIRE_TOKEN`, an [API key](../how-to/api-keys.md).
+
+"""
+_TABLE_HEAD = """
 | Variable | Values | Default | Meaning |
 |---|---|---|---|
 """
+_SECTIONS = {
+    "The service": ("profile", "listen", "public_url", "metrics_listen", "access", "hub_access", "trusted_proxies",
+                    "docs", "drain_seconds", "log_"),
+    "Database and keys": ("data_dir", "database_", "secret_keys"),
+    "Publishing": ("topics_auto_create", "event_bytes_max", "idempotency_seconds", "sql_notify"),
+    "Deliveries": ("delivery_", "retry_", "breaker_", "disable_"),
+    "What callbacks may reach": ("egress_",),
+    "Kafka": ("kafka_", "neli_"),
+    "AMQP": ("amqp_",),
+    "Relaying": ("on_refused", "lease_seconds"),
+    "How long things are kept": ("retention_", "dead_letter_", "history_", "gold_"),
+    "WebSub": ("websub_",),
+    "RabbitHub": ("rabbithub_",),
+    "Chat": ("xmpp_",),
+    "An outbox in MariaDB or MySQL": ("outbox_",),
+    "Pipeline": ("pipeline_",),
+    "Tests": ("failpoints",),
+}  # fmt: skip
+"""Where a setting stands on the page, by what its name begins with: what most people need comes first."""
 
 
 def text() -> str:
     """The page as it is checked in."""
-    return _HEAD + "".join(f"{_row(name, field)}\n" for name, field in Settings.model_fields.items())
+    rows: dict[str, list[str]] = {title: [] for title in _SECTIONS}
+    for name, field in Settings.model_fields.items():
+        rows[_section(name)].append(f"{_row(name, field)}\n")
+    contents = "".join(f"- [{title}](#{title.lower().replace(' ', '-')})\n" for title in rows)
+    return _HEAD + contents + "".join(f"\n## {title}\n{_TABLE_HEAD}{''.join(found)}" for title, found in rows.items())
+
+
+def _section(name: str) -> str:
+    """Whoever adds a setting gives it a place on the page; raises LookupError for one without."""
+    for title, beginnings in _SECTIONS.items():
+        if name.startswith(beginnings):
+            return title
+    raise LookupError(f"no section of _SECTIONS has the setting {name}")
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    cells = (f"`{PREFIX}{name.upper()}`", _values(field), _default(name, field), field.description or "")
+    cells = (f"`{PREFIX}{name.upper()}`", _values(name, field), _default(name, field), field.description or "")
     return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
 
 
@@ -52,13 +89,15 @@ def _escaped(cell: str) -> str:
     return cell
 
 
-def _values(field: FieldInfo) -> str:
+def _values(name: str, field: FieldInfo) -> str:
     kind = _plain(field.annotation)
+    if kind is Path:
+        return "folder" if name.endswith("_dir") else "file"
     if get_origin(kind) is Literal:
         return ", ".join(f"`{choice}`" for choice in get_args(kind))
     if get_origin(kind) is tuple:
         return "texts" if get_args(kind)[0] is str else "numbers"
-    words = {bool: "`true`, `false`", int: "integer", float: "number", str: "text", Path: "folder", SecretStr: "secret"}
+    words = {bool: "`true`, `false`", int: "integer", float: "number", str: "text", SecretStr: "secret"}
     return words[kind] + "".join(_bounds(field.metadata))
 
 

@@ -64,7 +64,5 @@ def _read(name: str) -> bytes:
 
 
 def _check_allowed(context: Context) -> None:
-    settings = context.settings
-    if settings.docs if settings.docs is not None else settings.profile == "development":
-        return
-    raise Problem("not-found", "The docs page is off in production; HOOKWIRE_DOCS=true serves it.")
+    if not context.settings.serves_docs:
+        raise Problem("not-found", "The docs page is off in production; HOOKWIRE_DOCS=true serves it.")

@@ -71,10 +71,15 @@ def section(title: str, content: str, aside: str = "") -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells are markup already. A head that begins with ``#`` makes a column of numbers."""
-    classes = [' class="number"' if head.startswith("#") else "" for head in heads]
-    top = "".join(f"<th{c}>{escape(head.removeprefix('#'))}</th>" for head, c in zip(heads, classes, strict=True))
+    """Cells are markup already. In a head ``#`` makes a column of numbers, ``~`` one that narrow screens omit."""
+    classes = [_classes(head) for head in heads]
+    top = "".join(f"<th{c}>{escape(head.lstrip('#~'))}</th>" for head, c in zip(heads, classes, strict=True))
     body = "".join(
         "<tr>" + "".join(f"<td{c}>{cell}</td>" for cell, c in zip(row, classes, strict=True)) + "</tr>" for row in rows
     )
     return f"<table><tr>{top}</tr>{body}</table>"
+
+
+def _classes(head: str) -> str:
+    names = [name for mark, name in (("#", "number"), ("~", "detail")) if mark in head]
+    return f' class="{" ".join(names)}"' if names else ""

@@ -110,7 +110,7 @@ def _sinks(status: Status) -> str:
         ]
         for row in status.sinks
     ]
-    heads = ["Sink", "State", "#Backlog", "#Held", "Oldest", "#Term", "Leader"]
+    heads = ["Sink", "State", "#Backlog", "#Held", "Oldest", "#~Term", "~Leader"]
     return section("Sinks", table(heads, rows), f"{code(status.public_url)} &middot; {escape(status.profile)}")
 
 
@@ -180,7 +180,7 @@ def _subscriptions(status: Status) -> str:
         ]
         for row in status.subscriptions
     ]
-    heads = ["Subscription", "Topic or pattern", "Callback", "State", "Made", ""]
+    heads = ["Subscription", "Topic or pattern", "Callback", "State", "~Made", ""]
     return section("Subscriptions", table(heads, rows), f'{counts}, <a href="subscriptions">list</a>')
 
 

@@ -577,6 +577,24 @@ async def test_serve_says_who_has_its_address(running_hub: RunHub) -> None:
         assert (finished.code, f"cannot listen on {address}" in finished.stderr) == (2, True)
 
 
+@pytest.mark.parametrize(("profile", "pages"), [("development", ["status", "docs"]), ("production", ["status"])])
+async def test_serve_names_the_pages_that_it_serves(
+    database_url: str, tmp_path: Path, profile: str, pages: list[str]
+) -> None:
+    """The page /docs is off in production, unless HOOKWIRE_DOCS says otherwise: its address would lead nowhere."""
+    given = {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path), "PROFILE": profile, "ACCESS": "proxy"}
+    async with started("serve", LISTEN="127.0.0.1:0", **given) as process, asyncio.timeout(WAIT_SECONDS):
+        assert process.stderr is not None
+        said: list[str] = []
+        async for line in process.stderr:
+            said += line.decode().split()[:1]
+            if said[-1:] == ["sinks"]:
+                break
+        process.terminate()
+        await process.communicate()
+    assert [word for word in said if word in ("status", "docs")] == pages
+
+
 async def test_serve_without_its_database_exits_with_3(free_port: int) -> None:
     url = f"postgresql://u:canary@127.0.0.1:{free_port}/x"
     finished = await hookwire("serve", LISTEN="127.0.0.1:0", DATABASE_URL=url)

@@ -216,12 +216,15 @@ async def test_a_moved_data_folder_is_adopted_where_its_server_listens(data_dir:
 
 async def test_a_killed_server_is_started_again_and_recovers(data_dir: Path) -> None:
     """RR-14: no complaint about a stale lock; the same service heals it, and so would the next."""
-    server = a_server(data_dir)
+    heard: list[str] = []
+    server = a_server(data_dir, on_progress=heard.append)
     await remember(await server.start(), "committed")
     killed = postmaster(data_dir)
     killed.send(signal.SIGKILL, data_dir / "postgres")
     assert await remembered(await server.start()) == ["committed"]
     assert postmaster(data_dir).pid != killed.pid
+    begun, back = "PostgreSQL has ended by itself; starting it again", "PostgreSQL answers again"
+    assert [sentence for sentence in heard if sentence in (begun, back)] == [begun, back]
     await server.stop()
 
 
