@@ -94,33 +94,25 @@ def application() -> typer.Typer:
 
     commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
     commands.callback()(common)
-    offered = (
-        serve,
-        relay,
-        deliver,
-        publish,
-        seed,
-        subscribe,
-        listen,
-        monitor,
-        pump,
-        test_filter,
-        sync,
-        replay,
-        attempts,
-        migrate,
-        doctor,
-        prove,
-    )
-    for command in offered:
-        commands.command()(command)
-    commands.add_typer(keys, name="keys")
-    commands.add_typer(config, name="config")
-    commands.add_typer(layout, name="layout")
-    commands.add_typer(deadletters, name="deadletters")
-    commands.add_typer(pipeline, name="pipeline")
+    offered = {
+        "Run": (serve, relay, deliver, doctor, migrate),
+        "Publish and receive": (publish, subscribe, listen, monitor, sync, test_filter),
+        "See and mend": (attempts, replay),
+        "Try": (seed, prove, pump),
+    }
+    for panel, verbs in offered.items():
+        for verb in verbs:
+            commands.command(rich_help_panel=panel)(verb)
     # What follows --exec belongs to the program, whatever it looks like.
-    commands.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(consume)
+    commands.command(
+        rich_help_panel="Publish and receive",
+        context_settings={"allow_extra_args": True, "allow_interspersed_args": False},
+    )(consume)
+    commands.add_typer(config, name="config", rich_help_panel="Run")
+    commands.add_typer(keys, name="keys", rich_help_panel="Run")
+    commands.add_typer(layout, name="layout", rich_help_panel="Run")
+    commands.add_typer(deadletters, name="deadletters", rich_help_panel="See and mend")
+    commands.add_typer(pipeline, name="pipeline", rich_help_panel="The lake")
     _unwrap(commands)
     return commands
 

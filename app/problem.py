@@ -47,6 +47,14 @@ _SLUG_OF_STATUS: Final = {
 }
 
 
+_MESSAGES: Final = {
+    "extra_forbidden": "there is no such member",
+    "missing": "is missing",
+    "model_attributes_type": "must be a JSON object",
+}
+"""Where the words of the validation library are about its own things."""
+
+
 class Problem(Exception):
     """A request that cannot be served, with everything its answer needs.
 
@@ -150,12 +158,14 @@ def problem_of_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
         return Problem("malformed-json", f"{found[0]['message']} at character {errors[0]['loc'][-1]}")
     slug = "missing-parameter" if errors[0]["type"] == "missing" else "invalid-parameter"
     place, parameter, message = found[0].values()
-    return Problem(slug, f"{place} {parameter}: {message}", parameter=parameter, errors=found)
+    where = place if parameter == place else f"{place} {parameter}"
+    return Problem(slug, f"{where}: {message}", parameter=parameter, errors=found)
 
 
 def _validation_error(error: Mapping[str, Any]) -> dict[str, str]:
     place, *path = (str(part)[:100] for part in error["loc"])
-    return {"in": place, "parameter": ".".join(path[:10]) or place, "message": str(error["msg"])[:200]}
+    message = _MESSAGES.get(error["type"]) or str(error["msg"])[:200]
+    return {"in": place, "parameter": ".".join(path[:10]) or place, "message": message}
 
 
 def allowed_methods(request: Request) -> str:
@@ -180,7 +190,7 @@ def install_problem_handlers(app: FastAPI, problems: Problems) -> None:
         assert isinstance(error, HTTPException)
         found = problem_of_http_exception(error)
         if found.status == 405 and (methods := allowed_methods(request)):
-            found.headers = {"Allow": methods}
+            found = Problem("method-not-allowed", f"This address answers to {methods}.", headers={"Allow": methods})
         return problems.response(found, request_id_of(request.scope))
 
     async def validation(request: Request, error: Exception) -> Response:

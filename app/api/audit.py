@@ -11,10 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.context import Context, context_of
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.api.refusals import refusals
+from app.api.strict_route import StrictRoute
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/audit", tags=["audit"], responses=refusals("database-unavailable", "busy"))
+router = APIRouter(
+    prefix="/audit", tags=["audit"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
+)
 In = Annotated[Context, Depends(context_of)]
 _EXAMPLE: dict[str, Any] = {
     "at": "2026-01-15T09:40:00Z",

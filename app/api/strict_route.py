@@ -1,12 +1,13 @@
 """StrictRoute: a route whose JSON body is read strictly before anything is made of it (PA-02, B-30..B-37).
 
 The framework's own parser takes NaN, the last of two equal keys, lone surrogates and U+0000; the first to notice would
-be the database.
+be the database. It also overlooks a parameter of the query that it does not know: a list whose filter is misspelt would
+be answered with everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from email.message import Message
 from typing import Any
 
@@ -16,27 +17,41 @@ from starlette.responses import Response
 from typing_extensions import override
 
 from app.problem import Problem
+from app.settings_file import hint
 from event.strict_json import StrictJsonError, loads
 
 __all__ = ["StrictRoute"]
 
+_NAME_CHARACTERS_MAX = 100
 _CHARSETS = frozenset({None, "utf-8", "utf8", "us-ascii"})
 
 
 class StrictRoute(APIRoute):
-    """Refuses a body that is not announced as JSON (415) or that is no strict JSON (400, 422)."""
+    """Refuses a body that is not announced as JSON (415) or that is no strict JSON (400, 422).
+
+    Where the query has parameters, others are refused as well (400).
+    """
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The framework's handler behind our reading of the body."""
         handle = super().get_route_handler()
+        known = [field.alias for field in self.dependant.query_params]
 
         async def handle_strictly(request: Request) -> Response:
             if self.body_field is not None and (body := await request.body()):
                 _judge(request.headers.get("content-type", ""), body)
+            for name in request.query_params if known else ():
+                if name not in known:
+                    raise _unknown(name[:_NAME_CHARACTERS_MAX], known)
             return await handle(request)
 
         return handle_strictly
+
+
+def _unknown(name: str, known: Sequence[str]) -> Problem:
+    choice = hint(name, known) or f"; there are {', '.join(known)}"
+    return Problem("invalid-parameter", f"query {name}: there is no such parameter{choice}", parameter=name)
 
 
 def _judge(content_type: str, body: bytes) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.context import Context, context_of
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.api.refusals import refusals
+from app.api.strict_route import StrictRoute
 from app.api.subscriptions import find
 from app.gate import require_every_topic
 from app.problem import Problem
@@ -20,7 +21,10 @@ from event.identity import format_event_id
 
 __all__ = ["reason_of", "router"]
 
-router = APIRouter(prefix="/undelivered", tags=["deliveries"], responses=refusals("database-unavailable", "busy"))
+router = APIRouter(
+    prefix="/undelivered", tags=["deliveries"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy"),
+)  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
 _EXAMPLE: dict[str, Any] = {
     "event_id": "evt_k3v7q2ha_42",

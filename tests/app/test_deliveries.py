@@ -28,6 +28,23 @@ async def test_deliveries_are_found_by_event_by_subscription_and_by_state(
         assert counts == [3, 2, 1, 0, 1]
 
 
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/deliveries?stat=dead", "did you mean state?"),
+        ("/undelivered?subscription=sub_1", "did you mean subscription_id?"),
+        ("/audit?actor=ada", "there are cursor, limit"),
+    ],
+)
+async def test_a_filter_that_a_list_does_not_know_is_refused(running_hub: RunHub, path: str, hint: str) -> None:
+    """Overlooked, it would be answered with everything, as if it had been heard."""
+    async with running_hub() as hub:
+        answer = await hub.client.get(path)
+
+        assert kind(answer) == (400, "application/problem+json", "invalid-parameter")
+        assert answer.json()["detail"].endswith(hint)
+
+
 async def test_pages_follow_each_other_without_gap_or_repeat(running_hub: RunHub, receiver: Receiver) -> None:
     async with running_hub(ALL_ROLES) as hub:
         await hub.subscribe("a", receiver.callback)

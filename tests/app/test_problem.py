@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import httpx
 import pytest
 from fastapi import APIRouter, FastAPI, Header, HTTPException, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.limits import FrontDoor
 from app.pages import install_problem_pages
@@ -51,6 +51,8 @@ PROMISED = {
 
 
 class Subscription(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
     topic: str
     window: int = Field(1, ge=1)
     mode: Literal["fast", "compat"] = "fast"
@@ -181,6 +183,7 @@ async def test_a_wrong_method_is_told_all_right_ones(path: str, allowed: str) ->
     answer = await ask("PUT", path)
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
     assert shape(answer)["type"].endswith("/method-not-allowed")
+    assert shape(answer)["detail"] == f"This address answers to {allowed}."
 
 
 @pytest.mark.parametrize(
@@ -205,6 +208,18 @@ async def test_a_parameter_at_fault_is_named(sent: dict[str, Any], status: int, 
     document = shape(answer)
     assert (answer.status_code, document["type"].rpartition("/")[2]) == (status, slug)
     assert document["parameter"] == document["errors"][0]["parameter"] == parameter
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"topic": "a", "windw": 1}, "body windw: there is no such member"),
+        ([], "body: must be a JSON object"),
+        ({}, "body topic: is missing"),
+    ],
+)
+async def test_what_is_wrong_with_a_body_is_said_in_our_words(body: object, detail: str) -> None:
+    assert shape(await ask("POST", "/subscriptions", json=body))["detail"] == detail
 
 
 async def test_a_rejected_value_is_not_repeated() -> None:
