@@ -17,6 +17,8 @@ shared-lock-queue      two relays may hold the AMQP fence at a time (MU-08)
 unroutable-as-sent     an AMQP message that no queue took counts as sent (MU-09)
 cursor                 the relay goes on behind the last id that it read, and never looks back (MU-04)
 unfenced-settlement    a delivery may be settled by a worker whose claim is over (MU-14)
+sinks-in-step          while one sink backs off, no other sends anything
+poison-stops-all       a refused record is sent again and again, and everything else of its sink waits (goharvest's way)
 =====================  ===============================================================================================
 """
 
@@ -46,7 +48,7 @@ from relay.election import Seat
 from relay.harvester import Harvester
 from relay.outbox import Outbox
 from relay.record import Record
-from relay.sink import Batch, Refusal, Term
+from relay.sink import Batch, Receipt, Refusal, SinkUnavailable, Term
 from webhooks.claim import Claim
 from webhooks.outcome import Outcome
 from webhooks.retry import DELIVERED
@@ -252,6 +254,50 @@ def _unfenced_settlement() -> None:
     _rewrite(r"delivery\.settle", r"\s+AND (\w+\.fence = r\.fence|fence = ANY \(\$3::bigint\[\]\))", "", at_least=4)
 
 
+def _sinks_in_step() -> None:
+    ill: set[str] = set()
+
+    def report(original: Any) -> Any:
+        def fallen_ill(self: Harvester, term: Term, error: Exception) -> None:
+            ill.add(self._sink.name)
+            original(self, term, error)
+
+        return fallen_ill
+
+    def note(original: Any) -> Any:
+        def recovered(self: Harvester, batch: Batch, receipt: Receipt) -> None:
+            if receipt.acknowledged:
+                ill.discard(self._sink.name)
+            original(self, batch, receipt)
+
+        return recovered
+
+    def send(original: Any) -> Any:
+        async def in_step(self: Harvester, *arguments: Any, **options: Any) -> Receipt:
+            while ill - {self._sink.name}:  # noqa: ASYNC110 - a bug need not be elegant
+                await asyncio.sleep(_EARLY_SECONDS)
+            receipt: Receipt = await original(self, *arguments, **options)
+            return receipt
+
+        return in_step
+
+    _replace(Harvester, "_report", "(self, term, error)", report)
+    _replace(Harvester, "_note", "(self, batch, receipt)", note)
+    _replace(Harvester, "_send", "async (self, batch, *, held=False)", send)
+
+
+def _poison_stops_all() -> None:
+    def make(note: Any) -> Any:
+        def stop(self: Harvester, batch: Batch, receipt: Receipt) -> None:
+            if receipt.refused:
+                raise SinkUnavailable("a record was refused")
+            note(self, batch, receipt)
+
+        return stop
+
+    _replace(Harvester, "_note", "(self, batch, receipt)", make)
+
+
 BREAKS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
     {
         "ack-before-commit": _ack_before_commit,
@@ -263,6 +309,8 @@ BREAKS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
         "unroutable-as-sent": _unroutable_as_sent,
         "cursor": _cursor,
         "unfenced-settlement": _unfenced_settlement,
+        "sinks-in-step": _sinks_in_step,
+        "poison-stops-all": _poison_stops_all,
     }
 )
 

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from app.witness.client import Client
+from app.witness.stage import TOPIC
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
 from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
+from tests.faults.traffic import Traffic, is_slower, read_by
+from tests.relay.kafka_topic import make_topic
 
 # What is in flight when a broker goes: an AMQP window of 500 with one message per key.
 DUPLICATES_MAX = 100
@@ -74,28 +77,55 @@ async def test_a_kafka_that_hangs_delays_neither_amqp_nor_webhooks(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seeded_bug", [None, "sinks-in-step"], ids=["without", "seeded"])
 async def test_a_rabbitmq_in_alarm_delays_neither_kafka_nor_webhooks(
-    database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
+    seeded_bug: str | None, database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
 ) -> None:
-    """RQ-11, F25: I7 I1 I3, and F27; it blocks who publishes, and confirms nothing."""
+    """RQ-11, F25: I7 I1 I3, and F27; it blocks who publishes, and confirms nothing.
+
+    With the seeded bug the other sinks wait for the one that backs off, and Kafka's readers notice.
+    """
     rabbit, broker = Rabbit(rabbitmq.url), Kafka(kafka.bootstrap)
-    async with open_rig(database_url, tmp_path, seed, broker, rabbit, **CALM) as rig:
-        async with rig.stage.load():
+    topic = broker.prefix + TOPIC
+    await make_topic(kafka.bootstrap, topic)
+    async with open_rig(database_url, tmp_path, seed, broker, rabbit, seeded_bug=seeded_bug, **CALM) as rig:
+        traffic = Traffic(rig)
+        async with read_by(traffic, kafka.bootstrap, topic), rig.stage.load():
             await rig.accepts(100)
+            await traffic.phase(0)  # whatever is done for the first time
+            _, usual = await traffic.phase(0)
             await asyncio.to_thread(rabbitmq.set_vm_memory_high_watermark, 0.00001)
             try:
+                await backs_off(rig, "amqp")
                 await stands_still(rabbit)
-                before = await broker.count(), await rabbit.count()
+                if seeded_bug:
+                    with pytest.raises(TimeoutError):
+                        await traffic.phase(0, seconds_max=5)
+                    assert not rig.stage.crashes, "a crash is not what was to be found"
+                    return
+                before = await rabbit.count()
+                _, beside = await traffic.phase(0)
                 await rig.receives("plain", 200)
                 await rig.receives("ordered", 100)
-                async with asyncio.timeout(60):
-                    while await broker.count() < before[0] + 100:  # noqa: ASYNC110 - it asks a broker
-                        await asyncio.sleep(0.1)
-                assert await rabbit.count() == before[1]
+                assert await rabbit.count() == before
             finally:
                 await asyncio.to_thread(rabbitmq.set_vm_memory_high_watermark, 0.4)
             await rig.accepts(50)
+        p99 = {"usual": traffic.p99(usual), "in alarm": traffic.p99(beside)}
+        print(f"seed {seed}, Kafka's p99 in ms: { {name: round(1000 * seconds) for name, seconds in p99.items()} }")
         assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+    assert not is_slower(p99["in alarm"], p99["usual"]), p99
+
+
+async def backs_off(rig: Rig, sink: str, seconds_max: float = 60.0) -> None:
+    """Wait until a relay says that it pauses."""
+    async with asyncio.timeout(seconds_max):
+        while not any(_says_that_it_backs_off(one.log_path, sink) for one in rig.stage.children):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def _says_that_it_backs_off(log: Path, sink: str) -> bool:
+    return any("relay_backs_off" in line and f'"{sink}"' in line for line in log.read_text().splitlines())
 
 
 async def stands_still(rabbit: Rabbit, seconds_max: float = 60.0) -> None:
