@@ -154,13 +154,23 @@ class Retention:
 
     async def _purge_gold(self) -> dict[str, int]:
         """What the pipeline has put here, oldest first: a statement finds nothing but what it removes."""
-        removed = 0
-        for statement in _GOLD:
-            purged = self._options.batch
-            while purged == self._options.batch and not self._stopping.is_set():
-                purged = await self._database.fetchval(statement, self._options.gold_days, self._options.batch)
-                removed += purged
-        return {"gold": removed}
+        return {"gold": sum([await self._purge_all(statement, self._options.gold_days) for statement in _GOLD])}
+
+    async def _purge_all(self, statement: str, days: float) -> int:
+        """Batch after batch until there is no more; gives how many went. Smaller ones where a batch takes too long."""
+        removed, batch = 0, self._options.batch
+        while not self._stopping.is_set():
+            try:
+                purged = await self._database.fetchval(statement, days, batch)
+            except Busy:
+                if batch == 1:
+                    raise
+                batch = max(batch // 8, 1)
+                continue
+            removed += purged
+            if purged < batch:
+                break
+        return removed
 
     async def _walk(self, statement: str, upto: int, more: int | str | None) -> int:
         """Batch after batch, each behind the last one that was looked at today; gives how many went.

@@ -417,13 +417,18 @@ def load_settings(
     named = environment.get("HOOKWIRE_CONFIG")
     found = read_file(file or (Path(named) if named is not None else None))
     ours = [name for name in environment if name.startswith(PREFIX) and not _is_foreign(name)]
-    if mistakes := [*unknown_variables(ours, PREFIX, Settings.model_fields), *found.unknown(Settings.model_fields)]:
-        raise SettingsRefused("\n".join(mistakes))
+    known = Settings.model_fields
+    mistakes = [*unknown_variables(ours, PREFIX, known), *found.unknown(known)]
+    values = {name: value for name, value in found.values.items() if name in known}
     try:
-        return Settings(**{**(defaults or {}), **found.values})
+        settings = Settings(**{**(defaults or {}), **values})
     except ValidationError as error:
-        lines = [_mistake(e["loc"], e["msg"], environment, found) for e in error.errors()]
-        raise SettingsRefused("\n".join(lines)) from None
+        # That settings contradict each other may only follow from a name that was misspelt.
+        wrong = [e for e in error.errors() if e["loc"] or not mistakes]
+        mistakes += [_mistake(e["loc"], e["msg"], environment, found) for e in wrong]
+    if mistakes:
+        raise SettingsRefused("\n".join(mistakes))
+    return settings
 
 
 def _mistake(location: tuple[int | str, ...], message: str, environment: Mapping[str, str], file: SettingsFile) -> str:

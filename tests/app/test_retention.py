@@ -50,7 +50,7 @@ def retention(database: Database, **options: Any) -> Retention:
 
 
 class Slow(Database):
-    """Ends statements over more than three events, as the server does with those that take too long."""
+    """Ends statements over more than three rows, as the server does with those that take too long."""
 
     def __init__(self, inner: Database) -> None:
         super().__init__(inner._pool, inner.options)
@@ -59,6 +59,11 @@ class Slow(Database):
         if name == "retention.purge_events" and cast("int", args[2]) > 3:
             raise Busy("canceling statement due to statement timeout")
         return await super().fetchrow(name, *args)
+
+    async def fetchval(self, name: str, *args: object) -> Any:
+        if name.startswith("gold.purge_") and cast("int", args[1]) > 3:
+            raise Busy("canceling statement due to statement timeout")
+        return await super().fetchval(name, *args)
 
 
 class Watched(Database):
@@ -216,6 +221,17 @@ async def test_what_the_pipeline_has_put_here_goes_in_time(
                 await sql.execute(statement, ago)
         rounds = [await retention(database, gold_days=days).once() for _ in "12"]
         assert (empty, rounds, await gold(sql)) == (Removed(), [Removed(gold=removed), Removed()], left)
+
+
+async def test_what_the_pipeline_has_put_here_goes_in_smaller_batches_where_one_takes_too_long(
+    database_url: str,
+) -> None:
+    """PL-X04: or nothing would ever go."""
+    async with opened(database_url) as (database, sql):
+        for statement in GOLD.values():
+            await sql.execute(statement, 402)
+        removed = await retention(Slow(database), batch=25).once()
+        assert (removed, await gold(sql)) == (Removed(gold=36), [0] * 4)
 
 
 async def test_an_entry_of_the_lakes_log_stays_a_day_longer_than_its_rows(database_url: str) -> None:

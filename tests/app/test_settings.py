@@ -77,6 +77,7 @@ def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: P
         ("# profile\nprofile = 'x'\n\n  lease_seconds=\"abc\"", [(2, "profile"), (4, "lease_seconds")]),
         ("[kafka]\nmode = 1\n[[seats]]", [(1, "unknown setting kafka"), (3, "unknown setting seats")]),
         ('"lisen" = 1\nharvest.limits = 2', [(1, "unknown setting lisen"), (2, "unknown setting harvest")]),
+        ("profile = 'x'\nlisen = 1", [(2, "unknown setting lisen"), (1, "profile")]),
     ],
 )  # fmt: skip
 def test_every_mistake_of_the_file_is_named_with_its_line(
@@ -156,6 +157,31 @@ def test_every_mistake_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     lines = refusal({"HOOKWIRE_PROFILE": "x", "HOOKWIRE_DELIVERY_SLOTS": "x"}).splitlines()
 
     assert [line.partition(":")[0] for line in lines] == ["HOOKWIRE_PROFILE", "HOOKWIRE_DELIVERY_SLOTS"]
+
+
+def test_unknown_names_and_wrong_values_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RG-09, SC-23: of the environment and of the file."""
+    monkeypatch.setenv("HOOKWIRE_DELIVERY_SLOTS", "x")
+    path = write(tmp_path, "lisen = 1\nlease_seconds = 'x'")
+
+    lines = refusal({"HOOKWIRE_LISENN": "x", "HOOKWIRE_DELIVERY_SLOTS": "x"}, path).splitlines()
+
+    assert sorted(line.partition("; ")[0].partition(": Input")[0] for line in lines) == sorted(
+        [
+            "unknown setting HOOKWIRE_LISENN",
+            f"{path}, line 1: unknown setting lisen",
+            f"{path}, line 2: lease_seconds",
+            "HOOKWIRE_DELIVERY_SLOTS",
+        ]
+    )
+
+
+def test_a_contradiction_is_not_told_beside_a_name_that_may_have_caused_it(tmp_path: Path) -> None:
+    path = write(tmp_path, "websub_lease_seconds_min = 10_000_000\nwebsub_lease_seconds_defalt = 20_000_000")
+
+    assert refusal(file=path).splitlines() == [
+        f"{path}, line 2: unknown setting websub_lease_seconds_defalt; did you mean websub_lease_seconds_default?"
+    ]
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:
