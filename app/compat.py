@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
+from app.outbox_database import open_outbox_database
 from app.process import Process, process_name
 from app.settings import Settings, SettingsRefused
 from app.sinks import kafka_options
 from app.storage import open_storage
-from app.tls import outbox_tls
 from db.direct import Direct, connect_direct
-from db.errors import Unavailable
-from db.maria import MariaOptions, maria_options, open_maria, table_parts
+from db.maria import table_parts
 from db.statements import quoted_table
 from relay.compat import CompatHarvester, CompatOptions
 from relay.compat_table import CompatTable
@@ -30,11 +29,7 @@ from relay.maria_table import MariaTable
 from relay.observer import Handler, Observer
 from relay.outbox_table import OutboxTable
 
-__all__ = ["Compat", "OutboxUnavailable", "open_compat", "serve_compat"]
-
-
-class OutboxUnavailable(Unavailable):
-    """The MariaDB or MySQL that ``outbox_url`` names cannot be reached; the text says why, as far as it is known."""
+__all__ = ["Compat", "open_compat", "serve_compat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,7 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
     """A relay of goharvest's table, not started yet; its connections are closed on exit.
 
     What hookwire has to remember, the lease and the parked keys, lies in the table's own database: PostgreSQL, or the
-    MariaDB or MySQL that ``outbox_url`` names. Raises SettingsRefused, :class:`OutboxUnavailable`, DatabaseError.
+    MariaDB or MySQL that ``outbox_url`` names. Raises SettingsRefused, OutboxUnavailable, DatabaseError.
     """
     if not settings.kafka_bootstrap_servers:
         raise SettingsRefused("HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS: goharvest's table is relayed to Kafka; name a server")
@@ -101,16 +96,9 @@ async def _in_postgres(settings: Settings, table: str, points: Failpoints) -> As
 async def _in_maria(settings: Settings, table: str) -> AsyncIterator[_Place]:
     try:
         table_parts(table)
-        database = await open_maria(_maria_options(settings))
     except ValueError as error:
         raise SettingsRefused(f"the outbox table: {error}") from None
-    except Unavailable as error:
-        raise OutboxUnavailable(outbox_tls(settings).blame(error) or str(error)) from error
-    except ModuleNotFoundError as error:
-        raise SettingsRefused(
-            f"HOOKWIRE_OUTBOX_URL: the driver is missing ({error.name}); install the extra: hookwire-server[mariadb]"
-        ) from None
-    try:
+    async with open_outbox_database(settings) as database:
         outbox = MariaTable(database, table, fast=settings.outbox_mode == "fast")
         try:
             installation = await furnish(database, table)
@@ -118,23 +106,6 @@ async def _in_maria(settings: Settings, table: str) -> AsyncIterator[_Place]:
             raise SettingsRefused(f"the outbox table: {error}") from None
         election = MariaElection(database, outbox.name, LeaseOptions(process_name(), settings.lease_seconds))
         yield _Place(outbox, election, election, installation)
-    finally:
-        await database.aclose()
-
-
-def _maria_options(settings: Settings) -> MariaOptions:
-    assert settings.outbox_url is not None, "asked for a table there"
-    files = outbox_tls(settings)
-    if files.given and not settings.outbox_tls:
-        raise SettingsRefused("HOOKWIRE_OUTBOX_TLS is off, and its files are set; turn it on or remove them")
-    try:
-        tls = files.context() if settings.outbox_tls else None
-    except ValueError as error:
-        raise SettingsRefused(str(error)) from None
-    try:
-        return maria_options(settings.outbox_url.get_secret_value(), tls)
-    except ValueError as error:
-        raise SettingsRefused(f"HOOKWIRE_OUTBOX_URL {error}") from None
 
 
 async def serve_compat(settings: Settings, compat: Compat) -> int:

@@ -1,8 +1,9 @@
 """``hookwire pump``: a load generator with goharvest's flags, and a reader that verifies what arrives.
 
-It writes numbered records (header ``Seq``) of random keys, 20 in a transaction, to goharvest's table or through
-``hookwire.publish``; one writer, so the numbers of a key rise in the order of its commits. The reader holds the Kafka
-topic to what a relay promises (RR-01): per key the first occurrences rise and none is missing; repeats are counted.
+It writes numbered records (header ``Seq``) of random keys, 20 in a transaction, to goharvest's table in PostgreSQL or
+MariaDB, or through ``hookwire.publish``; one writer, so the numbers of a key rise in the order of its commits. The
+reader holds the Kafka topic to what a relay promises (RR-01): per key the first occurrences rise and none is missing;
+repeats are counted.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ import random
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from db.maria import MariaDatabase, as_json
 from db.pool import Database
 from relay.kafka_reader import Arrival
 
-__all__ = ["PumpOptions", "Pumped", "Verified", "pump", "verify"]
+__all__ = ["PumpOptions", "Pumped", "Stash", "Verified", "pump", "stash_in_maria", "stash_in_postgres", "verify"]
 
 _IN_TRANSACTION = 20
+
+Stash = Callable[[Sequence[str], Sequence[str | None], Sequence[int]], Awaitable[object]]
+"""Writes records, by their keys, values and numbers, in a transaction of its own. Raises DatabaseError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +68,35 @@ class Verified:
         return self.lost == 0 and self.disordered == 0
 
 
-async def pump(database: Database, options: PumpOptions, progress: Callable[[int], None]) -> Pumped:
+def stash_in_postgres(database: Database, options: PumpOptions) -> Stash:
+    """By ``hookwire.publish``, or to the table of goharvest's that the statements of ``database`` are for."""
+    statement = "compat.stash" if options.compat else "event.pump"
+
+    async def stash(keys: Sequence[str], values: Sequence[str | None], numbers: Sequence[int]) -> None:
+        await database.execute(statement, options.topic, keys, values, numbers, options.run)
+
+    return stash
+
+
+def stash_in_maria(database: MariaDatabase, options: PumpOptions) -> Stash:
+    """To the table that the statements of ``database`` are for."""
+
+    async def stash(keys: Sequence[str], values: Sequence[str | None], numbers: Sequence[int]) -> None:
+        records = zip(keys, values, numbers, strict=True)
+        rows = as_json([{"key": key, "value": value, "seq": number} for key, value, number in records])
+        await database.execute("outbox.stash", topic=options.topic, rows=rows, run=options.run)
+
+    return stash
+
+
+async def pump(stash: Stash, options: PumpOptions, progress: Callable[[int], None]) -> Pumped:
     """Write the records; ``progress`` is told the number written, after each commit. Raises DatabaseError."""
     started_at = time.monotonic()
     for first in range(1, options.records + 1, _IN_TRANSACTION):
-        numbers = list(range(first, min(first + _IN_TRANSACTION, options.records + 1)))
+        numbers = range(first, min(first + _IN_TRANSACTION, options.records + 1))
         keys = [f"key-{random.randrange(options.keys):x}" for _ in numbers]  # noqa: S311 - load, not secrets
         values = [None if options.blank else f"value-{number:x}" for number in numbers]
-        statement = "compat.stash" if options.compat else "event.pump"
-        await database.execute(statement, options.topic, keys, values, numbers, options.run)
+        await stash(keys, values, numbers)
         progress(numbers[-1])
         if options.interval_seconds:
             await asyncio.sleep(options.interval_seconds)

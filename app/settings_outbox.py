@@ -13,12 +13,12 @@ __all__ = ["OutboxSettings"]
 
 
 class OutboxSettings(BaseSettings):
-    """Where the outbox of ``hookwire relay --compat-table`` is, when not in PostgreSQL."""
+    """Where the outbox of ``relay --compat-table`` and ``pump --outbox`` is, when not in PostgreSQL."""
 
     outbox_url: SecretStr | None = Field(
         None,
-        description="For relay --compat-table: the MariaDB (10.6 or newer) or MySQL (8.0.15) that holds the outbox, "
-        "e.g. mysql://user:secret@host:3306/database; none: it is in PostgreSQL.",
+        description="For relay --compat-table and pump --outbox: the MariaDB (10.6 or newer) or MySQL (8.0.15) that "
+        "holds the outbox, e.g. mysql://user:secret@host:3306/database; none: it is in PostgreSQL.",
     )
     outbox_mode: Literal["compat", "fast"] = Field(
         "compat",

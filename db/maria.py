@@ -35,6 +35,7 @@ __all__ = [
     "table_parts",
 ]
 
+_URL = "must be mysql://user:password@host:3306/database"
 _IDENTIFIER = r"(?:[A-Za-z_][A-Za-z0-9_$]*|`(?:[^`\x00]|``)+`)"
 _TABLE = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})?", re.ASCII)
 _PLACEHOLDER = re.compile(r"\bcompat_outbox\b")
@@ -76,12 +77,16 @@ class Done:
 
 def maria_options(url: str, tls: ssl.SSLContext | None = None) -> MariaOptions:
     """``mysql://user:password@host:3306/database``, the scheme also mariadb; ValueError, without the URL, otherwise."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 3306
+    except ValueError:  # its text may have part of a password that holds a slash
+        raise ValueError(_URL) from None
     database = unquote(parts.path.lstrip("/"))
     if parts.scheme not in {"mysql", "mariadb"} or not parts.hostname or not database or parts.query:
-        raise ValueError("must be mysql://user:password@host:3306/database")
+        raise ValueError(_URL)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    return MariaOptions(parts.hostname, parts.port or 3306, user, password, database, tls)
+    return MariaOptions(parts.hostname, port, user, password, database, tls)
 
 
 def table_parts(table: str) -> tuple[str | None, str]:

@@ -16,7 +16,7 @@ class CommandFailed(Exception):
 def explained(error: Exception) -> CommandFailed | None:
     """What to tell the user; None for what nobody expected. Imports only once something has failed."""
     from app.checks.check import ChecksRefused
-    from app.compat import OutboxUnavailable
+    from app.outbox_database import OutboxUnavailable
     from app.server import ListenError
     from app.settings import SettingsRefused
     from db.embedded_error import EmbeddedError

@@ -1,6 +1,8 @@
-"""The reader of `hookwire pump` judges what arrives (issue 4 item 10, RR-01); the writer is seen at work elsewhere."""
+"""`hookwire pump`: its reader judges what arrives, its writers write to each outbox (issue 4 items 9 and 10, RR-01)."""
 
 import asyncio
+import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
@@ -11,10 +13,12 @@ from typer.testing import CliRunner
 
 from app.cli import application
 from app.commands.failure import CommandFailed
-from app.pump import PumpOptions, Verified, pump, verify
+from app.pump import PumpOptions, Verified, pump, stash_in_maria, stash_in_postgres, verify
 from app.settings import SettingsRefused
+from db.maria import for_outbox
 from db.pool import PoolOptions, open_database
 from relay.kafka_reader import Arrival
+from tests.relay.yards import MARIA_TABLE, MariaYard, connected, on_mariadb
 
 OPTIONS = PumpOptions(keys=2, records=4, run="here")
 
@@ -53,7 +57,8 @@ async def test_events_of_our_own_are_pumped_too(database_url: str) -> None:
     database = await open_database(PoolOptions(database_url, connections_min=1, connections_max=1))
     sql = await asyncpg.connect(database_url)
     try:
-        await pump(database, PumpOptions(keys=3, records=50, topic="load", run="r"), lambda _: None)
+        options = PumpOptions(keys=3, records=50, topic="load", run="r")
+        await pump(stash_in_postgres(database, options), options, lambda _: None)
         rows = await sql.fetch(
             "SELECT topic, headers::jsonb->>'seq' AS seq, xmin::text FROM hookwire.events ORDER BY id"
         )
@@ -79,13 +84,60 @@ async def test_the_database_may_be_named_as_goharvest_names_it(database_url: str
         await sql.close()
 
 
+async def carried(yard: MariaYard) -> AsyncIterator[Arrival | None]:
+    """What a relay of the table has brought to the broker."""
+    async with yard.relay():
+        await yard.emptied()
+    for kept in yard.broker.log:
+        yield Arrival(kept.record.key, kept.record.payload, kept.record.kafka_headers or ())
+    yield None
+
+
+@pytest.mark.parametrize("blank", [False, True], ids=["values", "tombstones"])
+async def test_what_is_pumped_into_mariadb_is_relayed_whole_and_in_order(mariadb_url: str, blank: bool) -> None:
+    """20 in a transaction, and ids in the order of the numbers."""
+    options = PumpOptions(keys=3, records=50, topic="load", blank=blank, compat=True)
+    async with on_mariadb(mariadb_url) as yard:
+        stash = stash_in_maria(yard.database.with_statements(for_outbox(MARIA_TABLE)[1]), options)
+        progress: list[int] = []
+        await pump(stash, options, progress.append)
+        written = await yard.select("SELECT kafka_topic, kafka_header_values, kafka_value FROM _outbox_ ORDER BY id")
+        verified = await verify(carried(yard), options, 60, lambda _: None)
+    assert (progress, verified) == ([20, 40, 50], Verified(50, 0, 0, 0))
+    assert [(topic, json.loads(values), value) for topic, values, value in written] == [
+        ("load", [str(n), options.run], None if blank else f"value-{n:x}") for n in range(1, 51)
+    ]
+
+
+@pytest.mark.parametrize("named_by", ["--ds", "HOOKWIRE_OUTBOX_URL"])
+async def test_a_table_in_mariadb_is_made_and_filled_by_the_command(mariadb_url: str, named_by: str) -> None:
+    words = ["--keys", "2", "--records", "30", "--outbox", "`Load ed`", "--create"]
+    environment = {**os.environ, "HOOKWIRE_OUTBOX_URL": mariadb_url}
+    if named_by == "--ds":
+        words += ["--ds", mariadb_url]
+        environment["HOOKWIRE_OUTBOX_URL"] = "mysql://nobody@127.0.0.1:1/none"
+    pumping = await asyncio.create_subprocess_exec(sys.executable, "-m", "app", "pump", *words, env=environment)
+    async with asyncio.timeout(60):
+        code = await pumping.wait()
+    sql = await connected(mariadb_url)
+    try:
+        async with sql.cursor() as cursor:
+            await cursor.execute("SELECT COUNT(*), COUNT(create_time) FROM `Load ed`")
+            assert (code, await cursor.fetchone()) == (0, (30, 30))
+    finally:
+        sql.close()
+
+
 @pytest.mark.parametrize(
     ("source", "refusal", "says"),
     [
         ("host=a nonsense=1", SettingsRefused, "--ds: nonsense: no such parameter"),
         ("host=127.0.0.1 port=1 user=u dbname=d", CommandFailed, "the database of --ds cannot be used"),
+        ("mysql://u:canary@127.0.0.1/", SettingsRefused, "--ds: must be mysql://user:password@host:3306/database"),
+        ("mysql://u:canary/x@127.0.0.1/d", SettingsRefused, "--ds: must be mysql://"),
+        ("mariadb://u:canary@127.0.0.1:1/d", CommandFailed, "the database of --ds cannot be used"),
     ],
-    ids=["malformed", "nobody there"],
+    ids=["malformed", "nobody there", "malformed mariadb", "a slash in the password", "no mariadb there"],
 )
 def test_a_data_source_that_cannot_be_used_is_blamed_by_its_flag(
     source: str, refusal: type[Exception], says: str
@@ -93,3 +145,10 @@ def test_a_data_source_that_cannot_be_used_is_blamed_by_its_flag(
     words = ["pump", "--keys", "1", "--records", "1", "--outbox", "o", "--ds", source]
     ended = CliRunner().invoke(application(), words)
     assert (type(ended.exception), says in str(ended.exception)) == (refusal, True), ended.exception
+    assert "canary" not in str(ended.exception)
+
+
+def test_events_of_our_own_are_not_pumped_into_mariadb() -> None:
+    words = ["pump", "--keys", "1", "--records", "1", "--ds", "mysql://u@127.0.0.1:1/d"]
+    ended = CliRunner().invoke(application(), words)
+    assert (type(ended.exception), "name a table with --outbox" in str(ended.exception)) == (SettingsRefused, True)

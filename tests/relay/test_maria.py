@@ -15,7 +15,8 @@ import aiomysql
 import pymysql
 import pytest
 
-from app.compat import Compat, OutboxUnavailable, open_compat
+from app.compat import Compat, open_compat
+from app.outbox_database import OutboxUnavailable
 from app.settings import Settings
 from app.tls import outbox_tls
 from db.errors import Busy, OutcomeUnknown, Refused, Unavailable

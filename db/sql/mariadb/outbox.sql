@@ -91,3 +91,26 @@ SET p.probe_at = UTC_TIMESTAMP(6);
 -- name: unpark
 DELETE p FROM JSON_TABLE(%(keys)s, '$[*]' COLUMNS (kafka_key text CHARACTER SET utf8mb4 PATH '$')) AS j
 STRAIGHT_JOIN hookwire_parked p FORCE INDEX (PRIMARY) ON p.outbox = %(outbox)s AND p.kafka_key = CAST(j.kafka_key AS BINARY);
+
+-- name: create_table
+-- goharvest's table in the words of this database, as docs/how-to/mariadb.md has it; for trying out.
+CREATE TABLE IF NOT EXISTS compat_outbox (
+    id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    create_time timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+    kafka_topic varchar(249) NOT NULL,
+    kafka_key varchar(100) NOT NULL,
+    kafka_value mediumtext,
+    kafka_header_keys json NOT NULL,
+    kafka_header_values json NOT NULL,
+    leader_id char(36) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- name: stash
+-- As goharvest's stasher writes; one row for each element, in their order. The headers are Seq, and Run.
+INSERT INTO compat_outbox (create_time, kafka_topic, kafka_key, kafka_value, kafka_header_keys, kafka_header_values)
+SELECT CURRENT_TIMESTAMP(6), %(topic)s, r.kafka_key, r.kafka_value, JSON_ARRAY('Seq', 'Run'),
+       JSON_ARRAY(CAST(r.seq AS CHAR), %(run)s)
+FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (
+         n FOR ORDINALITY, seq bigint PATH '$.seq', kafka_key text CHARACTER SET utf8mb4 PATH '$.key',
+         kafka_value mediumtext CHARACTER SET utf8mb4 PATH '$.value')) AS r
+ORDER BY r.n;
