@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+from app.commands.failure import CommandFailed
 from app.settings import Settings
 from db.direct import Direct, connect_direct
 from db.embedded import EmbeddedOptions, EmbeddedServer
@@ -19,6 +20,16 @@ __all__ = ["database_url", "is_made", "migrated_database", "opened_connection", 
 def is_made(settings: Settings) -> bool:
     """Whether there is a database yet: a configured one always counts, the embedded one when it has been started."""
     return settings.database_url is not None or (settings.data_dir / "postgres").exists()
+
+
+def _refuse_a_guess(settings: Settings) -> None:
+    """A command that was started in some other folder than the hub must not make a database of its own there."""
+    if not is_made(settings) and "data_dir" not in settings.model_fields_set:
+        raise CommandFailed(
+            f"there is no database in {settings.data_dir}: run this in the hub's folder or with its settings "
+            "(HOOKWIRE_DATA_DIR or HOOKWIRE_DATABASE_URL), or start `hookwire serve` first",
+            2,
+        )
 
 
 @asynccontextmanager
@@ -42,7 +53,11 @@ async def database_url(settings: Settings) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def opened_database(settings: Settings, **options: Any) -> AsyncIterator[Database]:
-    """Connections to that database, closed on exit; ``options`` are fields of ``PoolOptions``. Raises as the URL."""
+    """Connections to that database, closed on exit; ``options`` are fields of ``PoolOptions``. Raises as the URL.
+
+    It makes no database where nobody said that there is one: ``CommandFailed``.
+    """
+    _refuse_a_guess(settings)
     async with database_url(settings) as url, opened_pool(url, **options) as database:
         yield database
 
@@ -53,6 +68,7 @@ async def migrated_database(settings: Settings, **options: Any) -> AsyncIterator
 
     Raises ``MigrationRefused``, too.
     """
+    _refuse_a_guess(settings)
     async with database_url(settings) as url:
         await migrate(url)
         async with opened_pool(url, **options) as database:
@@ -62,6 +78,7 @@ async def migrated_database(settings: Settings, **options: Any) -> AsyncIterator
 @asynccontextmanager
 async def opened_connection(settings: Settings, **options: Any) -> AsyncIterator[Direct]:
     """One connection to that database, for a command that asks one question; otherwise as :func:`opened_database`."""
+    _refuse_a_guess(settings)
     async with (
         database_url(settings) as url,
         aclosing(await connect_direct(PoolOptions(url, **options))) as connection,

@@ -7,6 +7,7 @@ because the hub shows no values.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -41,7 +42,7 @@ class Step:
         """As a person reads it."""
         sign = {"make": "+", "change": "~", "end": "-"}[self.action]
         return [f"{sign} {self.what} {self.name}"] + [
-            f"    {name}: {before!r} -> {after!r}" for name, before, after in self.differences
+            f"    {name}: {json.dumps(before)} -> {json.dumps(after)}" for name, before, after in self.differences
         ]
 
 

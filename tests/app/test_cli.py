@@ -554,6 +554,18 @@ async def test_doctor_compares_the_ledger(database_url: str, tmp_path: Path) -> 
     assert ("lost 5" in table.stdout, table.stdout.splitlines()[-1].endswith("0 dead; 1 finding")) == (True, True)
 
 
+@pytest.mark.parametrize("words", ["keys create shop --scope admin", "keys list", "layout show", "doctor --ledger"])
+async def test_a_command_in_some_other_folder_makes_no_database_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str
+) -> None:
+    """Its key would open nothing: the hub has another database."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    finished = await hookwire(*words.split())
+
+    assert (finished.code, "HOOKWIRE_DATA_DIR" in finished.stderr, list(tmp_path.iterdir())) == (2, True, [])
+
+
 async def test_doctor_changes_nothing_where_nothing_is_yet(tmp_path: Path) -> None:
     finished = await hookwire("doctor", DATA_DIR=str(tmp_path / "state"))
 
