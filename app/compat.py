@@ -10,7 +10,7 @@ from typing import Any
 
 from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
 from app.outbox_database import open_outbox_database
-from app.process import Process, process_name
+from app.process import Process, end_within, process_name
 from app.settings import Settings, SettingsRefused
 from app.sinks import kafka_options
 from app.storage import open_storage
@@ -120,5 +120,5 @@ async def serve_compat(settings: Settings, compat: Compat) -> int:
             f"  {where}",
         ]
         print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice
-        await Process(relay.phases, settings.drain_seconds).run()
+        await Process(relay.phases, settings.drain_seconds, end_within).run()
     return 0

@@ -3,9 +3,11 @@
 ``HOOKWIRE_FAILPOINTS=relay.after_send:kill@3,publish.after_commit:hang`` means: the third time a batch was
 acknowledged, die by SIGKILL; after the first commit of a publish, hang. Actions: ``kill`` (SIGKILL of this process),
 ``hang`` (stop here for ever), ``error`` (raise), ``delay`` (a tenth of a second), ``stall`` (block the whole event loop
-for three seconds, F06). ``relay.before_send:error/50`` fails every fiftieth time. Refused in production.
+for three seconds, or ``stall=1.5``, F06). ``relay.before_send:error/50`` fails every fiftieth time. Refused in
+production.
 
-The rooms know nothing of this: points sit round the database's statement names and round the sinks' port.
+The rooms know nothing of this: points sit round the database's statement names and round the sinks' port. Those in the
+middle of one (``relay.mid_send``, ``relay.mid_purge``) are passed while it has no answer yet, a moment after it began.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from app.settings import SettingsRefused
 from db.errors import OutcomeUnknown
 from db.pool import Database, Row, Session
 from relay.sink import Batch, Receipt, Sink, Term
 
-__all__ = ["POINTS", "FailpointDatabase", "FailpointSink", "Failpoints"]
+__all__ = ["MOMENTS", "POINTS", "FailpointDatabase", "FailpointSink", "Failpoints"]
 
 _BEFORE = {
     "event.publish_batch": "publish.before_commit",
@@ -40,6 +42,12 @@ _BEFORE = {
     "delivery.fan_out_slice": "relay.before_fanout",
     "delivery.settle": "deliver.after_response",
     "intent.close": "verify.before_close",
+    "member.leave": "stop.before_leave",
+}
+_DURING = {
+    "outbox.purge": "relay.mid_purge",
+    "compat.purge": "relay.mid_purge",
+    "manifest.purge": "relay.mid_purge",
 }
 _AFTER = {
     "event.publish_batch": "publish.after_commit",
@@ -56,9 +64,18 @@ _AFTER = {
     "delivery.settle": "deliver.after_settle",
     "intent.close": "verify.after_close",
 }
-POINTS = sorted({*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"})
+MOMENTS = ("relay.mid_purge", "relay.mid_send", "stop.before_leave")
+"""Points that are no step of an event's walk."""
+POINTS = sorted(
+    {*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"} - {*MOMENTS}
+)
+"""Before and after each step of the walk."""
 _STALL_SECONDS = 3.0
-_PLAN = re.compile(r"([a-z_.]+):(kill|hang|error|delay|stall)(?:(@|/)([1-9][0-9]*))?")
+_MIDDLE_SECONDS = 0.002
+_PLAN = re.compile(
+    r"([a-z_.]+):(?:(kill|hang|error|delay|stall)|stall=([0-9]{1,2}(?:\.[0-9])?))(?:(@|/)([1-9][0-9]*))?"
+)
+_T = TypeVar("_T")
 
 
 class Failpoints:
@@ -66,15 +83,17 @@ class Failpoints:
 
     def __init__(self, plan: str) -> None:
         self._plan: dict[str, tuple[str, int, bool]] = {}
+        self._stall_seconds = _STALL_SECONDS
         self._passed: Counter[str] = Counter()
         for part in filter(None, plan.split(",")):
             match = _PLAN.fullmatch(part.strip())
-            if match is None or match[1] not in POINTS:
+            if match is None or match[1] not in (*POINTS, *MOMENTS):
                 raise SettingsRefused(
-                    f"HOOKWIRE_FAILPOINTS: {part!r} is not point:kill|hang|error|delay|stall[@n or /n]; "
-                    f"points: {', '.join(POINTS)}"
+                    f"HOOKWIRE_FAILPOINTS: {part!r} is not point:kill|hang|error|delay|stall[=seconds][@n or /n]; "
+                    f"points: {', '.join((*POINTS, *MOMENTS))}"
                 )
-            self._plan[match[1]] = (match[2], int(match[4] or 1), match[3] == "/")
+            self._plan[match[1]] = (match[2] or "stall", int(match[5] or 1), match[4] == "/")
+            self._stall_seconds = float(match[3] or self._stall_seconds)
 
     def __bool__(self) -> bool:
         return bool(self._plan)
@@ -94,9 +113,23 @@ class Failpoints:
         elif action == "hang":
             await asyncio.Event().wait()
         elif action == "stall":
-            time.sleep(_STALL_SECONDS)  # noqa: ASYNC251 - to block the loop is what it is for
+            time.sleep(self._stall_seconds)  # noqa: ASYNC251 - to block the loop is what it is for
         elif action == "error":
             raise OutcomeUnknown(f"fail point {point}")
+
+    async def under_way(self, point: str | None, doing: Callable[[], Awaitable[_T]]) -> _T:
+        """Do it, and pass a point while it has no answer yet, or has just got one."""
+        if point is None or point not in self._plan:
+            return await doing()
+        task = asyncio.ensure_future(doing())
+        try:
+            await asyncio.wait({task}, timeout=_MIDDLE_SECONDS)
+            await self.reach(point)
+        except BaseException:
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+        return await task
 
 
 class _FailpointSession:
@@ -105,28 +138,25 @@ class _FailpointSession:
         self._points = points
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
-        await self._points.reach(_BEFORE.get(name))
-        rows: Sequence[Row] = await self._inner.fetch(name, *args)
-        await self._points.reach(_AFTER.get(name))
+        rows: Sequence[Row] = await self._passing(name, lambda: self._inner.fetch(name, *args))
         return rows
 
     async def fetchrow(self, name: str, *args: object) -> Row | None:
-        await self._points.reach(_BEFORE.get(name))
-        row: Row | None = await self._inner.fetchrow(name, *args)
-        await self._points.reach(_AFTER.get(name))
+        row: Row | None = await self._passing(name, lambda: self._inner.fetchrow(name, *args))
         return row
 
     async def fetchval(self, name: str, *args: object) -> Any:
-        await self._points.reach(_BEFORE.get(name))
-        value = await self._inner.fetchval(name, *args)
-        await self._points.reach(_AFTER.get(name))
-        return value
+        return await self._passing(name, lambda: self._inner.fetchval(name, *args))
 
     async def execute(self, name: str, *args: object) -> int:
-        await self._points.reach(_BEFORE.get(name))
-        count: int = await self._inner.execute(name, *args)
-        await self._points.reach(_AFTER.get(name))
+        count: int = await self._passing(name, lambda: self._inner.execute(name, *args))
         return count
+
+    async def _passing(self, name: str, statement: Callable[[], Awaitable[Any]]) -> Any:
+        await self._points.reach(_BEFORE.get(name))
+        result = await self._points.under_way(_DURING.get(name), statement)
+        await self._points.reach(_AFTER.get(name))
+        return result
 
 
 class FailpointDatabase(_FailpointSession, Database):
@@ -167,9 +197,9 @@ class FailpointSink:
         return committed
 
     async def send(self, batch: Batch) -> Receipt:
-        """Send between ``relay.before_send`` and ``relay.after_send``."""
+        """Send between ``relay.before_send`` and ``relay.after_send``; ``relay.mid_send`` is on the way."""
         await self._points.reach("relay.before_send")
-        receipt = await self._inner.send(batch)
+        receipt = await self._points.under_way("relay.mid_send", lambda: self._inner.send(batch))
         await self._points.reach("relay.after_send")
         return receipt
 

@@ -5,11 +5,17 @@
     start --> running --SIGTERM/SIGINT--> soft stop --all ended--> exit 0
                  |                           |  second signal, or drain_seconds are over
                  | a service fails           v
-                 +--------------------> hard stop (cancel) --> exit
+                 +--------------------> hard stop (cancel) --> exit 0
+                                             |  what cannot be closed in a moment
+                                             v
+                                        cut off, exit 1
 
 A service is anything with ``name``, ``run()`` and ``stop()``. ``stop`` asks; ``run`` returns when its work in flight
 is done. Phases are stopped one after the other, so that what feeds ends before what is fed: first the front door,
 then publishing, then the relays and workers. A service that fails ends the process, loudly (decision 13).
+
+Whoever asked has an end within ``drain_seconds`` and a second and a half, whatever hangs meanwhile: closing waits for
+servers, and a database that answers nobody would be waited for once for each lease, member and connection (T9).
 """
 
 from __future__ import annotations
@@ -18,19 +24,38 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Sequence
-from typing import Any, Protocol
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 import structlog
 
-__all__ = ["Process", "Service", "process_name"]
+__all__ = ["Process", "Service", "end_within", "process_name"]
 
 _log = structlog.get_logger(__name__)
+# What closing may take after a hard stop: a few round trips to servers that answer.
+_CLOSING_SECONDS: Final = 1.5
 
 
 def process_name() -> str:
     """The name under which this process holds leases and claims: the host's and the process id."""
     return f"{socket.gethostname()}-{os.getpid()}"
+
+
+def end_within(seconds: float) -> None:
+    """End this process by then, if it has not ended itself: with exit code 1, and nothing more is closed (F08).
+
+    Nothing is lost by that, as by a SIGKILL. A thread decides, because the event loop may be what hangs. Called again,
+    the earlier end holds.
+    """
+    timer = threading.Timer(seconds, _cut_off)
+    timer.daemon = True
+    timer.start()
+
+
+def _cut_off() -> None:
+    _log.error("cut_off", hint="something did not close in time; leases and claims that are left end by themselves")
+    os._exit(1)
 
 
 class Service(Protocol):
@@ -52,19 +77,30 @@ class _HardStop(Exception):
 
 
 class Process:
-    """Runs services in phases; ``drain_seconds`` bounds the whole soft stop."""
+    """Runs services in phases; ``drain_seconds`` bounds the whole soft stop.
 
-    def __init__(self, phases: Sequence[Sequence[Service]], drain_seconds: float) -> None:
+    ``end_within`` is told in how many seconds the process has to be gone, closing included; :func:`end_within` sees to
+    it, where the process is ours to end.
+    """
+
+    def __init__(
+        self, phases: Sequence[Sequence[Service]], drain_seconds: float,
+        end_within: Callable[[float], None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self._phases = phases
         self._drain_seconds = drain_seconds
+        self._end_within = end_within
         self._stop = asyncio.Event()
         self._hard = asyncio.Event()
 
     def stop(self) -> None:
         """Soft stop the first time, hard stop the second."""
-        if self._stop.is_set():
+        if not self._stop.is_set():
+            self._stop.set()
+            self._end_within(self._drain_seconds + _CLOSING_SECONDS)
+        elif not self._hard.is_set():
             self._hard.set()
-        self._stop.set()
+            self._end_within(_CLOSING_SECONDS)
 
     async def run(self) -> None:
         """Run everything until stopped; handles SIGTERM and SIGINT meanwhile."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from app.checks import early_checks, startup_checks
-from app.process import Process
+from app.process import Process, end_within
 from app.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
 
@@ -23,7 +23,7 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
         options, port = hub.storage.database.options, settings.listen_address[1]
         await startup_checks(settings, options, port, serves_api="api" in (roles or ROLES))
         _greet(hub, settings, roles or ROLES)
-        await Process(hub.phases, settings.drain_seconds).run()
+        await Process(hub.phases, settings.drain_seconds, end_within).run()
     return 0
 
 

@@ -60,7 +60,8 @@ class Child:
 
     ``command`` is what follows ``hookwire``; only one that has an API, or metrics, is ever ready. ``seeded_bug`` starts
     it as ``python -m app.breaks <name>`` instead, which is the product with that bug. ``tree`` is where the product's
-    code is; before a start another version's may be named.
+    code is; before a start another version's may be named. ``environment`` is added to that of its next
+    starts.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Child:
         self._seeded_bug = seeded_bug
         self._command = command
         self.tree = Path(app.__path__[0]).parent
+        self.environment: dict[str, str] = {}
         self._crashes: list[int] = []
         self._process: asyncio.subprocess.Process | None = None
 
@@ -104,6 +106,7 @@ class Child:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         environment |= {PREFIX + name: value for name, value in self._settings.items()}
         environment |= {PREFIX + "LISTEN": f"127.0.0.1:{self.port}", "PYTHONPATH": str(self.tree)}
+        environment |= self.environment
         if failpoints:
             environment[PREFIX + "FAILPOINTS"] = failpoints
         self._crashes += self._latest_crash()

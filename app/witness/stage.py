@@ -28,7 +28,7 @@ from app.witness.arrivals import Arrival, DeadLetter, read_arrivals
 from app.witness.checker import Promise, Report, check
 from app.witness.child import Child
 from app.witness.client import Client
-from app.witness.history import Attempt, HistoryWriter, read_history
+from app.witness.history import Attempt, HistoryWriter, Outcome, read_history
 from app.witness.log import LineLog
 from app.witness.mark import Mark
 from app.witness.receiver import Receiver, open_receiver
@@ -52,16 +52,17 @@ class NotQuiet(TimeoutError):
 class StageOptions:
     """What is on stage.
 
-    ``processes`` run every role; ``keys`` writers publish over HTTP, one of ``keyless`` without a key;
-    ``transactors`` publish over SQL. ``settings`` are further HOOKWIRE_* of the children. ``lease_seconds`` is the
-    relays'; deliveries are leased for ``delivery_timeout_seconds`` and five seconds more. ``promises`` names further
-    sinks whose readers write ``arrivals-<sink>.jsonl`` into ``folder``.
+    ``processes`` run ``command``, every role by default; ``keys`` writers publish over HTTP, one of ``keyless`` without
+    a key; ``transactors`` publish over SQL. ``settings`` are further HOOKWIRE_* of the children. ``lease_seconds`` is
+    the relays'; deliveries are leased for ``delivery_timeout_seconds`` and five seconds more. ``promises`` names
+    further sinks whose readers write ``arrivals-<sink>.jsonl`` into ``folder``.
     """
 
     database_url: str
     folder: Path
     seed: int = 0
     processes: int = 2
+    command: Sequence[str] = ("serve",)
     keys: int = 8
     keyless: int = 1
     transactors: int = 2
@@ -123,6 +124,16 @@ class Stage:
             chance = random.Random(f"{self.options.seed}/transactor/{number}")  # noqa: S311 - a seeded plan
             yield Transactor(self.database, self._history, run, TOPIC, f"sql {number}", chance, self._on_ok)
 
+    async def burst(self, count: int, keys: int = 40) -> None:
+        """Publish so many events in one transaction: a full send window for whoever relays them."""
+        run, at = secrets.token_hex(4), time.time()
+        marks = [Mark(run, TOPIC, f"burst {number % keys}", 1 + number // keys) for number in range(count)]
+        await self.database.execute(
+            "witness.burst", TOPIC, [mark.key for mark in marks], [mark.to_payload(at) for mark in marks]
+        )
+        for mark in marks:
+            self._history.record(Attempt(mark, Outcome.OK, client_time=at))
+
     def _on_ok(self) -> None:
         self.accepted += 1
 
@@ -141,6 +152,10 @@ class Stage:
         owner = await self.database.fetchval("witness.leader", sink)
         pid = int(owner.rpartition("-")[2]) if owner else 0
         return next((child for child in self.children if child.is_running and child.pid == pid), None)
+
+    async def window(self, sink: str) -> int:
+        """How many records a sink's leader has promised to send and does not know to have arrived."""
+        return int(await self.database.fetchval("witness.window", sink))
 
     async def unanswered(self) -> int:
         """How many attempts got no answer in time; each may repeat what it carried, also without any fault."""
@@ -223,7 +238,7 @@ async def open_stage(options: StageOptions) -> AsyncIterator[Stage]:
         database = await open_database(pool)
         stack.push_async_callback(database.aclose)
         children = [
-            Child(f"child-{number}", options.folder, stage_settings(options), options.seeded_bug)
+            Child(f"child-{number}", options.folder, stage_settings(options), options.seeded_bug, options.command)
             for number in range(1, options.processes + 1)
         ]
         for child in children:

@@ -3,6 +3,15 @@
 -- name: publish
 SELECT hookwire.publish($1, $2::bytea, key => $3, content_type => 'application/json');
 
+-- name: burst
+-- Many events of one transaction, in this order.
+SELECT hookwire.publish($1, item.payload, key => item.key, content_type => 'application/json')
+FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS item (key, payload, place) ORDER BY item.place;
+
+-- name: window
+-- The records of a sink's manifests: what its leader may have under way.
+SELECT coalesce(sum(cardinality(ids)), 0) FROM hookwire.relay_batches WHERE sink = $1;
+
 -- name: pending
 -- What is still on its way; all zero is quiescence (I13).
 SELECT (SELECT count(*) FROM hookwire.outbox) AS outbox,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.failpoints import POINTS, FailpointDatabase, Failpoints, FailpointSink
+from app.failpoints import MOMENTS, POINTS, FailpointDatabase, Failpoints, FailpointSink
 from app.settings import SettingsRefused
 from db.errors import OutcomeUnknown
 from db.pool import PoolOptions, open_database
@@ -29,6 +29,7 @@ def test_without_a_plan_there_is_nothing_to_wrap() -> None:
     "plan",
     [
         "publish.after_commit", "publish.after_commit:explode", "nowhere:kill", "publish.after_commit:kill@0",
+        "publish.after_commit:kill=2", "publish.after_commit:stall=",
         "publish.after_commit:kill@-1", "publish.after_commit:kill@x", "publish.after_commit:kill;x:kill",
     ],
 )  # fmt: skip
@@ -38,7 +39,7 @@ def test_a_plan_that_cannot_be_read_is_refused_and_names_the_points(plan: str) -
 
 
 def test_every_point_can_be_planned_and_spaces_do_not_matter() -> None:
-    assert Failpoints(", ".join(f"{point}:error@2" for point in POINTS))
+    assert Failpoints(", ".join(f"{point}:error@2" for point in (*POINTS, *MOMENTS)))
 
 
 async def test_an_error_comes_at_the_nth_passing_and_only_then() -> None:
@@ -70,6 +71,29 @@ async def test_a_delay_comes_at_the_nth_passing_and_at_every_later_one() -> None
         delayed.append(not passing.done())
         await passing
     assert delayed == [False, True, True]
+
+
+async def test_a_stall_blocks_the_loop_for_as_long_as_it_says() -> None:
+    began = asyncio.get_running_loop().time()
+    await Failpoints("relay.mid_send:stall=0.1").reach("relay.mid_send")
+    assert 0.1 <= asyncio.get_running_loop().time() - began < 3
+
+
+async def test_a_point_in_the_middle_is_passed_while_there_is_no_answer_yet() -> None:
+    points, began, answer = Failpoints("relay.mid_send:error@2"), asyncio.Event(), asyncio.Event()
+
+    async def send() -> str:
+        began.set()
+        await answer.wait()
+        return "answered"
+
+    first = asyncio.ensure_future(points.under_way("relay.mid_send", send))
+    await began.wait()
+    answer.set()
+    assert await first == "answered"
+    answer.clear()
+    with pytest.raises(OutcomeUnknown):
+        await points.under_way("relay.mid_send", send)
 
 
 def test_a_kill_is_a_sigkill_of_this_process() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -108,3 +111,24 @@ async def test_stopping_twice_before_the_start_is_a_hard_stop_at_once() -> None:
     await process.run()
 
     assert diary[-1] == "cancelled front"
+
+
+async def test_whoever_asks_has_an_end_in_view() -> None:
+    """F08, T9: closing included; the second signal brings it near, and a third changes nothing."""
+    ends: list[float] = []
+    process = Process([[Duty("front", [], ends=asyncio.Event())]], 3600.0, ends.append)
+    for _ in range(4):
+        process.stop()
+
+    await process.run()
+
+    assert ends == [3601.5, 1.5]
+
+
+def test_a_process_that_hangs_is_cut_off() -> None:
+    """F08: whatever hangs; here the main thread itself."""
+    program = "import time; from app.process import end_within; end_within(60); end_within(0.1); time.sleep(60)"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], timeout=30, check=False, capture_output=True
+    )
+    assert (ended.returncode, b"cut_off" in ended.stdout + ended.stderr) == (1, True)

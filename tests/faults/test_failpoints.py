@@ -11,7 +11,7 @@ from app.witness.client import Answer, Client, NoAnswer
 from app.witness.stage import TOPIC
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
-from tests.faults.rig import CLEAN, Kafka, Rabbit, Rig, open_rig
+from tests.faults.rig import CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
 
 # What one process can have in flight when it dies: 64 attempts of each subscription, at each broker one batch.
 DUPLICATES_PER_KILL = 200
@@ -39,6 +39,34 @@ async def test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step(
             await child.start()
             await rig.accepts(50)
         assert await rig.concluded(duplicates_max=2 * len(points) * DUPLICATES_PER_KILL) == CLEAN
+
+
+LEADERS_STEPS = (
+    "relay.before_manifest", "relay.after_manifest", "relay.mid_send", "relay.after_send", "relay.mid_purge",
+    "relay.after_purge",
+)  # fmt: skip
+"""Round the mark (a manifest stands for it), after the send, after its acknowledgement, in and after the purge."""
+
+
+@pytest.mark.parametrize("run", [pytest.param(number, marks=SOAK, id=f"run {number} of 20") for number in range(1, 21)])
+async def test_a_leader_dies_at_each_of_its_six_steps_in_twenty_runs(
+    run: int, database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
+) -> None:
+    """F03: I1 I3 I4 I13; each run is one seed, which chooses their order and at which passing each is reached."""
+    chance = random.Random(f"{seed}/{run}")
+    steps = [(step, chance.randint(1, 4)) for step in chance.sample(LEADERS_STEPS, len(LEADERS_STEPS))]
+    print(f"run {run}: " + ", ".join(f"{step} at {passing}" for step, passing in steps))
+    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), Rabbit(rabbitmq.url), processes=1) as rig:
+        [leader] = rig.stage.children
+        async with rig.stage.load():
+            await rig.accepts(50)
+            for step, passing in steps:
+                await leader.kill()
+                await leader.start(f"{step}:kill@{passing}", wait=False)
+                assert await leader.ended(60) == -9, f"{step} was not reached"
+            await leader.start()
+            await rig.accepts(50)
+        assert await rig.concluded(duplicates_max=2 * len(steps) * DUPLICATES_PER_KILL) == CLEAN
 
 
 @pytest.mark.slow

@@ -1,0 +1,120 @@
+"""The wall clock of a leader is set while it leads (F07), by libfaketime, in a real process."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.witness.child import Child
+from app.witness.client import Client
+from app.witness.listening import listening
+from hookwire import verify
+from scripts.servers.kafka import KafkaServer
+from scripts.servers.rabbitmq import RabbitServer
+from tests.faults.rig import CLEAN, Kafka, Rabbit, open_rig
+from tests.faults.test_processes import leads, post, role_child
+
+LEASE_SECONDS = 5.0
+SHIFTS = (3600, -3600, 10, -10)
+
+
+class Clock:
+    """What a process takes for the wall clock's time; its monotonic clocks stay as they are (IT-05)."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.shift(0)
+
+    def shift(self, seconds: int) -> None:
+        """Set it that far from the true time, at once."""
+        new = self._file.with_suffix(".new")
+        new.write_text(f"{seconds:+d}\n")
+        new.replace(self._file)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Of the process that is to live by it."""
+        [library] = Path("/usr").glob("lib*/**/faketime/libfaketime.so.1")
+        return {
+            "LD_PRELOAD": str(library),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+
+
+async def lives_by(child: Child, shift: int) -> None:
+    """Wait until its answers carry that time."""
+    client = Client("127.0.0.1", child.port, 10)
+    async with asyncio.timeout(60):
+        while True:
+            answer = await client.request("GET", "/healthz")
+            date = parsedate_to_datetime(answer.headers["date"]).timestamp()
+            if abs(date - time.time() - shift) < 4:
+                break
+            await asyncio.sleep(0.05)
+    client.close()
+
+
+async def terms(database_url: str) -> list[tuple[object, ...]]:
+    """Who leads what, and in which term."""
+    connection = await asyncpg.connect(database_url)
+    rows = await connection.fetch("SELECT sink, grp, term, owner FROM hookwire.relay_terms ORDER BY sink, grp")
+    await connection.close()
+    return [tuple(row) for row in rows]
+
+
+@pytest.mark.slow
+async def test_a_wall_clock_that_is_set_deposes_nobody_and_signatures_are_right_afterwards(
+    database_url: str, kafka: KafkaServer, rabbitmq: RabbitServer, tmp_path: Path, seed: int
+) -> None:
+    """F07, RL-17, RR-09: by an hour or ten seconds, either way, each for longer than the lease, a successor at hand."""
+    received: asyncio.Queue[tuple[dict[str, str], bytes]] = asyncio.Queue()
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")[1:-2]
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+            received.put_nowait((headers, await reader.readexactly(int(headers["content-length"]))))
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    clock = Clock(tmp_path / "clock")
+    brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
+    options = {"processes": 1, "lease_seconds": LEASE_SECONDS, "delivery_timeout_seconds": 15.0}
+    async with listening(receive) as port, open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
+        [leader] = rig.stage.children
+        await leader.kill()
+        leader.environment.update(clock.environment)
+        await leader.start()
+        for sink in ("kafka", "amqp", "webhooks"):
+            await leads(rig, sink, leader)
+        made = await post(leader, "/subscriptions", {"topic": "clock", "callback": f"http://127.0.0.1:{port}/"})
+        standby = role_child(rig, tmp_path, "relay", 1)
+        try:
+            await standby.start()
+            before = await terms(database_url)
+            async with rig.stage.load():
+                for shift in SHIFTS:
+                    clock.shift(shift)
+                    until = time.monotonic() + 1.5 * LEASE_SECONDS
+                    await lives_by(leader, shift)
+                    await rig.accepts(50)
+                    await rig.receives("ordered", 50)
+                    await asyncio.sleep(max(until - time.monotonic(), 0))
+                clock.shift(0)
+                await lives_by(leader, 0)
+                await rig.accepts(50)
+            await post(leader, "/topics/clock/events", {"n": 1})
+            headers, body = await asyncio.wait_for(received.get(), 60)
+            after = await terms(database_url)
+            concluded = await rig.concluded(duplicates_max=0)
+        finally:
+            await standby.end()
+    assert after == before
+    assert "LeaderFenced" not in leader.log_path.read_text()
+    assert verify(str(made["secret"]), headers, body, tolerance_seconds=60).id == headers["webhook-id"]
+    assert concluded == CLEAN
