@@ -27,6 +27,7 @@ LONG_FILES = {
 LOOSE_TASKS = {
     "app/breaks.py": "the command's one piece of work, awaited beside the end of its output",
     "app/consume_session.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
+    "app/failpoints.py": "what a fail point in its middle interrupts, cancelled in the same function",
     "app/gate.py": "one question for all requests that wait for its answer; each may leave, it ends by itself",
     "app/listen.py": "two waits of which the first ends both; cancelled in the same function",
     "app/process.py": "the wait for a second signal, cancelled in the same function",
