@@ -31,10 +31,10 @@ _exec = Child._spawn
 
 @pytest.fixture(autouse=True)
 def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Children come from the nursery, but for those of another version's code."""
+    """Children come from the nursery, but for those of another version's code or with variables for the loader."""
 
     async def spawn(child: Child, environment: Mapping[str, str], log: IO[bytes]) -> object:
-        if child.tree != Path(app.__path__[0]).parent:
+        if child.environment or child.tree != Path(app.__path__[0]).parent:
             return await _exec(child, environment, log)
         return await _NURSERY.fork(child._seeded_bug, child._command, child._folder, environment, log)
 
