@@ -288,19 +288,12 @@ class Settings(OutboxSettings, RabbitHubSettings):
         (), description="Addresses whose X-Forwarded headers are believed, comma separated."
     )
     docs: bool | None = Field(None, description="Serve the page /docs; default on in development, off in production.")
-    drain_seconds: float = Field(
-        8.0,
-        ge=0,
-        le=300,
-        description="Soft stop: how long work in flight may take. The process has ended 1.5 s later, whatever hangs.",
-    )
+    drain_seconds: float = Field(8.0, ge=0, le=300, description="Soft stop: for work in flight; then 1.5 s to close.")
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="auto: console on a terminal, else json."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
-    failpoints: str = Field(
-        "", description="Fault injection for tests: name:kill|hang|error|delay|stall[=seconds][@n or /n],..."
-    )
+    failpoints: str = Field("", description="For tests: name:kill|hang|error|delay|stall[=seconds][@n or /n],...")
 
     @field_validator(
         "egress_allow_cidrs",
