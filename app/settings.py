@@ -128,6 +128,9 @@ class Settings(OutboxSettings, RabbitHubSettings):
     amqp_exchange: str = Field(
         "hookwire", min_length=1, max_length=127, description="Durable topic exchange that events are published to."
     )
+    relay_headers: bool = Field(
+        True, description="Whether Kafka records and AMQP messages carry hookwire-*; hookwire pipeline needs them."
+    )
     xmpp_account: str = Field(
         "", max_length=1000, description="For hookwire monitor: the XMPP account that writes, bot@example.org."
     )

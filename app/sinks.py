@@ -51,6 +51,7 @@ def kafka_options(settings: Settings, incarnation: str) -> KafkaOptions:
             window=settings.kafka_window,
             partitioner=Scheme(settings.kafka_partitioner),
             topic_prefix=settings.kafka_topic_prefix,
+            own_headers=settings.relay_headers,
             security=security,
         )
 
@@ -63,6 +64,7 @@ def amqp_options(settings: Settings, incarnation: str) -> AmqpOptions:
             settings.amqp_url.get_secret_value(),
             incarnation,
             exchange=settings.amqp_exchange,
+            own_headers=settings.relay_headers,
             tls=amqp_tls(settings),
         )
 

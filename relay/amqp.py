@@ -76,7 +76,8 @@ class AmqpSink:
 
         async def publish(record: Record) -> Refusal | None:
             try:
-                message, routing_key = message_of(record, batch.term.number), routing_key_of(record)
+                message = message_of(record, batch.term.number, own_headers=self._options.own_headers)
+                routing_key = routing_key_of(record)
             except Unsendable as unsendable:
                 return unsendable.refusal
             return await link.publish(record, message, routing_key, alone=alone)

@@ -14,6 +14,8 @@ other headers                 the publisher's, as they are
                               are left out (but ``hookwire-hops``): consumers trust ours
 ============================  ==================================================================================
 
+Our headers can be switched off; ``message_id`` and ``timestamp`` stay.
+
 What does not fit the protocol is found here, before a byte leaves: a broker answers a malformed message by closing
 the connection, and all other messages in flight would pay for it.
 """
@@ -45,21 +47,15 @@ class Unsendable(Exception):
         self.refusal = refusal
 
 
-def message_of(record: Record, term: int) -> Message:
+def message_of(record: Record, term: int, *, own_headers: bool = True) -> Message:
     """Build the persistent message of one record; raises :class:`Unsendable`."""
     headers: dict[str, str | int] = {
         _header_name(name): value
         for name, value in record.headers.items()
         if name == _HOPS or not name.startswith(_OURS)
     }
-    headers["hookwire-event-id"] = record.event_id
-    headers["hookwire-topic"] = record.topic
-    headers["hookwire-term"] = term
-    headers["hookwire-accepted-at"] = record.accepted_at.astimezone(UTC).isoformat()
-    if record.key is not None:
-        headers["hookwire-key"] = record.key
-    if record.sequence is not None:
-        headers["hookwire-sequence"] = record.sequence
+    if own_headers:
+        headers |= _own_headers(record, term)
     _check(record, headers)
     return Message(
         record.payload,
@@ -69,6 +65,20 @@ def message_of(record: Record, term: int) -> Message:
         message_id=record.event_id,
         timestamp=record.accepted_at,
     )
+
+
+def _own_headers(record: Record, term: int) -> dict[str, str | int]:
+    headers: dict[str, str | int] = {
+        "hookwire-event-id": record.event_id,
+        "hookwire-topic": record.topic,
+        "hookwire-term": term,
+        "hookwire-accepted-at": record.accepted_at.astimezone(UTC).isoformat(),
+    }
+    if record.key is not None:
+        headers["hookwire-key"] = record.key
+    if record.sequence is not None:
+        headers["hookwire-sequence"] = record.sequence
+    return headers
 
 
 def routing_key_of(record: Record) -> str:

@@ -15,7 +15,8 @@ class AmqpOptions:
 
     ``incarnation`` is the installation's name in the lock queue's. ``lock_seconds``: how long ``open`` waits for a
     predecessor's lock; a dead one keeps it for two to three heartbeats (RQ-07). ``blocked_seconds``: how long a send
-    waits for a broker that is short of memory or disk. ``tls`` counts for ``amqps://``.
+    waits for a broker that is short of memory or disk. ``tls`` counts for ``amqps://``. ``own_headers``: whether a
+    message carries our headers beside the publisher's (RO-15).
     """
 
     url: str = field(repr=False)
@@ -27,6 +28,7 @@ class AmqpOptions:
     lock_seconds: float = 5.0
     blocked_seconds: float = 2.0
     window_records_max: int = 500
+    own_headers: bool = True
     tls: TlsFiles = field(default_factory=lambda: TlsFiles("HOOKWIRE_AMQP_TLS"))
 
     def __post_init__(self) -> None:

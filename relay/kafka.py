@@ -109,7 +109,7 @@ class KafkaSink:
         transactional_id = f"hookwire.{options.installation}.{seat}" if options.mode == "transactional" else None
         admin, producer = KafkaAdmin(options), KafkaProducer(options, transactional_id)
         topics = KafkaTopics(admin, producer, options, self._absent_topics)
-        headers = Headers(term.number)
+        headers = Headers(term.number, own=options.own_headers)
         packer = Packer(producer.new_builder, headers, self._partitioner, options.batch_bytes, self._suspects)
         return _Life(admin, producer, topics, packer, f"hookwire.{options.installation}.progress.{seat}")
 

@@ -9,6 +9,8 @@
 
 A publisher's header that begins with ``hookwire-`` is left out, because consumers trust ours; all but
 ``hookwire-hops``, which a consumer that publishes again has to pass on, or events go in circles (EG-17).
+
+Ours can be switched off; a publisher's of such names are left out all the same.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ _HOPS = "hookwire-hops"
 
 
 class Headers:
-    """Writes the headers of one reign's records, remembering what does not change from record to record."""
+    """Writes the headers of one reign's records, remembering what does not change from record to record. ``own``: also
+    those that tell event, sequence, term and moment."""
 
-    def __init__(self, term: int) -> None:
+    def __init__(self, term: int, *, own: bool = True) -> None:
+        self._own = own
         self._term: KafkaHeader = ("hookwire-term", b"%d" % term)
         self._names: dict[str, str] = {}
         self._moment: datetime | None = None
@@ -41,9 +45,11 @@ class Headers:
             self._set_moment(record.accepted_at)
         if record.kafka_headers is not None:
             return list(record.kafka_headers), self._milliseconds
-        headers = [("hookwire-event-id", record.event_id.encode()), self._term, self._accepted_at]
-        if record.sequence is not None:
-            headers.append(("hookwire-sequence", b"%d" % record.sequence))
+        headers: list[KafkaHeader] = []
+        if self._own:
+            headers = [("hookwire-event-id", record.event_id.encode()), self._term, self._accepted_at]
+            if record.sequence is not None:
+                headers.append(("hookwire-sequence", b"%d" % record.sequence))
         if record.headers or record.content_type is not None:
             headers[:0] = self._of_publisher(record)
         return headers, self._milliseconds

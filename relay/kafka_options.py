@@ -35,6 +35,7 @@ class KafkaOptions:
     A batch that has no answer after ``delivery_seconds`` is given up; the broker aborts a transaction after
     ``transaction_seconds``, which must be longer. ``topic_wait_seconds``: how long a topic that does not exist yet may
     take to appear after the broker was asked for it, where the broker creates topics by itself.
+    ``own_headers``: whether a record carries our headers beside the publisher's (RO-15).
     """
 
     bootstrap_servers: str
@@ -55,6 +56,7 @@ class KafkaOptions:
     delivery_seconds: float = 12.0
     transaction_seconds: float = 15.0
     topic_wait_seconds: float = 2.0
+    own_headers: bool = True
 
     def __post_init__(self) -> None:
         if not self.bootstrap_servers:

@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.settings import Settings, SettingsRefused, load_settings
+from app.sinks import amqp_options, kafka_options
 from scripts.settings_reference import SETTINGS_FILE, text
 
 
@@ -182,6 +183,14 @@ def test_a_contradiction_is_not_told_beside_a_name_that_may_have_caused_it(tmp_p
     assert refusal(file=path).splitlines() == [
         f"{path}, line 2: unknown setting websub_lease_seconds_defalt; did you mean websub_lease_seconds_default?"
     ]
+
+
+@pytest.mark.parametrize("chosen", [{}, {"relay_headers": False}], ids=["by default", "off"])
+def test_our_headers_are_switched_for_both_brokers(chosen: dict[str, bool]) -> None:
+    """RO-15."""
+    settings = Settings(kafka_bootstrap_servers="127.0.0.1:1", amqp_url=SecretStr("amqp://127.0.0.1:1"), **chosen)
+    asked = [options(settings, "abcd2345").own_headers for options in (kafka_options, amqp_options)]
+    assert asked == [chosen == {}] * 2
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:

@@ -173,6 +173,15 @@ async def test_messages_are_persistent_and_tell_their_event_and_term(broker: Bro
     }  # fmt: skip
 
 
+async def test_without_our_headers_a_message_has_the_publishers_alone(broker: Broker):
+    """RO-15."""
+    queue = await broker.bind()
+    async with opened(broker.sink(own_headers=False)) as sink:
+        await send(sink, [record(7, "a", headers={"x-trace": "1"})])
+    (message,) = await broker.drain(queue)
+    assert (message.headers, message.message_id) == ({"x-trace": "1"}, "evt_abcdefgh_7")
+
+
 async def test_unroutable_is_never_sent_but_makes_its_topic_wait_until_somebody_binds(broker: Broker):
     """RQ-01, F26, MU-09."""
     queue = await broker.bind("orders")

@@ -42,6 +42,13 @@ def test_a_message_is_the_payload_with_everything_else_in_properties():
     )  # fmt: skip
 
 
+def test_our_headers_can_be_switched_off():
+    """RO-15: a publisher's of our names are left out all the same, and properties stay."""
+    sent = record(headers={"x-trace": "1", "hookwire-hops": "2", "hookwire-term": "forged"})
+    message = message_of(sent, term=3, own_headers=False)
+    assert (message.headers, message.message_id) == ({"x-trace": "1", "hookwire-hops": "2"}, "evt_abcdefgh_7")
+
+
 def test_an_event_without_key_order_or_content_type_has_no_such_headers():
     message = message_of(record(key=None, sequence=None, content_type=None, payload=b""), term=1)
     assert (message.body, message.content_type, sorted(message.headers)) == (

@@ -151,6 +151,14 @@ async def test_a_record_carries_the_publishers_headers_and_ours(kafka: KafkaServ
     assert "hookwire-sequence" not in second.headers
 
 
+async def test_without_our_headers_a_record_has_the_publishers_alone(kafka: KafkaServer, topic: str) -> None:
+    """RO-15."""
+    async with opened(options_of(kafka.bootstrap, own_headers=False)) as relay:
+        await relay.send(record(7, topic, headers={"x-trace": "1"}))
+    (message,) = await read_committed(kafka.bootstrap, topic)
+    assert message.headers == {"x-trace": "1"}
+
+
 @pytest.mark.parametrize("scheme", list(Scheme))
 async def test_a_key_goes_to_the_partition_of_the_chosen_scheme(kafka: KafkaServer, topic: str, scheme: Scheme) -> None:
     """RK-22."""
