@@ -79,8 +79,11 @@ _LONG_SHARES = (
 def pytest_configure(config: pytest.Config) -> None:
     """A test's tally of repetitions leaves at once; held back for an acknowledgement it costs each test 40 ms.
     Nothing that the collection makes dies before the session: looking for cycles in it was a third of its time.
+    Where Python is told to keep nothing that it has compiled, as in many containers, each of the processes that the
+    tests start would compile the product anew, which takes longer than all the rest of a start.
     """
     gc.disable()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     tally: Any = getattr(config, "failures_db", None)
     if hasattr(tally, "sock"):
         tally.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

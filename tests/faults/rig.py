@@ -119,16 +119,21 @@ class Rabbit:
         with LineLog(folder / f"arrivals-{self.sink}.jsonl") as log:
             writer = ArrivalWriter(log, self.sink)
             async with connection, connection.channel() as channel:
-                queue = await channel.get_queue(self.name)
-                while (message := await queue.get(no_ack=True, fail=False)) is not None:
-                    headers = message.headers
-                    writer.record(
-                        Mark.from_payload(message.body),
-                        event_id=message.message_id,
-                        sequence=_number(headers.get("hookwire-sequence")),
-                        term=_number(headers.get("hookwire-term")),
-                        stream="queue",
-                    )
+                queue = await channel.declare_queue(self.name, passive=True)
+                left = queue.declaration_result.message_count or 0
+                # Sent to us in a stream: asked for one by one they cost a round trip each.
+                async with queue.iterator(no_ack=True) as messages:
+                    while left:
+                        message = await anext(messages)
+                        left -= 1
+                        headers = message.headers
+                        writer.record(
+                            Mark.from_payload(message.body),
+                            event_id=message.message_id,
+                            sequence=_number(headers.get("hookwire-sequence")),
+                            term=_number(headers.get("hookwire-term")),
+                            stream="queue",
+                        )
                 await channel.queue_delete(self.name)
                 await channel.exchange_delete(self.name)
 

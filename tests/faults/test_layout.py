@@ -36,7 +36,7 @@ async def test_two_relays_go_on_under_another_layout_and_lose_reorder_and_repeat
 ) -> None:
     """I1 I3 I4=0 I5: Kafka from 2 groups to 6 and to 3, then AMQP to 2, then keys in order across topics."""
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
-    options = {"keys": 16, "pause_seconds": 0.02, "kafka_groups": 2, **CALM}
+    options = {"keys": 16, "pause_seconds": 0.05, "kafka_groups": 2, **CALM}
     steps = (["--groups", "kafka=6"], ["--groups", "kafka=3"], ["--groups", "amqp=2"], ["--order-scope", "key"])
     async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
         groups = []

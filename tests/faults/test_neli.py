@@ -78,7 +78,7 @@ async def test_a_storm_of_rebalances_loses_reorders_and_repeats_nothing(
     names = itertools.count(1)
     monkeypatch.setattr(app.relaying, "process_name", lambda: f"member-{next(names)}")
     settings = {**NELI, "KAFKA_ELECTION": election}
-    options = {"keys": 10, "pause_seconds": 0.05, "kafka_groups": 4, **CALM}
+    options = {"keys": 10, "pause_seconds": 0.1, "kafka_groups": 4, **CALM}
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=settings, **options) as rig:
         [broker] = rig.brokers
         async with rig.stage.load():

@@ -8,6 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from app.witness.child import Child
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.rabbitmq import RabbitServer
@@ -28,6 +29,8 @@ class Nemesis:
         self.postgres_server, self.kafka_server, self.rabbit_server = servers
         self.chance = random.Random(seed)
         self.done: list[str] = []
+        # A service that is started while its database is away ends, and says so; whoever starts services waits.
+        self.database = asyncio.Lock()
         self.deeds: dict[str, list[Deed]] = {
             "service": [self.kill, self.kill_all, self.pause, self.drain],
             "postgres": [self.restart_postgres, self.kill_backends],
@@ -49,12 +52,16 @@ class Nemesis:
     async def kill(self) -> None:
         child = self.chance.choice(self.rig.stage.children)
         await child.kill()
-        await child.start()
+        await self.start(child)
 
     async def kill_all(self) -> None:
         for child in self.rig.stage.children:
             await child.kill()
         for child in self.rig.stage.children:
+            await self.start(child)
+
+    async def start(self, child: Child) -> None:
+        async with self.database:
             await child.start()
 
     async def pause(self) -> None:
@@ -68,20 +75,22 @@ class Nemesis:
     async def drain(self) -> None:
         child = self.chance.choice(self.rig.stage.children)
         assert (await child.drain(15))[0] == 0
-        await child.start()
+        await self.start(child)
 
     async def restart_postgres(self) -> None:
-        await asyncio.to_thread(self.postgres_server.restart, self.chance.choice(["fast", "immediate"]))
+        async with self.database:
+            await asyncio.to_thread(self.postgres_server.restart, self.chance.choice(["fast", "immediate"]))
 
     async def kill_backends(self) -> None:
-        connection = await asyncpg.connect(self.rig.stage.options.database_url)
-        await connection.execute(
-            """
-            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE datname = current_database() AND application_name LIKE 'hookwire%'
-            """
-        )
-        await connection.close()
+        async with self.database:
+            connection = await asyncpg.connect(self.rig.stage.options.database_url)
+            await connection.execute(
+                """
+                SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE datname = current_database() AND application_name LIKE 'hookwire%'
+                """
+            )
+            await connection.close()
 
     async def kill_kafka(self) -> None:
         await asyncio.to_thread(self.kafka_server.kill)
@@ -118,7 +127,7 @@ async def test_nothing_is_lost_or_reordered_whatever_fails_together(
 ) -> None:  # fmt: skip
     """F50: I1 I2 I3 I5 I13"""
     brokers = Kafka(kafka.bootstrap, mode=mode), Rabbit(rabbitmq.url)
-    async with open_rig(database_url, tmp_path, seed, *brokers, keys=12, pause_seconds=0.03) as rig:
+    async with open_rig(database_url, tmp_path, seed, *brokers, keys=12, pause_seconds=0.08) as rig:
         nemesis = Nemesis(rig, brokers[1], (postgres18, kafka, rabbitmq), seed + number)
         async with rig.stage.load():
             await nemesis.run(RUN_SECONDS)

@@ -37,7 +37,7 @@ async def test_a_key_that_moves_to_a_new_partition_keeps_its_order_by_the_broker
     broker = Kafka(kafka.bootstrap, mode=mode)
     topic = broker.prefix + TOPIC
     await make_topic(kafka.bootstrap, topic, 2, message_timestamp_type="LogAppendTime")
-    options = {"keys": 24, "transactors": 0, "pause_seconds": 0.3, **CALM}
+    options = {"keys": 24, "transactors": 0, "pause_seconds": 0.5, **CALM}
     async with open_rig(database_url, tmp_path, seed, broker, **options) as rig:
         async with rig.stage.load():
             await rig.accepts(100)

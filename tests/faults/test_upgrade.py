@@ -34,10 +34,10 @@ ATTEMPTS_MAX = 15
 
 @pytest.fixture
 def next_version(tmp_path: Path) -> Path:
-    """The product as it is, with more migrations."""
+    """The product as it is, with more migrations; what was compiled of it comes along."""
     here, there = Path(app.__path__[0]).parent, tmp_path / "next"
     for room in ROOMS:
-        shutil.copytree(here / room, there / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(here / room, there / room)
     for number, text in enumerate(MIGRATIONS, len(migrations()) + 1):
         (there / "db" / "migrations" / f"{number:04}_next.sql").write_text(f"-- Of the next version.\n{text};\n")
     return there
