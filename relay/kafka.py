@@ -21,7 +21,8 @@ record larger than the topic takes         refusal of the record, before anythin
 a batch is refused for what it holds       reopen; its records travel in batches half as large until the one that is
                                            refused is alone: refusal of the record (RO-08)
 another producer has our id                Fenced (RK-25)
-anything else, or no answer in time        SinkUnavailable
+anything else, or no answer in time        SinkUnavailable; in idempotent mode, if some of the records were kept, a
+                                           receipt for those, and reopen
 =========================================  ===========================================================================
 
 In transactional mode a batch is committed whole or not at all. A read of the marker may lag on brokers before 4.0; that
@@ -157,20 +158,23 @@ class KafkaSink:
         return layout
 
     async def _deliver(self, life: _Life, batch: Batch, layout: Layout) -> Receipt:
+        if self._options.mode == "idempotent":
+            return await self._produce(life, layout)
         with translated("waiting for acknowledgements"):
             async with asyncio.timeout(self._options.delivery_seconds):
-                if self._options.mode == "transactional":
-                    return await self._commit(life, batch, layout)
-                return await self._produce(life, layout)
+                return await self._commit(life, batch, layout)
 
     async def _produce(self, life: _Life, layout: Layout) -> Receipt:
+        """What has no answer in time leaves the rest acknowledged: there is no transaction that would take it back."""
         acknowledged: list[Record] = []
+        deadline = time.monotonic() + self._options.delivery_seconds
         for wave in waves(layout.partitions):
             if not self._trusted():
                 raise Fenced("the lease has run out by our own clock")
             await life.producer.submit(wave)
             failed = []
-            for kafka_batch, error in zip(wave, await life.producer.answers(), strict=True):
+            answers = await life.producer.answers(max(deadline - time.monotonic(), 0.0))
+            for kafka_batch, error in zip(wave, answers, strict=True):
                 if error is None:
                     acknowledged += kafka_batch.records
                 else:

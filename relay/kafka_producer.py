@@ -22,6 +22,7 @@ __all__ = ["KafkaProducer"]
 
 _ANSWER_SECONDS = 1.0  # at the end, for requests that are on the wire
 _DISCARD_SECONDS = 0.5
+_UNANSWERED = TimeoutError("Kafka gave no answer in time: waiting for acknowledgements")
 
 
 class KafkaProducer:
@@ -78,16 +79,20 @@ class KafkaProducer:
     async def submit(self, batches: Sequence[KafkaBatch]) -> None:
         """Put batches on the wire, not more than one of a partition; :meth:`answers` waits for them."""
         with translated("handing over a batch"):
-            for batch in batches:
-                batch.builder.close()
-                future = await self._producer.send_batch(batch.builder, batch.topic, partition=batch.partition)
-                self._unanswered.append(future)
+            async with asyncio.timeout(self._options.request_seconds):
+                for batch in batches:
+                    batch.builder.close()
+                    future = await self._producer.send_batch(batch.builder, batch.topic, partition=batch.partition)
+                    self._unanswered.append(future)
 
-    async def answers(self) -> list[BaseException | None]:
-        """Wait for all that was submitted; per batch None (kept by the broker) or its error."""
-        await asyncio.wait(self._unanswered)
-        answers = [future.exception() for future in self._unanswered]
-        self._unanswered.clear()
+    async def answers(self, seconds: float | None = None) -> list[BaseException | None]:
+        """Wait for all that was submitted, or so long; per batch None (kept by the broker) or its error.
+
+        What has no answer by then may still get one: :meth:`discard` knows of it.
+        """
+        await asyncio.wait(self._unanswered, timeout=seconds)
+        answers = [future.exception() if future.done() else _UNANSWERED for future in self._unanswered]
+        self._unanswered = [future for future in self._unanswered if not future.done()]
         return answers
 
     async def mark(self, group: str, topic: str, number: int) -> None:

@@ -118,6 +118,8 @@ class KafkaServer(ServerProcess):
             "transaction.state.log.num.partitions": 4,
             "share.coordinator.state.topic.replication.factor": 1,
             "share.coordinator.state.topic.min.isr": 1,
+            # Else a record whose own time is more than a week ago is gone half a minute after the start.
+            "log.retention.ms": -1,
             # Its buffer is allocated at start; the default of 128 MB is a quarter of our heap.
             "log.cleaner.dedupe.buffer.size": 8_388_608,
         }

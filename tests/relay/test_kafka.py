@@ -9,7 +9,7 @@ import asyncio
 import gc
 import logging
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,7 +25,9 @@ import relay.kafka_topics
 from event.partition import Partitioner, Scheme
 from relay.kafka import KafkaOptions, KafkaSink
 from relay.kafka_admin import TopicDescription, TopicLimits
+from relay.kafka_batches import KafkaBatch
 from relay.kafka_error import blame
+from relay.kafka_producer import KafkaProducer
 from relay.kafka_security import KafkaSecurity
 from relay.kafka_topic import KafkaTopic, fragility
 from relay.kafka_topics import KafkaTopics
@@ -427,6 +429,33 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_the_marker(kafka: Kaf
         committed = await relay.sink.open(TERM)
         await relay.send(record(3, topic, payload=b"after"))
     assert (committed, await values(kafka.bootstrap, topic)) == (2, ["data", "data", "after"])
+
+
+async def test_what_was_kept_before_an_answer_is_missing_is_not_sent_again(
+    kafka: KafkaServer, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RR-01, F20, F21: two requests, of which the second has no answer; without transactions the first stands."""
+    submitted = []
+
+    async def submit(self: KafkaProducer, batches: Sequence[KafkaBatch]) -> None:
+        submitted.append(len(batches))
+        wire.hold_request = PRODUCE if len(submitted) == 2 else None
+        await send(self, batches)
+
+    send = KafkaProducer.submit
+    monkeypatch.setattr(KafkaProducer, "submit", submit)
+    await make_topic(kafka.bootstrap, topic, 1)
+    records = [record(1, topic, payload=bytes(600)), record(2, topic, payload=bytes(601))]
+    options = options_of(kafka.proxied_bootstrap, batch_bytes=1_000, **IMPATIENT)
+    async with wire_to(kafka.advertised_port, kafka.proxied_port) as wire, opened(options) as relay:
+        first = await relay.sink.send(relay.batch(*records))
+        await relay.sink.close()  # else the client repeats the request on a new connection
+        wire.cut()
+        await relay.sink.open(TERM)
+        second = await relay.sink.send(relay.batch(*records[1:]))
+    arrived = [len(value) for value in await values(kafka.bootstrap, topic)]
+    assert (first.acknowledged, first.reopen, second.acknowledged) == (records[:1], True, records[1:])
+    assert (submitted, arrived) == ([1, 1, 1], [600, 601])
 
 
 async def test_a_request_that_arrives_after_its_transaction_was_given_up_is_refused(
