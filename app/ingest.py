@@ -86,7 +86,7 @@ class Ingest:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one publish; raises :class:`Problem` for everything that is refused."""
         if scope["method"] != "POST":
-            raise Problem("method-not-allowed", headers={"Allow": "POST"})
+            raise Problem("method-not-allowed", "This address answers to POST.", headers={"Allow": "POST"})
         envelope = _envelope(scope)
         body = await _read(receive)
         refused: dict[int, Problem] = {}

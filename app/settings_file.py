@@ -47,7 +47,7 @@ def read_file(file: Path | None) -> SettingsFile:
     path = file or Path("hookwire.toml")
     if not path.exists():
         if file is not None:
-            raise SettingsRefused(f"HOOKWIRE_CONFIG: {path} does not exist")
+            raise SettingsRefused(f"--config or HOOKWIRE_CONFIG: {path} does not exist")
         return SettingsFile(path)
     try:
         text = path.read_text(encoding="utf-8")

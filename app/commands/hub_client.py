@@ -120,6 +120,9 @@ def refusal_of(answer: httpx.Response) -> CommandFailed:
     code = 3 if answer.status_code in _UNREACHABLE_STATUSES else 2 if answer.is_client_error else 1
     if isinstance(problem, dict) and "title" in problem:
         text = f"{problem['title']}: {problem.get('detail', '')} (see {problem.get('type', '')})"
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            had = "authorization" in answer.request.headers
+            text += f". HOOKWIRE_TOKEN {'is not a key of this hub' if had else 'is not set'}"
     else:
         text = f"{answer.request.url} answered {answer.status_code}, which no hub does"
     return CommandFailed(text, code)

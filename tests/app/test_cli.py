@@ -168,11 +168,16 @@ async def test_the_first_key_is_made_by_the_command_and_opens_the_hub(running_hu
         made = json.loads((await hookwire("keys", "create", "ops", "--scope", "admin", "--json", **server)).stdout)
         published = await hookwire("publish", "a", "x", URL=hub.url, PUBLIC_URL=hub.url, TOKEN=made["key"])
         without = await hookwire("publish", "a", "x", PUBLIC_URL=hub.url)
+        wrong = await hookwire("publish", "a", "x", URL=hub.url, TOKEN="hwk_000000000000_" + "0" * 40)
         revoked = await hookwire("keys", "revoke", made["id"], **server)
         listed = json.loads((await hookwire("keys", "list", "--json", **server)).stdout)
 
         assert (published.code, without.code, revoked.code) == (0, 2, 0), published.stderr
         assert "A valid API key is needed" in without.stderr
+        assert (without.stderr.endswith("HOOKWIRE_TOKEN is not set\n"), "not a key of this hub" in wrong.stderr) == (
+            True,
+            True,
+        )
         assert [(key["id"], key["revoked_at"] is None, "key" in key) for key in listed] == [(made["id"], False, False)]
 
 

@@ -113,7 +113,9 @@ def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, content: 
 
 
 def test_a_file_that_is_missing_or_a_folder_is_refused_by_name(tmp_path: Path) -> None:
-    assert refusal(file=tmp_path / "none.toml") == f"HOOKWIRE_CONFIG: {tmp_path / 'none.toml'} does not exist"
+    assert refusal(file=tmp_path / "none.toml") == (
+        f"--config or HOOKWIRE_CONFIG: {tmp_path / 'none.toml'} does not exist"
+    )
     assert refusal(file=tmp_path).startswith(f"{tmp_path}: ")
 
 
