@@ -82,11 +82,15 @@ def stash_in_maria(database: MariaDatabase, options: PumpOptions) -> Stash:
     """To the table that the statements of ``database`` are for."""
 
     async def stash(keys: Sequence[str], values: Sequence[str | None], numbers: Sequence[int]) -> None:
-        records = zip(keys, values, numbers, strict=True)
-        rows = as_json([{"key": key, "value": value, "seq": number} for key, value, number in records])
+        rows = as_json([_row(*record) for record in zip(keys, values, numbers, strict=True)])
         await database.execute("outbox.stash", topic=options.topic, rows=rows, run=options.run)
 
     return stash
+
+
+def _row(key: str, value: str | None, number: int) -> dict[str, object]:
+    """For JSON_TABLE. What is not there is NULL; of a JSON null MySQL 8.0.15 makes the text "null"."""
+    return {"key": key, "seq": number} | ({} if value is None else {"value": value})
 
 
 async def pump(stash: Stash, options: PumpOptions, progress: Callable[[int], None]) -> Pumped:
