@@ -10,6 +10,7 @@ from urllib.parse import quote
 import typer
 
 from app.commands.entry import Config, Json, Url, run, say, settings_from
+from app.commands.failure import CommandFailed
 
 __all__ = ["attempts"]
 
@@ -31,6 +32,8 @@ def attempts(thing: Thing, url: Url = None, as_json: Json = False, config: Confi
 async def _attempts(thing: str, url: str | None, as_json: bool, config: Path | None) -> int:
     from app.commands.hub_client import get, hub_url
 
+    if not thing.startswith(("dlv_", "evt_")):
+        raise CommandFailed(f"{thing} is neither a delivery (dlv_...) nor an event (evt_...)", 2)
     hub = hub_url(url, settings_from(config))
     deliveries = [thing]
     if thing.startswith("evt_"):

@@ -52,7 +52,9 @@ def moment(then: datetime | None, now: datetime) -> str:
 
 
 def callback(url: str) -> str:
-    """A callback without its query, which may hold a capability (SE-09)."""
+    """A callback without its query, which may hold a capability (SE-09); a pull subscription has none."""
+    if not url:
+        return '<span class="soft">fetched by its subscriber</span>'
     parts = urlsplit(url)
     hidden = "?…" if parts.query else ""
     return code(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{hidden}")

@@ -571,6 +571,12 @@ async def test_a_command_in_some_other_folder_makes_no_database_there(
     assert (finished.code, "HOOKWIRE_DATA_DIR" in finished.stderr, list(tmp_path.iterdir())) == (2, True, [])
 
 
+async def test_attempts_of_something_else_are_wrong_use() -> None:
+    finished = await hookwire("attempts", "sub_3f1c0a9be2d45c7780aa", URL="http://127.0.0.1:9")
+
+    assert (finished.code, "(dlv_...) nor an event (evt_...)" in finished.stderr) == (2, True)
+
+
 async def test_doctor_changes_nothing_where_nothing_is_yet(tmp_path: Path) -> None:
     finished = await hookwire("doctor", DATA_DIR=str(tmp_path / "state"))
 

@@ -81,6 +81,16 @@ async def test_every_link_of_the_page_leads_somewhere(running_hub: RunHub, recei
         assert (len(links) > 8, statuses) == (True, {200})
 
 
+async def test_a_pull_subscription_is_shown_without_a_callback(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        made = (await hub.client.post("/subscriptions/pull", json={"topic": "a"})).json()["id"]
+        pages = [_Page((await hub.client.get(path)).text).text for path in ("/", f"/pair?subscription={made}")]
+
+        assert [("fetched by its subscriber" in page, "://" in page.replace(hub.url, "")) for page in pages] == [
+            (True, False)
+        ] * 2
+
+
 async def test_what_strangers_wrote_is_text_and_capabilities_are_not_shown(running_hub: RunHub) -> None:
     """AB-05, SE-09: also where a row came into the database by another way."""
     async with running_hub() as hub:
