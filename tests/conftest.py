@@ -47,6 +47,9 @@ _used_servers = pytest.StashKey[list[str]]()
 # What needs longest, longest first: begun last, one of them would keep the other processes waiting at the end.
 _LONG_SHARES = (
     "tests/pipeline",
+    "tests/faults/test_spark_cluster.py",
+    "tests/faults/test_nemesis.py",
+    "tests/faults/test_goharvest.py",
     "tests/faults/test_failpoints.py",
     "tests/faults/test_brokers.py",
     "tests/faults/test_seeded_bugs.py",
@@ -60,8 +63,11 @@ _LONG_SHARES = (
     "tests/faults/test_prove.py",
     "tests/db/test_embedded.py",
     "tests/faults/test_neli.py",
+    "tests/faults/test_hot_key.py",
+    "tests/faults/test_layout.py",
+    "tests/faults/test_partitions.py",
+    "tests/faults/test_upgrade.py",
     "tests/relay/test_amqp.py",
-    "tests/faults/test_goharvest.py",
     "tests/acceptance/test_tour.py",
     "tests/acceptance/test_demo.py",
     "tests/acceptance/test_git_push.py",

@@ -39,7 +39,7 @@ async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes
     """RR-09, F19 F27: I1 I3 I6 I7, T5"""
     kafka.kill()
     try:
-        async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), **CALM) as rig:
+        async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), pause_seconds=0.1, **CALM) as rig:
             async with rig.stage.load():
                 await rig.accepts(100)
                 await rig.receives("ordered", 100)
@@ -172,7 +172,7 @@ async def test_what_rabbitmq_had_not_confirmed_is_sent_again_and_what_it_had_is_
             rabbitmq.stop_app()
             rabbitmq.start_app()
 
-    async with open_rig(database_url, tmp_path, seed, Rabbit(rabbitmq.url), keys=16) as rig:
+    async with open_rig(database_url, tmp_path, seed, Rabbit(rabbitmq.url), keys=16, pause_seconds=0.1) as rig:
         async with rig.stage.load():
             await rig.accepts(100)
             await asyncio.to_thread(harm)
