@@ -145,19 +145,28 @@ async def _care(connection: Direct) -> list[Check]:
     if neglected:
         cure = "ALTER TABLE hookwire.<name> SET (autovacuum_enabled = on, autovacuum_vacuum_scale_factor = 0)"
         found.append(Check("RP-02", "table care", "warn", f"vacuumed too seldom: {', '.join(neglected)}", cure))
-    invalid = [row["name"] for row in await connection.fetch("check.invalid_indexes")]
+    invalid = await connection.fetch("check.invalid_indexes")
     if invalid:
-        cure = "; ".join(f"REINDEX INDEX CONCURRENTLY hookwire.{name}" for name in invalid)
-        found.append(Check("SC-10", "indexes", "warn", f"half built, so unused: {', '.join(invalid)}", cure))
+        names = ", ".join(row["name"] for row in invalid)
+        cure = "; ".join(_index_cure(row) for row in invalid)
+        found.append(Check("SC-10", "indexes", "warn", f"half built, so unused: {names}", cure))
     found += [_old_snapshot(row) for row in await connection.fetch("check.old_snapshots", _SNAPSHOT_SECONDS_MAX)]
     return found or [Check("RP-02", "table care", "ok", "vacuumed by threshold; no old snapshot")]
+
+
+def _index_cure(index: Row) -> str:
+    """Beside what a REINDEX left behind stands the index itself, so there is nothing to build."""
+    verb = "DROP" if index["is_leftover"] else "REINDEX"
+    return f"{verb} INDEX CONCURRENTLY hookwire.{index['name']}"
 
 
 def _old_snapshot(holder: Row) -> Check:
     """RP-04, RU-12: as long as it lasts every look at a queue takes longer."""
     since = f" for {holder['seconds']:.0f} s" if holder["seconds"] is not None else ""
     detail = f"kept by {holder['holder']}{since}: what was deleted since cannot be removed"
-    return Check("RP-04", "old snapshots", "warn", detail, f"end it: {holder['ended_by']}")
+    # With its slot a consumer loses its place, and would miss what was written since.
+    advice = "if its consumer is gone for good" if holder["is_slot"] else "end it"
+    return Check("RP-04", "old snapshots", "warn", detail, f"{advice}: {holder['ended_by']}")
 
 
 async def _partitions(connection: Direct) -> list[Check]:

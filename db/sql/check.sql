@@ -47,27 +47,41 @@ WHERE n.nspname = 'hookwire' AND c.relname IN ('outbox', 'deliveries')
 ORDER BY name;
 
 -- name: invalid_indexes
--- What a CREATE INDEX CONCURRENTLY that was cut off left behind: written at each change, and used by no statement.
-SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'hookwire' AND c.relkind = 'i' AND NOT i.indisvalid ORDER BY name;
+-- What a CREATE INDEX CONCURRENTLY that was cut off left behind: written at each change, and used by no statement. Also
+-- what a REINDEX CONCURRENTLY left beside the index itself. Left out is what is being built at this moment: a REINDEX
+-- tells at most one of the indexes that it has made, but always their table.
+SELECT c.relname AS name, c.relname ~ '_cc(new|old)[0-9]*$' AS is_leftover
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'hookwire' AND c.relkind = 'i' AND NOT i.indisvalid
+  AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p
+                  WHERE p.datname = current_database()
+                    AND (p.index_relid = i.indexrelid
+                         OR (p.relid = i.indrelid AND p.command = 'REINDEX CONCURRENTLY')))
+ORDER BY name;
 
 -- name: old_snapshots
 -- What keeps dead rows from being removed for more than $1 seconds, and the statement that ends it: transactions (also
 -- those that hold no snapshot, but wrote), prepared ones, abandoned replication slots, whose age is not told (RP-04).
-SELECT 'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ')', '') AS holder,
-       extract(epoch FROM clock_timestamp() - a.xact_start)::double precision AS seconds,
-       format('SELECT pg_terminate_backend(%s)', a.pid) AS ended_by
-FROM pg_stat_activity a
-WHERE a.datname = current_database() AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
-  AND a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()
-  AND a.xact_start < clock_timestamp() - make_interval(secs => $1::double precision)
+-- A slot with nothing but a catalog_xmin keeps rows of the catalogs, and none of ours. Each kind has a limit of its own,
+-- so that none hides another.
+(SELECT 'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ')', '') AS holder,
+        extract(epoch FROM clock_timestamp() - a.xact_start)::double precision AS seconds,
+        format('SELECT pg_terminate_backend(%s)', a.pid) AS ended_by, false AS is_slot
+ FROM pg_stat_activity a
+ WHERE a.datname = current_database() AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
+   AND a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()
+   AND a.xact_start < clock_timestamp() - make_interval(secs => $1::double precision)
+ ORDER BY a.xact_start LIMIT 5)
 UNION ALL
-SELECT 'prepared transaction ' || p.gid, extract(epoch FROM clock_timestamp() - p.prepared)::double precision,
-       format('ROLLBACK PREPARED %L', p.gid)
-FROM pg_prepared_xacts p
-WHERE p.database = current_database() AND p.prepared < clock_timestamp() - make_interval(secs => $1::double precision)
+(SELECT 'prepared transaction ' || p.gid, extract(epoch FROM clock_timestamp() - p.prepared)::double precision,
+        format('ROLLBACK PREPARED %L', p.gid), false
+ FROM pg_prepared_xacts p
+ WHERE p.database = current_database() AND p.prepared < clock_timestamp() - make_interval(secs => $1::double precision)
+ ORDER BY p.prepared LIMIT 5)
 UNION ALL
-SELECT 'replication slot ' || r.slot_name, NULL::double precision,
-       format('SELECT pg_drop_replication_slot(%L)', r.slot_name)
-FROM pg_replication_slots r WHERE NOT r.active AND (r.xmin IS NOT NULL OR r.catalog_xmin IS NOT NULL)
-ORDER BY seconds DESC NULLS FIRST, holder LIMIT 5;
+(SELECT 'replication slot ' || r.slot_name, NULL::double precision,
+        format('SELECT pg_drop_replication_slot(%L)', r.slot_name), true
+ FROM pg_replication_slots r
+ WHERE NOT r.active AND r.xmin IS NOT NULL AND (r.database IS NULL OR r.database = current_database())
+ ORDER BY age(r.xmin) DESC, r.slot_name LIMIT 5)
+ORDER BY seconds DESC NULLS LAST, holder;

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import asyncpg
 import pytest
@@ -230,13 +230,13 @@ async def prepared_transaction(url: str) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def replication_slot(url: str) -> AsyncIterator[str]:
+async def replication_slot(url: str, keeps: Literal["xmin", "catalog_xmin"] = "xmin") -> AsyncIterator[str]:
     """Of a standby that told what its readers see, and is gone."""
     name = f"standby_{url.rpartition('_')[2]}"
     connection = await asyncpg.connect(url)
     try:
         await connection.execute("SELECT pg_create_physical_replication_slot($1)", name)
-        await stand_by(connection, url, name)
+        await stand_by(connection, url, name, keeps)
         yield f"replication slot {name}"
     finally:
         left = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1"
@@ -257,7 +257,8 @@ async def test_who_keeps_dead_rows_is_named_with_the_statement_that_ends_it(
         await operator.execute("DELETE FROM public.old")
         kept = await dead_rows(operator)
         checks = [check for check in await database_checks(settings_of(tmp_path), options) if check.is_finding]
-        await operator.execute(checks[0].cure.removeprefix("end it: "))
+        advice, _, statement = checks[0].cure.partition(": ")
+        await operator.execute(statement)
 
         await until(lambda: dead_rows_are_gone(operator))
         after = await database_checks(settings_of(tmp_path), options)
@@ -265,24 +266,89 @@ async def test_who_keeps_dead_rows_is_named_with_the_statement_that_ends_it(
 
     assert (kept, found(checks), found(after)) == (1, [("RP-04", "warn")], [])
     assert checks[0].detail.startswith(f"kept by {holder}")
+    assert advice == ("if its consumer is gone for good" if hold is replication_slot else "end it")
+
+
+async def test_a_slot_that_keeps_rows_of_the_catalogs_alone_is_no_finding(database_url: str, tmp_path: Path) -> None:
+    """RU-12: every consumer of logical decoding has one, and it keeps none of our rows."""
+    options = PoolOptions(database_url)
+    async with replication_slot(database_url, "catalog_xmin"):
+        checks = await database_checks(settings_of(tmp_path), options)
+
+    assert found(checks) == []
+
+
+async def test_many_of_one_kind_hide_none_of_another(
+    database_url_both: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RP-04: of each kind the five oldest."""
+    monkeypatch.setattr("app.checks.database._SNAPSHOT_SECONDS_MAX", 0.0)
+    names = [f"{number} of {database_url_both.rpartition('/')[2]}" for number in range(6)]
+    writer = await asyncpg.connect(database_url_both)
+    try:
+        for name in names:
+            await writer.execute(f"BEGIN; SELECT txid_current(); PREPARE TRANSACTION '{name}'")
+        async with reading_transaction(database_url_both) as reader:
+            checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url_both))
+    finally:
+        for gid in await writer.fetch("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"):
+            await writer.execute(f"ROLLBACK PREPARED '{gid['gid']}'")
+        await writer.close()
+
+    kept = [check.detail.removeprefix("kept by ").partition(" for ")[0] for check in checks if check.is_finding]
+    assert kept == [*(f"prepared transaction {name}" for name in names[:5]), reader]
 
 
 async def test_an_index_that_was_half_built_is_named_with_the_statement_that_builds_it(
-    database_url: str, tmp_path: Path
+    database_url_both: str, tmp_path: Path
 ) -> None:
-    """SC-10: ahead of an upgrade by hand, and cut off; IF NOT EXISTS would take it for the whole."""
-    connection = await asyncpg.connect(database_url)
+    """SC-10: ahead of an upgrade, and cut off, as a REINDEX of it was; IF NOT EXISTS would take it for the whole."""
+    options = PoolOptions(database_url_both)
+    connection = await asyncpg.connect(database_url_both)
     await connection.execute("INSERT INTO hookwire.topics (name) VALUES ('a'), ('b')")
-    with pytest.raises(asyncpg.UniqueViolationError):
-        await connection.execute("CREATE UNIQUE INDEX CONCURRENTLY half ON hookwire.topics (tenant)")
-    checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url))
+    for statement in (
+        "CREATE UNIQUE INDEX CONCURRENTLY half ON hookwire.topics (tenant)",
+        "REINDEX INDEX CONCURRENTLY hookwire.half",
+    ):
+        with pytest.raises(asyncpg.UniqueViolationError):
+            await connection.execute(statement)
+    checks = [check for check in await database_checks(settings_of(tmp_path), options) if check.is_finding]
     await connection.execute("UPDATE hookwire.topics SET tenant = name")
-    await connection.execute(next(check.cure for check in checks if check.is_finding))
-    after = await database_checks(settings_of(tmp_path), PoolOptions(database_url))
+    for statement in checks[0].cure.split("; "):
+        await connection.execute(statement)
+    after = await database_checks(settings_of(tmp_path), options)
     await connection.close()
 
     assert (found(checks), found(after)) == ([("SC-10", "warn")], [])
-    assert next(check.detail for check in checks if check.is_finding).endswith(": half")
+    assert checks[0].detail.endswith(": half, half_ccnew")
+    assert checks[0].cure == "REINDEX INDEX CONCURRENTLY hookwire.half; DROP INDEX CONCURRENTLY hookwire.half_ccnew"
+
+
+WAITING_BUILD = """
+    SELECT count(*) > 0 FROM pg_stat_progress_create_index p JOIN pg_index i ON i.indrelid = p.relid
+    WHERE p.datname = current_database() AND p.phase LIKE 'waiting%' AND NOT i.indisvalid
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["CREATE INDEX CONCURRENTLY young ON hookwire.topics (tenant)", "REINDEX TABLE CONCURRENTLY hookwire.topics"],
+)
+async def test_an_index_that_is_being_built_is_not_half_built(
+    database_url_both: str, tmp_path: Path, statement: str
+) -> None:
+    """SC-10: it waits for a transaction that writes to its table."""
+    writer, builder = await asyncpg.connect(database_url_both), await asyncpg.connect(database_url_both)
+    await writer.execute("BEGIN; LOCK TABLE hookwire.topics IN ROW EXCLUSIVE MODE")
+    building = asyncio.create_task(builder.execute(statement))
+    await until(lambda: writer.fetchval(WAITING_BUILD))
+    checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url_both))
+    await writer.execute("COMMIT")
+    await building
+    await writer.close()
+    await builder.close()
+
+    assert found(checks) == []
 
 
 async def dead_rows(connection: asyncpg.Connection) -> int:
