@@ -42,16 +42,18 @@ class SettingsFile:
 def read_file(file: Path | None) -> SettingsFile:
     """Read it; None: ``hookwire.toml`` in the working directory, if it is there.
 
-    Raises :class:`SettingsRefused` for one that is not there, or is no TOML.
+    Raises :class:`SettingsRefused` for one that is not there, is no TOML, or lies where we may not look.
     """
     path = file or Path("hookwire.toml")
-    if not path.exists():
-        if file is not None:
-            raise SettingsRefused(f"--config or HOOKWIRE_CONFIG: {path} does not exist")
-        return SettingsFile(path)
     try:
         text = path.read_text(encoding="utf-8")
         return SettingsFile(path, tomllib.loads(text), text)
+    except (FileNotFoundError, NotADirectoryError):
+        if file is not None:
+            raise SettingsRefused(f"--config or HOOKWIRE_CONFIG: {path} does not exist") from None
+        return SettingsFile(path)
+    except RecursionError:
+        raise SettingsRefused(f"{path}: it is nested too deeply") from None
     except OSError as error:
         raise SettingsRefused(f"{path}: {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

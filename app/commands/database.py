@@ -18,8 +18,24 @@ __all__ = ["database_url", "is_made", "migrated_database", "opened_connection", 
 
 
 def is_made(settings: Settings) -> bool:
-    """Whether there is a database yet: a configured one always counts, the embedded one when it has been started."""
-    return settings.database_url is not None or (settings.data_dir / "postgres").exists()
+    """Whether there is a database yet: a configured one always counts, the embedded one when it has been started.
+
+    ``CommandFailed`` where we may not look.
+    """
+    if settings.database_url is not None:
+        return True
+    try:
+        # Not exists(), which from Python 3.14 on takes what we may not see for what is not there.
+        (settings.data_dir / "postgres").stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise CommandFailed(
+            f"cannot look into {settings.data_dir} (HOOKWIRE_DATA_DIR): {error.strerror}; run this as the hub's user, "
+            "or name another folder",
+            3,
+        ) from None
+    return True
 
 
 def _refuse_a_guess(settings: Settings) -> None:

@@ -78,19 +78,20 @@ async def _database(settings: Settings) -> list[Check]:
     from app.checks.database import database_checks
     from app.checks.keys import key_checks
     from app.commands.database import database_url, is_made
+    from app.commands.failure import CommandFailed
     from db.embedded import EmbeddedError
     from db.errors import DatabaseError
     from db.pool import PoolOptions
 
-    if not is_made(settings):
-        detail = f"the embedded one, not made yet; hookwire serve makes it in {settings.data_dir}"
-        return [Check("database", "database", "note", detail)]
     try:
+        if not is_made(settings):
+            detail = f"the embedded one, not made yet; hookwire serve makes it in {settings.data_dir}"
+            return [Check("database", "database", "note", detail)]
         async with database_url(settings) as url:
             found = await database_checks(settings, PoolOptions(url))
             migrated = any(check.subject == "schema" and check.level == "ok" for check in found)
             return [*found, *(await key_checks(settings, PoolOptions(url)) if migrated else ())]
-    except (DatabaseError, EmbeddedError) as error:
+    except (CommandFailed, DatabaseError, EmbeddedError) as error:
         return [Check("database", "database", "unreachable", str(error))]
 
 

@@ -17,8 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import application
+from app.commands.database import is_made
+from app.commands.failure import CommandFailed
 from app.commands.seed import samples
 from app.commands.table import show
+from app.settings import Settings
 from tests.app.conftest import WAIT_SECONDS, RunHub
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
@@ -569,6 +572,18 @@ async def test_a_command_in_some_other_folder_makes_no_database_there(
     finished = await hookwire(*words.split())
 
     assert (finished.code, "HOOKWIRE_DATA_DIR" in finished.stderr, list(tmp_path.iterdir())) == (2, True, [])
+
+
+def test_a_data_folder_that_we_may_not_enter_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def closed(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    settings = Settings(data_dir=tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", closed)
+        with pytest.raises(CommandFailed, match="HOOKWIRE_DATA_DIR") as failed:
+            is_made(settings)
+    assert failed.value.code == 3
 
 
 async def test_attempts_of_something_else_are_wrong_use() -> None:

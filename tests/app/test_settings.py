@@ -104,7 +104,11 @@ def test_a_variable_that_makes_no_sense_is_blamed_and_not_the_file_below_it(
     assert words.startswith("HOOKWIRE_LEASE_SECONDS: ")
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"listen", b"a: &a [*a]", b'listen = "a"\nlisten = "b"', b"\x00"])
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff\xfe", b"listen", b"a: &a [*a]", b'listen = "a"\nlisten = "b"', b"\x00", b"listen = " + b"[" * 100_000],
+    ids=lambda content: str(content)[:20],
+)
 def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     """B-53."""
     path = write(tmp_path, content)
@@ -117,6 +121,20 @@ def test_a_file_that_is_missing_or_a_folder_is_refused_by_name(tmp_path: Path) -
         f"--config or HOOKWIRE_CONFIG: {tmp_path / 'none.toml'} does not exist"
     )
     assert refusal(file=tmp_path).startswith(f"{tmp_path}: ")
+
+
+@pytest.mark.parametrize("file", [None, Path("hookwire.toml")], ids=["by default", "named"])
+def test_a_file_in_a_folder_that_we_may_not_enter_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, file: Path | None
+) -> None:
+    """B-53: not known to be there is not known to be absent."""
+
+    def closed(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", closed)
+
+    assert refusal(file=file) == "hookwire.toml: Permission denied"
 
 
 @pytest.mark.parametrize(
