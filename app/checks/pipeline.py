@@ -15,7 +15,7 @@ from pipeline.session import spark_session
 from pipeline.storage import Storage
 from pipeline.workers import Python, python_here, python_of_workers
 
-__all__ = ["pipeline_checks"]
+__all__ = ["header_checks", "pipeline_checks"]
 
 _NEWEST_JAVA = 21
 _INSTALL = "pip install 'hookwire-server[spark]'"
@@ -26,6 +26,7 @@ def pipeline_checks(settings: Settings, lake: Storage) -> Iterator[Check]:
     here = python_here()
     yield from _packages(here)
     yield _kafka(settings)
+    yield from header_checks(settings)
     yield _lake(lake)
     yield (java := _java())
     if java.level == "ok" and not any(check.is_finding for check in _packages(here)):
@@ -65,6 +66,13 @@ def _kafka(settings: Settings) -> Check:
     except KafkaUnreachable as error:
         return Check("kafka", "Kafka", "unreachable", str(error), "the archive goes on where it was once Kafka is back")
     return Check("kafka", "Kafka", "ok", f"{settings.kafka_bootstrap_servers} answers, {len(topics)} topics")
+
+
+def header_checks(settings: Settings) -> Iterator[Check]:
+    """RO-15: by our headers the archive knows whose record it is, and which event."""
+    if settings.kafka_bootstrap_servers and not settings.relay_headers:
+        detail = "off: the archive takes each record for one that nobody of ours sent, and the audit misses all"
+        yield Check("RO-15", "headers", "warn", detail, "the lake and its audit need HOOKWIRE_RELAY_HEADERS=true")
 
 
 def _lake(lake: Storage) -> Check:

@@ -211,14 +211,27 @@ def test_the_asyncapi_examples_are_valid() -> None:
             headers_validator(name).validate(example["headers"])
 
 
-def test_a_kafka_record_has_the_documented_headers() -> None:
-    headers, _ = Headers(term=3).of(RECORD)
+@pytest.mark.parametrize("own", [True, False], ids=["by default", "relay_headers=false"])
+def test_a_kafka_record_has_the_documented_headers(own: bool) -> None:
+    headers, _ = Headers(term=3, own=own).of(RECORD)
 
     headers_validator("kafkaRecord").validate({name: value.decode() for name, value in headers})
 
 
-def test_an_amqp_message_has_the_documented_headers() -> None:
-    headers_validator("amqpMessage").validate(dict(message_of(RECORD, term=3).headers))
+@pytest.mark.parametrize("own", [True, False], ids=["by default", "relay_headers=false"])
+def test_an_amqp_message_has_the_documented_headers(own: bool) -> None:
+    headers_validator("amqpMessage").validate(dict(message_of(RECORD, term=3, own_headers=own).headers))
+
+
+@pytest.mark.parametrize("message", ["kafkaRecord", "amqpMessage"])
+def test_our_headers_are_documented_as_all_or_none(message: str) -> None:
+    """RO-15."""
+    [example] = ASYNCAPI["components"]["messages"][message]["examples"]
+    mandatory = ("hookwire-event-id", "hookwire-term", "hookwire-accepted-at")
+    rests = [{name: value for name, value in example["headers"].items() if name != left} for left in mandatory]
+
+    assert [headers_validator(message).is_valid(rest) for rest in rests] == [False] * len(mandatory)
+    assert headers_validator(message).is_valid({"hookwire-hops": "1", "traceparent": "00-1"})
 
 
 async def test_a_delivery_has_the_documented_headers_and_an_event_the_documented_form(

@@ -16,8 +16,10 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from app.checks.pipeline import header_checks
 from app.cli import application
 from app.commands.stop import Stop
+from app.settings import Settings
 from pipeline.archive import ArchiveOptions, archive
 from pipeline.lake import bronze
 from pipeline.storage import Storage
@@ -72,6 +74,21 @@ def test_the_doctor_asks_everything(spark: SparkSession, command: Callable[..., 
         0,
         [(subject, "ok") for subject in ("packages", "Kafka", "lake", "Java", "Spark", "workers")],
     ), found
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"kafka_bootstrap_servers": "127.0.0.1:1", "relay_headers": False}, [("RO-15", "warn", True)]),
+        ({"kafka_bootstrap_servers": "127.0.0.1:1"}, []),
+        ({"relay_headers": False}, []),
+    ],
+    ids=["off", "on", "no Kafka"],
+)
+def test_a_lake_without_our_headers_is_warned_of(values: dict[str, Any], said: list[tuple[str, str, bool]]) -> None:
+    """RO-15."""
+    checks = header_checks(Settings(**values))
+    assert [(check.id, check.level, "HOOKWIRE_RELAY_HEADERS" in check.cure) for check in checks] == said
 
 
 def test_a_lake_that_is_damaged_is_one_sentence(tmp_path: Path, command: Callable[..., tuple[int, str]]) -> None:
