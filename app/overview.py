@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from app.glance import Glance
@@ -40,8 +41,9 @@ class Overview:
         self._glance = Glance(self._answer, fresh_seconds, kept_times)
 
     async def look(self) -> Status | None:
-        """``None`` where the database does not answer in time."""
-        return await self._glance.look()
+        """``None`` where the database does not answer in time. What our own relays do is told as it is now."""
+        status = await self._glance.look()
+        return status and replace(status, relay_states=self._relay_states())
 
     async def _answer(self) -> Status | None:
         try:

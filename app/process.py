@@ -14,8 +14,8 @@ A service is anything with ``name``, ``run()`` and ``stop()``. ``stop`` asks; ``
 is done. Phases are stopped one after the other, so that what feeds ends before what is fed: first the front door,
 then publishing, then the relays and workers. A service that fails ends the process, loudly (decision 13).
 
-Whoever asked has an end within ``drain_seconds`` and a second and a half, whatever hangs meanwhile: closing waits for
-servers, and a database that answers nobody would be waited for once for each lease, member and connection (T9).
+Whoever asked has an end within ``drain_seconds`` and three more, whatever hangs meanwhile: closing waits for servers,
+and a database that answers nobody would be waited for once for each lease, member and connection (T9).
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-__all__ = ["Process", "Service", "end_within", "process_name"]
+__all__ = ["CLOSING_SECONDS", "Process", "Service", "end_within", "process_name"]
 
 _log = structlog.get_logger(__name__)
-# What closing may take after a hard stop: a few round trips to servers that answer.
-_CLOSING_SECONDS: Final = 1.5
+CLOSING_SECONDS: Final = 3.0
+"""What closing may take after a hard stop: a few round trips to servers that answer."""
+_TELLING_SECONDS: Final = 0.3
 
 
 def process_name() -> str:
@@ -42,20 +43,30 @@ def process_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-def end_within(seconds: float) -> None:
+def end_within(seconds: float, last_act: Callable[[], object] | None = None) -> None:
     """End this process by then, if it has not ended itself: with exit code 1, and nothing more is closed (F08).
 
-    Nothing is lost by that, as by a SIGKILL. A thread decides, because the event loop may be what hangs. Called again,
-    the earlier end holds.
+    Nothing is lost by that, as by a SIGKILL. A thread decides, because the event loop may be what hangs; what it does
+    before, ``last_act``, must not wait for anything. Called again, the earlier end holds.
     """
-    timer = threading.Timer(seconds, _cut_off)
+    timer = threading.Timer(seconds, _cut_off, (last_act,))
     timer.daemon = True
     timer.start()
 
 
-def _cut_off() -> None:
+def _cut_off(last_act: Callable[[], object] | None) -> None:
+    try:
+        if last_act is not None:
+            last_act()
+        telling = threading.Thread(target=_tell_of_it, daemon=True)  # whoever reads the log may be what hangs
+        telling.start()
+        telling.join(_TELLING_SECONDS)
+    finally:
+        os._exit(1)
+
+
+def _tell_of_it() -> None:
     _log.error("cut_off", hint="something did not close in time; leases and claims that are left end by themselves")
-    os._exit(1)
 
 
 class Service(Protocol):
@@ -97,10 +108,10 @@ class Process:
         """Soft stop the first time, hard stop the second."""
         if not self._stop.is_set():
             self._stop.set()
-            self._end_within(self._drain_seconds + _CLOSING_SECONDS)
+            self._end_within(self._drain_seconds + CLOSING_SECONDS)
         elif not self._hard.is_set():
             self._hard.set()
-            self._end_within(_CLOSING_SECONDS)
+            self._end_within(CLOSING_SECONDS)
 
     async def run(self) -> None:
         """Run everything until stopped; handles SIGTERM and SIGINT meanwhile."""

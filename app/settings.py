@@ -291,7 +291,7 @@ class Settings(OutboxSettings, RabbitHubSettings):
         (), description="Addresses whose X-Forwarded headers are believed, comma separated."
     )
     docs: bool | None = Field(None, description="Serve the page /docs; default on in development, off in production.")
-    drain_seconds: float = Field(8.0, ge=0, le=300, description="Soft stop: for work in flight; then 1.5 s to close.")
+    drain_seconds: float = Field(6.0, ge=0, le=300, description="Soft stop: for work in flight; then 3 s to close.")
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="auto: console on a terminal, else json."
     )

@@ -134,6 +134,10 @@ class EmbeddedServer:
                 self._child, self._answered = None, False
                 self._let_go()
 
+    def ask_to_stop(self) -> bool:
+        """Ask the server to stop in order, without waiting for it; False when there is none. From any thread."""
+        return self._signal(signal.SIGINT)
+
     def _let_go(self) -> None:
         """Remove the socket's folder, if no server is in it, and give DATA_DIR back."""
         for folder in (self._socket_dir, self._own_socket_dir):

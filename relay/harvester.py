@@ -336,6 +336,10 @@ class Harvester:
                 "record_refused", sink=self._sink.name, event_id=refusal.record.event_id,
                 topic=refusal.record.topic, scope=refusal.scope, reason=refusal.reason, detail=refusal.detail,
             )  # fmt: skip
+        if receipt.trouble is not None:
+            unsettled = len(batch.records) - len(receipt.acknowledged) - len(receipt.refused)
+            self._metrics.unsettled(self._sink.name, batch.term.group, unsettled)
+            self._report(batch.term, receipt.trouble)
         if receipt.reopen:
             self._reopening = True
             self._wake.ring()

@@ -171,7 +171,14 @@ class KafkaSink:
         for wave in waves(layout.partitions):
             if not self._trusted():
                 raise Fenced("the lease has run out by our own clock")
-            await life.producer.submit(wave)
+            if time.monotonic() >= deadline:
+                return Receipt(acknowledged, layout.refused)  # the rest was not sent, and is claimed again
+            try:
+                await life.producer.submit(wave)
+            except SinkUnavailable as trouble:
+                if not acknowledged:
+                    raise
+                return Receipt(acknowledged, layout.refused, reopen=True, trouble=trouble)
             failed = []
             answers = await life.producer.answers(max(deadline - time.monotonic(), 0.0))
             for kafka_batch, error in zip(wave, answers, strict=True):
@@ -237,8 +244,13 @@ class KafkaSink:
         suspicious = [batch for batch, _, culprit in blamed if culprit == "record"]
         if suspicious:
             self._search(suspicious)
+        troubles = [
+            verdict
+            for verdict, (_, _, culprit) in zip(verdicts, blamed, strict=True)
+            if culprit == "sink" and isinstance(verdict, SinkUnavailable)
+        ]
         if acknowledged or refusals or suspicious:
-            return Receipt(acknowledged, refusals, reopen=True)
+            return Receipt(acknowledged, refusals, reopen=True, trouble=troubles[0] if troubles else None)
         raise verdicts[0]
 
     def _search(self, batches: Sequence[KafkaBatch]) -> None:

@@ -89,6 +89,18 @@ class Batch:
     number: int | None = None
 
 
+class SinkError(Exception):
+    """Base of what a sink raises."""
+
+
+class SinkUnavailable(SinkError):
+    """The broker is down, blocked or unreachable, or an answer never came: back off and open again."""
+
+
+class Fenced(SinkError):
+    """A later term rules at the broker: give up this reign and stand for election again. Never a crash."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A record that this sink will not take as it is.
@@ -109,23 +121,14 @@ class Receipt:
 
     ``reopen``: the sink cannot go on as it is (an aborted transaction, a producer that is out of step). Until it is
     closed and opened again it answers every call with an empty receipt, so that nothing overtakes what was left.
+    ``trouble``: what kept the rest from being sent or answered, where :class:`SinkUnavailable` would have been raised
+    if there were nothing to acknowledge.
     """
 
     acknowledged: Sequence[Record]
     refused: Sequence[Refusal] = field(default=())
     reopen: bool = False
-
-
-class SinkError(Exception):
-    """Base of what a sink raises."""
-
-
-class SinkUnavailable(SinkError):
-    """The broker is down, blocked or unreachable, or an answer never came: back off and open again."""
-
-
-class Fenced(SinkError):
-    """A later term rules at the broker: give up this reign and stand for election again. Never a crash."""
+    trouble: SinkUnavailable | None = None
 
 
 class Sink(Protocol):

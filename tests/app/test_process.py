@@ -122,13 +122,26 @@ async def test_whoever_asks_has_an_end_in_view() -> None:
 
     await process.run()
 
-    assert ends == [3601.5, 1.5]
+    assert ends == [3603.0, 3.0]
+
+
+def cut_off(program: str) -> tuple[int, bytes]:
+    """The exit code and the output of a process that begins so, and hangs then."""
+    program = f"import logging, time; from app.process import end_within; {program}; time.sleep(60)"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], timeout=30, check=False, capture_output=True
+    )
+    return ended.returncode, ended.stdout + ended.stderr
 
 
 def test_a_process_that_hangs_is_cut_off() -> None:
     """F08: whatever hangs; here the main thread itself."""
-    program = "import time; from app.process import end_within; end_within(60); end_within(0.1); time.sleep(60)"
-    ended = subprocess.run(
-        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], timeout=30, check=False, capture_output=True
-    )
-    assert (ended.returncode, b"cut_off" in ended.stdout + ended.stderr) == (1, True)
+    code, said = cut_off("end_within(60); end_within(0.1, lambda: print('a last act', flush=True))")
+    assert (code, b"a last act" in said, b"cut_off" in said) == (1, True, True)
+
+
+@pytest.mark.parametrize("last_act", ["lambda: 1 / 0", "lambda: None"])
+def test_a_process_is_cut_off_although_its_log_hangs_or_the_last_act_fails(last_act: str) -> None:
+    """A reader of the log that stands still keeps whoever writes to it, and with it all others."""
+    held = "import app.process; app.process._tell_of_it = lambda: time.sleep(60)"
+    assert cut_off(f"{held}; end_within(0.1, {last_act})")[0] == 1

@@ -285,6 +285,17 @@ async def test_an_orderly_stop_ends_the_server(data_dir: Path) -> None:
     assert not (data_dir / "postgres" / "postmaster.pid").exists()
 
 
+async def test_a_server_that_was_only_asked_ends_by_itself(data_dir: Path) -> None:
+    """F08: what a service that is cut off still does."""
+    server = a_server(data_dir)
+    await server.start()
+    record = postmaster(data_dir)
+    asked = server.ask_to_stop()
+    until(lambda: not record.serves(data_dir / "postgres"))
+    await server.stop()
+    assert (asked, server.ask_to_stop()) == (True, False)
+
+
 async def test_a_server_that_hangs_is_stopped_without_its_consent_and_loses_nothing(data_dir: Path) -> None:
     heard: list[str] = []
     server = a_server(data_dir, stop_timeout_seconds=0.0, on_progress=heard.append)

@@ -74,7 +74,8 @@ class Nemesis:
 
     async def drain(self) -> None:
         child = self.chance.choice(self.rig.stage.children)
-        assert (await child.drain(15))[0] == 0
+        code, _ = await child.drain(15)
+        assert code == 0 or child.was_cut_off, f"{code}:\n{child.log_tail()}"  # Kafka may hang meanwhile
         await self.start(child)
 
     async def restart_postgres(self) -> None:

@@ -7,7 +7,6 @@ import random
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -254,11 +253,12 @@ async def test_a_drain_does_not_wait_for_a_database_that_never_answers(
                 await rig.accepts(50)
             proxy.hold()
             code, seconds = await child.drain(seconds_max=60)
+            was_cut_off = child.was_cut_off
             proxy.heal()
             await child.start()
         print(f"ended after {seconds:.1f} s with code {code}")
-        assert (code in (0, 1), seconds <= DRAIN_SECONDS_MAX) == (True, True)
-        assert replace(await rig.concluded(duplicates_max=400), crashes=()) == CLEAN
+        assert (code == 0 or was_cut_off, seconds <= DRAIN_SECONDS_MAX) == (True, True)
+        assert await rig.concluded(duplicates_max=400) == CLEAN
 
 
 @asynccontextmanager
@@ -302,7 +302,7 @@ async def test_a_second_signal_ends_a_drain_that_waits_for_a_silent_subscriber(
         os.kill(child.pid, signal.SIGTERM)
         if then is not None:
             os.kill(child.pid, then)
-        assert await child.ended(5) == code
+        assert await child.ended(20) == code
         assert "Traceback" not in child.log_tail(200)
         await child.start()
         async with rig.stage.load():

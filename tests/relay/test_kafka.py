@@ -455,6 +455,7 @@ async def test_what_was_kept_before_an_answer_is_missing_is_not_sent_again(
         second = await relay.sink.send(relay.batch(*records[1:]))
     arrived = [len(value) for value in await values(kafka.bootstrap, topic)]
     assert (first.acknowledged, first.reopen, second.acknowledged) == (records[:1], True, records[1:])
+    assert "no answer in time" in str(first.trouble)
     assert (submitted, arrived) == ([1, 1, 1], [600, 601])
 
 
