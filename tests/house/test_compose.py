@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from app.process import CLOSING_SECONDS
 from app.settings import PREFIX, Settings, load_settings
 
 ROOT = Path(__file__).parents[2]
@@ -96,8 +97,7 @@ def test_the_settings_exist(services: dict[str, Any]) -> None:
 
 def test_a_soft_stop_has_the_time_that_it_takes(services: dict[str, Any]) -> None:
     grace_seconds = int(services["hookwire"]["stop_grace_period"].removesuffix("s"))
-    closing_seconds = 1.5  # what app.process leaves for closing, after the drain
-    assert grace_seconds > load_settings({}).drain_seconds + closing_seconds
+    assert grace_seconds > load_settings({}).drain_seconds + CLOSING_SECONDS
 
 
 # --- the Dockerfile ---------------------------------------------------------------------------------------------
