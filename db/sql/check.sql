@@ -49,14 +49,13 @@ ORDER BY name;
 -- name: invalid_indexes
 -- What a CREATE INDEX CONCURRENTLY that was cut off left behind: written at each change, and used by no statement. Also
 -- what a REINDEX CONCURRENTLY left beside the index itself. Left out is what is being built at this moment: a REINDEX
--- tells at most one of the indexes that it has made, but always their table.
+-- tells at most one of the indexes that it has made, and may name the table's TOAST instead of it.
 SELECT c.relname AS name, c.relname ~ '_cc(new|old)[0-9]*$' AS is_leftover
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'hookwire' AND c.relkind = 'i' AND NOT i.indisvalid
   AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p
                   WHERE p.datname = current_database()
-                    AND (p.index_relid = i.indexrelid
-                         OR (p.relid = i.indrelid AND p.command = 'REINDEX CONCURRENTLY')))
+                    AND (p.index_relid = i.indexrelid OR p.command = 'REINDEX CONCURRENTLY'))
 ORDER BY name;
 
 -- name: old_snapshots

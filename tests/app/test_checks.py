@@ -180,7 +180,7 @@ async def test_a_migrated_database_has_no_findings(database_url_both: str, tmp_p
         ("SELECT setval('hookwire.event_id', 40000000)", [("RR-05", "refuse")]),
         (
             "INSERT INTO hookwire.id_watermarks (day, last_id) "
-            "VALUES (current_date - 1, 1), (current_date - 2, -30000000)",
+            "VALUES (current_date - 2, 1), (current_date - 3, -30000000)",
             [("RR-05", "warn")],
         ),
     ],
@@ -338,15 +338,15 @@ async def test_an_index_that_is_being_built_is_not_half_built(
     database_url_both: str, tmp_path: Path, statement: str
 ) -> None:
     """SC-10: it waits for a transaction that writes to its table."""
-    writer, builder = await asyncpg.connect(database_url_both), await asyncpg.connect(database_url_both)
+    writer, builder, looker = [await asyncpg.connect(database_url_both) for _ in range(3)]
     await writer.execute("BEGIN; LOCK TABLE hookwire.topics IN ROW EXCLUSIVE MODE")
     building = asyncio.create_task(builder.execute(statement))
-    await until(lambda: writer.fetchval(WAITING_BUILD))
+    await until(lambda: looker.fetchval(WAITING_BUILD))  # the writer's transaction would see what it saw first
     checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url_both))
     await writer.execute("COMMIT")
     await building
-    await writer.close()
-    await builder.close()
+    for connection in (writer, builder, looker):
+        await connection.close()
 
     assert found(checks) == []
 

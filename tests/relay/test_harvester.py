@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -293,34 +292,6 @@ async def test_what_is_stuck_and_what_nobody_knows_is_counted(stage: Stage) -> N
     assert (stuck, told("in_flight")) == ((None, None), 0)
     assert (told("unsettled_total"), told("purge_failures_total"), told("acknowledged_total")) == (3, 2, 3)
     assert abs(time.time() - (told("last_acknowledged_timestamp_seconds") or 0)) < 60
-
-
-class HalfAnswered(MemorySink):
-    """Its first call keeps half of the records, and hears nothing of the others."""
-
-    listens = False
-
-    async def send(self, batch: Batch) -> Receipt:
-        if self.listens:
-            return await super().send(batch)
-        self.listens = True
-        half = batch.records[: len(batch.records) // 2]
-        await super().send(replace(batch, records=half))
-        return Receipt(half, reopen=True, trouble=SinkUnavailable("no answer to the other half"))
-
-
-async def test_what_had_no_answer_beside_what_was_kept_is_told(stage: Stage) -> None:
-    """RO-11, F21: as loudly as when nothing had been kept."""
-    registry, broker = CollectorRegistry(), MemoryBroker()
-    ids = await stage.publish(*"abcd")
-    relay = relay_of(stage, HalfAnswered(broker, PLAIN), metrics=RelayMetrics(registry))
-    async with running(relay):
-        await all_carried(stage)
-    told = [
-        registry.get_sample_value(f"hookwire_relay_{name}_total", {"sink": "kafka", "group": "0"})
-        for name in ("unsettled", "failures", "acknowledged")
-    ]
-    assert (told, relay.last_error, broker.ids()) == ([2, 1, 4], "no answer to the other half", ids)
 
 
 # --- the database fails -----------------------------------------------------------------------------------------
