@@ -47,7 +47,6 @@ _used_servers = pytest.StashKey[list[str]]()
 # What needs longest, longest first: begun last, one of them would keep the other processes waiting at the end.
 _LONG_SHARES = (
     "tests/pipeline",
-    "tests/faults/test_spark_cluster.py",
     "tests/faults/test_nemesis.py",
     "tests/faults/test_goharvest.py",
     "tests/faults/test_failpoints.py",

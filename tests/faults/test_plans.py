@@ -4,10 +4,11 @@ import asyncpg
 import pytest
 
 from tests.db.test_plans import dear_claims, read_whole, sql
+from tests.faults.rig import SOAK
 
 __all__ = ["sql"]
 ROWS = 1_000_000
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [*SOAK, pytest.mark.timeout(600)]
 
 
 async def test_no_hot_statement_reads_a_whole_table_of_a_million_rows(sql: asyncpg.Connection) -> None:

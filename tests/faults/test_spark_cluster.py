@@ -106,6 +106,7 @@ def driven(folder: Path, settings: dict[str, str], *command: str | Path) -> tupl
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(900)  # three drivers, each of which starts executors
 def test_two_workers_archive_and_audit(
     kafka: KafkaServer,
