@@ -31,18 +31,7 @@ from tests.relay.stage import raise_term, until
 
 TABLE = 'Shop."Out box"'
 MARIA_TABLE = "`Out box`"
-CREATE_MARIA_TABLE = f"""
-CREATE TABLE IF NOT EXISTS {MARIA_TABLE} (
-    id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    create_time timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
-    kafka_topic varchar(249) NOT NULL,
-    kafka_key varchar(100) NOT NULL,
-    kafka_value mediumtext,
-    kafka_header_keys json NOT NULL,
-    kafka_header_values json NOT NULL,
-    leader_id char(36) CHARACTER SET ascii COLLATE ascii_bin
-) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
-"""
+CREATE_MARIA_TABLE = for_outbox(MARIA_TABLE)[1]["outbox.create_table"]
 Headers = Sequence[Sequence[str | None]]
 
 
