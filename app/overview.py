@@ -60,7 +60,7 @@ class Overview:
             public_url=self._public_url,
             profile=self._profile,
             incarnation=self._incarnation,
-            relay_states=self._relay_states(),
+            relay_states={},  # told anew at each look
             totals=totals,
             sinks=await fetch("outbox.oldest", COUNTED_MAX + 1),
             topics_lately=await fetch("console.topics_lately", "default", _ROWS),

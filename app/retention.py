@@ -162,10 +162,8 @@ class Retention:
         while not self._stopping.is_set():
             try:
                 purged = await self._database.fetchval(statement, days, batch)
-            except Busy:
-                if batch == 1:
-                    raise
-                batch = max(batch // 8, 1)
+            except Busy as busy:
+                batch = _smaller(batch, busy)
                 continue
             removed += purged
             if purged < batch:
@@ -184,10 +182,8 @@ class Retention:
         while not self._stopping.is_set() and last < upto:
             try:
                 row = await self._database.fetchrow(statement, last, upto, batch, more)
-            except Busy:
-                if batch == 1:
-                    raise
-                batch = max(batch // 8, 1)
+            except Busy as busy:
+                batch = _smaller(batch, busy)
                 continue
             assert row is not None, "aggregates give a row"
             removed += row["purged"]
@@ -233,3 +229,10 @@ class Retention:
             _log.info("partition_waits", partition=name, error=str(error))
             return False
         return True
+
+
+def _smaller(batch: int, busy: Busy) -> int:
+    """The size to try next, where a batch took too long; raises ``busy`` for one that cannot be made smaller."""
+    if batch == 1:
+        raise busy
+    return max(batch // 8, 1)

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,16 +30,21 @@ async def test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step(
     chance = random.Random(seed)
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     async with open_rig(database_url, tmp_path, seed, *brokers, processes=1) as rig:
-        child = rig.stage.children[0]
-        async with rig.stage.load():
-            await rig.accepts(50)
-            for point in points:
-                await child.kill()
-                await child.start(f"{point}:kill@{chance.randint(1, PASSINGS.get(point, 4))}", wait=False)
-                assert await child.ended(60) == -9, f"{point} was not reached"
-            await child.start()
-            await rig.accepts(50)
+        await dies_at_each(rig, [(point, chance.randint(1, PASSINGS.get(point, 4))) for point in points])
         assert await rig.concluded(duplicates_max=2 * len(points) * DUPLICATES_PER_KILL) == CLEAN
+
+
+async def dies_at_each(rig: Rig, steps: Sequence[tuple[str, int]]) -> None:
+    """Under load the only service dies at each of these points, at that passing of it; then it goes on."""
+    [child] = rig.stage.children
+    async with rig.stage.load():
+        await rig.accepts(50)
+        for point, passing in steps:
+            await child.kill()
+            await child.start(f"{point}:kill@{passing}", wait=False)
+            assert await child.ended(60) == -9, f"{point} was not reached"
+        await child.start()
+        await rig.accepts(50)
 
 
 LEADERS_STEPS = (
@@ -57,15 +63,7 @@ async def test_a_leader_dies_at_each_of_its_six_steps_in_twenty_runs(
     steps = [(step, chance.randint(1, 4)) for step in chance.sample(LEADERS_STEPS, len(LEADERS_STEPS))]
     print(f"run {run}: " + ", ".join(f"{step} at {passing}" for step, passing in steps))
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), Rabbit(rabbitmq.url), processes=1) as rig:
-        [leader] = rig.stage.children
-        async with rig.stage.load():
-            await rig.accepts(50)
-            for step, passing in steps:
-                await leader.kill()
-                await leader.start(f"{step}:kill@{passing}", wait=False)
-                assert await leader.ended(60) == -9, f"{step} was not reached"
-            await leader.start()
-            await rig.accepts(50)
+        await dies_at_each(rig, steps)
         assert await rig.concluded(duplicates_max=2 * len(steps) * DUPLICATES_PER_KILL) == CLEAN
 
 
