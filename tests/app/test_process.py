@@ -135,7 +135,7 @@ def cut_off(program: str) -> tuple[int, bytes]:
 
 
 def test_a_process_that_hangs_is_cut_off() -> None:
-    """F08: whatever hangs; here the main thread itself."""
+    """F08, F09: whatever hangs; here the main thread itself."""
     code, said = cut_off("end_within(60); end_within(0.1, lambda: print('a last act', flush=True))")
     assert (code, b"a last act" in said, b"cut_off" in said) == (1, True, True)
 
