@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from app.settings import SettingsRefused
@@ -78,12 +79,21 @@ _PLAN = re.compile(
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """What is done at a point: at its ``at``-th passing, or at each ``at``-th."""
+
+    action: str
+    at: int
+    again: bool
+    stall_seconds: float
+
+
 class Failpoints:
     """A plan, and how often each point was passed. Without a plan there are no wrappers at all."""
 
     def __init__(self, plan: str) -> None:
-        self._plan: dict[str, tuple[str, int, bool]] = {}
-        self._stall_seconds = _STALL_SECONDS
+        self._plan: dict[str, _Fault] = {}
         self._passed: Counter[str] = Counter()
         for part in filter(None, plan.split(",")):
             match = _PLAN.fullmatch(part.strip())
@@ -92,8 +102,9 @@ class Failpoints:
                     f"HOOKWIRE_FAILPOINTS: {part!r} is not point:kill|hang|error|delay|stall[=seconds][@n or /n]; "
                     f"points: {', '.join((*POINTS, *MOMENTS))}"
                 )
-            self._plan[match[1]] = (match[2] or "stall", int(match[5] or 1), match[4] == "/")
-            self._stall_seconds = float(match[3] or self._stall_seconds)
+            self._plan[match[1]] = _Fault(
+                match[2] or "stall", int(match[5] or 1), match[4] == "/", float(match[3] or _STALL_SECONDS)
+            )
 
     def __bool__(self) -> bool:
         return bool(self._plan)
@@ -102,19 +113,19 @@ class Failpoints:
         """Pass a point; does what the plan says at the n-th passing (``delay``: and later), or at every n-th one."""
         if point is None or point not in self._plan:
             return
-        action, at, again = self._plan[point]
+        fault = self._plan[point]
         self._passed[point] += 1
-        if action == "delay" and self._passed[point] >= at:
+        if fault.action == "delay" and self._passed[point] >= fault.at:
             await asyncio.sleep(0.1)
-        if self._passed[point] != at and not (again and self._passed[point] % at == 0):
+        if self._passed[point] != fault.at and not (fault.again and self._passed[point] % fault.at == 0):
             return
-        if action == "kill":
+        if fault.action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif action == "hang":
+        elif fault.action == "hang":
             await asyncio.Event().wait()
-        elif action == "stall":
-            time.sleep(self._stall_seconds)  # noqa: ASYNC251 - to block the loop is what it is for
-        elif action == "error":
+        elif fault.action == "stall":
+            time.sleep(fault.stall_seconds)  # noqa: ASYNC251 - to block the loop is what it is for
+        elif fault.action == "error":
             raise OutcomeUnknown(f"fail point {point}")
 
     async def under_way(self, point: str | None, doing: Callable[[], Awaitable[_T]]) -> _T:

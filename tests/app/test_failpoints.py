@@ -73,9 +73,10 @@ async def test_a_delay_comes_at_the_nth_passing_and_at_every_later_one() -> None
     assert delayed == [False, True, True]
 
 
-async def test_a_stall_blocks_the_loop_for_as_long_as_it_says() -> None:
+async def test_each_stall_blocks_the_loop_for_as_long_as_its_point_says() -> None:
+    points = Failpoints("relay.mid_send:stall=0.1,relay.mid_purge:stall=9")
     began = asyncio.get_running_loop().time()
-    await Failpoints("relay.mid_send:stall=0.1").reach("relay.mid_send")
+    await points.reach("relay.mid_send")
     assert 0.1 <= asyncio.get_running_loop().time() - began < 3
 
 
