@@ -8,7 +8,7 @@
                  +--------------------> hard stop (cancel) --> exit 0
                                              |  what cannot be closed in a moment
                                              v
-                                        cut off, exit 1
+                                        cut off, exit 75
 
 A service is anything with ``name``, ``run()`` and ``stop()``. ``stop`` asks; ``run`` returns when its work in flight
 is done. Phases are stopped one after the other, so that what feeds ends before what is fed: first the front door,
@@ -30,11 +30,14 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-__all__ = ["CLOSING_SECONDS", "Process", "Service", "end_within", "process_name"]
+__all__ = ["CLOSING_SECONDS", "CUT_OFF_CODE", "Process", "Service", "end_within", "process_name"]
 
 _log = structlog.get_logger(__name__)
 CLOSING_SECONDS: Final = 3.0
 """What closing may take after a hard stop: a few round trips to servers that answer."""
+CUT_OFF_CODE: Final = 75
+"""Exit code of a cut-off: EX_TEMPFAIL of sysexits.h. What failed may pass, and nothing is to be done about it but to
+start again; 1 would not tell it from a failure that has to be looked into, and 128 and more mean a signal."""
 _TELLING_SECONDS: Final = 0.3
 
 
@@ -44,7 +47,7 @@ def process_name() -> str:
 
 
 def end_within(seconds: float, last_act: Callable[[], object] | None = None) -> None:
-    """End this process by then, if it has not ended itself: with exit code 1, and nothing more is closed (F08).
+    """End this process by then, if it has not ended itself: with exit code 75, and nothing more is closed (F08).
 
     Nothing is lost by that, as by a SIGKILL. A thread decides, because the event loop may be what hangs; what it does
     before, ``last_act``, must not wait for anything. Called again, the earlier end holds.
@@ -62,7 +65,7 @@ def _cut_off(last_act: Callable[[], object] | None) -> None:
         telling.start()
         telling.join(_TELLING_SECONDS)
     finally:
-        os._exit(1)
+        os._exit(CUT_OFF_CODE)
 
 
 def _tell_of_it() -> None:

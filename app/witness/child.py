@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO
 
 import app
+from app.process import CUT_OFF_CODE
 from app.settings import PREFIX
 from app.witness.client import Client, NoAnswer
 
@@ -93,17 +94,15 @@ class Child:
 
     @property
     def crashes(self) -> Sequence[int]:
-        """The exit codes with which it ended by itself: neither as it was asked to nor by SIGKILL, which is ours."""
+        """The exit codes with which it ended by itself: neither as it was asked to nor by SIGKILL, which is ours.
+
+        As it was asked to is also a cut-off, when something did not close in time: a broker that hangs.
+        """
         return (*self._crashes, *self._latest_crash())
 
     def _latest_crash(self) -> Sequence[int]:
         code = self._process.returncode if self._process is not None else None
-        return () if code in (None, 0, -signal.SIGKILL) or self.was_cut_off else (code,)
-
-    @property
-    def was_cut_off(self) -> bool:
-        """It was asked to end, something did not close in time (a broker that hangs), and it ended all the same."""
-        return self._process is not None and self._process.returncode == 1 and "cut_off" in self.log_tail(3)
+        return () if code in (None, 0, CUT_OFF_CODE, -signal.SIGKILL) else (code,)
 
     async def start(self, failpoints: str = "", *, wait: bool = True) -> None:
         """Start it and, if ``wait``, return when it answers; raises :class:`ChildFailed`."""
