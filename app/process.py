@@ -25,12 +25,13 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 import structlog
 
-__all__ = ["CLOSING_SECONDS", "CUT_OFF_CODE", "Process", "Service", "end_within", "process_name"]
+__all__ = ["CLOSING_SECONDS", "CUT_OFF_CODE", "Process", "Service", "end_within", "last_act", "process_name"]
 
 _log = structlog.get_logger(__name__)
 CLOSING_SECONDS: Final = 3.0
@@ -39,6 +40,7 @@ CUT_OFF_CODE: Final = 75
 """Exit code of a cut-off: EX_TEMPFAIL of sysexits.h. What failed may pass, and nothing is to be done about it but to
 start again; 1 would not tell it from a failure that has to be looked into, and 128 and more mean a signal."""
 _TELLING_SECONDS: Final = 0.3
+_last_acts: list[Callable[[], object]] = []
 
 
 def process_name() -> str:
@@ -46,21 +48,34 @@ def process_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-def end_within(seconds: float, last_act: Callable[[], object] | None = None) -> None:
+@contextmanager
+def last_act(act: Callable[[], object]) -> Iterator[None]:
+    """Meanwhile a cut-off does this, too, before it ends the process: what nobody would do afterwards.
+
+    It is called from another thread, and must not wait for anything.
+    """
+    _last_acts.append(act)
+    try:
+        yield
+    finally:
+        _last_acts.remove(act)
+
+
+def end_within(seconds: float) -> None:
     """End this process by then, if it has not ended itself: with exit code 75, and nothing more is closed (F08).
 
-    Nothing is lost by that, as by a SIGKILL. A thread decides, because the event loop may be what hangs; what it does
-    before, ``last_act``, must not wait for anything. Called again, the earlier end holds.
+    Nothing is lost by that, as by a SIGKILL. A thread decides, because the event loop may be what hangs; each
+    :func:`last_act` is done before. Called again, the earlier end holds.
     """
-    timer = threading.Timer(seconds, _cut_off, (last_act,))
+    timer = threading.Timer(seconds, _cut_off)
     timer.daemon = True
     timer.start()
 
 
-def _cut_off(last_act: Callable[[], object] | None) -> None:
+def _cut_off() -> None:
     try:
-        if last_act is not None:
-            last_act()
+        for act in tuple(_last_acts):
+            act()
         telling = threading.Thread(target=_tell_of_it, daemon=True)  # whoever reads the log may be what hangs
         telling.start()
         telling.join(_TELLING_SECONDS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 
 from app.checks import early_checks, startup_checks
 from app.process import Process, end_within
@@ -24,10 +23,7 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
         options, port = hub.storage.database.options, settings.listen_address[1]
         await startup_checks(settings, options, port, serves_api="api" in (roles or ROLES))
         _greet(hub, settings, roles or ROLES)
-        embedded = hub.storage.embedded
-        # Without its service nobody would end the embedded server, and its files would not be safe to copy.
-        cut_off = partial(end_within, last_act=embedded.ask_to_stop if embedded is not None else None)
-        await Process(hub.phases, settings.drain_seconds, cut_off).run()
+        await Process(hub.phases, settings.drain_seconds, end_within).run()
     return 0
 
 

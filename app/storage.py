@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from app.process import last_act
 from app.settings import Settings
 from db.embedded import EmbeddedOptions, EmbeddedServer
 from db.embedded_error import EmbeddedError
@@ -81,6 +82,8 @@ async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
         if settings.database_url is None:
             embedded = EmbeddedServer(EmbeddedOptions(settings.data_dir))
             await embedded.start()
+            # Without its service nobody would end the embedded server, and its files would not be safe to copy.
+            stack.enter_context(last_act(embedded.ask_to_stop))
             stack.push_async_callback(embedded.stop)
             url = embedded.dsn
         else:

@@ -125,9 +125,18 @@ async def test_whoever_asks_has_an_end_in_view() -> None:
     assert ends == [3603.0, 3.0]
 
 
-def cut_off(program: str) -> tuple[int, bytes]:
-    """The exit code and the output of a process that begins so, and hangs then."""
-    program = f"import logging, time; from app.process import end_within; {program}; time.sleep(60)"
+def cut_off(program: str, act: str) -> tuple[int, bytes]:
+    """The exit code and the output of a process that begins so, and hangs then; a cut-off's last act is this one."""
+    program = f"""
+import time
+from app.process import end_within, last_act
+
+with last_act(lambda: print("no more", flush=True)):
+    pass
+with last_act({act}):
+    {program}
+    time.sleep(60)
+"""
     ended = subprocess.run(
         [sys.executable, "-c", program], cwd=Path(__file__).parents[2], timeout=30, check=False, capture_output=True
     )
@@ -136,12 +145,12 @@ def cut_off(program: str) -> tuple[int, bytes]:
 
 def test_a_process_that_hangs_is_cut_off() -> None:
     """F08, F09: whatever hangs; here the main thread itself."""
-    code, said = cut_off("end_within(60); end_within(0.1, lambda: print('a last act', flush=True))")
-    assert (code, b"a last act" in said, b"cut_off" in said) == (75, True, True)
+    code, said = cut_off("end_within(60); end_within(0.1)", "lambda: print('a last act', flush=True)")
+    assert (code, b"a last act" in said, b"no more" in said, b"cut_off" in said) == (75, True, False, True)
 
 
-@pytest.mark.parametrize("last_act", ["lambda: 1 / 0", "lambda: None"])
-def test_a_process_is_cut_off_although_its_log_hangs_or_the_last_act_fails(last_act: str) -> None:
+@pytest.mark.parametrize("act", ["lambda: 1 / 0", "lambda: None"])
+def test_a_process_is_cut_off_although_its_log_hangs_or_the_last_act_fails(act: str) -> None:
     """A reader of the log that stands still keeps whoever writes to it, and with it all others."""
     held = "import app.process; app.process._tell_of_it = lambda: time.sleep(60)"
-    assert cut_off(f"{held}; end_within(0.1, {last_act})")[0] == 75
+    assert cut_off(f"{held}; end_within(0.1)", act)[0] == 75

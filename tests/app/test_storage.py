@@ -5,7 +5,10 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
+import sys
 import tempfile
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,6 +108,38 @@ async def until_answered(storage: Storage) -> Any:
             if failures:
                 return rows
             await asyncio.sleep(0.005)
+
+
+HANGING = """
+import asyncio, sys, time
+from pathlib import Path
+from app.compat import Compat, open_compat
+from app.process import end_within
+from app.settings import Settings
+from db.embedded_postmaster import read_record
+
+async def main():
+    data_dir = Path(sys.argv[1])
+    async with open_compat(Settings(data_dir=data_dir, kafka_bootstrap_servers="127.0.0.1:1"), Compat()):
+        print(read_record(data_dir / "postgres").status, flush=True)
+        end_within(0)
+        time.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def test_whoever_is_cut_off_asks_its_embedded_database_to_end(data_dir: Path) -> None:
+    """F08: also where goharvest's table is relayed; else it would run on without anybody who ends it."""
+    ended = subprocess.run(
+        [sys.executable, "-c", HANGING, str(data_dir)],
+        cwd=Path(__file__).parents[2], timeout=60, check=False, capture_output=True,
+    )  # fmt: skip
+    assert (ended.returncode, b"ready" in ended.stdout.splitlines()) == (75, True), ended.stderr.decode()
+    deadline = time.monotonic() + 60
+    while read_record(data_dir / "postgres") is not None:  # it is gone with an orderly end alone
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 async def test_an_idle_watch_stops_at_once() -> None:
