@@ -254,6 +254,15 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaServer | GivenServer]
 
 
 @pytest.fixture(scope="session")
+def strict_kafka(servers_folder: Path) -> Iterator[KafkaServer]:
+    """A Kafka that creates no topics by itself, and goes by access control lists where there are any."""
+    server = KafkaServer("strict_kafka", servers_folder / "strict_kafka", auto_create_topics=False, authorizes=True)
+    server.start()
+    yield server
+    server.discard()
+
+
+@pytest.fixture(scope="session")
 def rabbitmq(request: pytest.FixtureRequest) -> Iterator[RabbitServer | GivenServer]:
     """RabbitMQ, one node without plugins."""
     with _session_server("rabbitmq", request) as server:

@@ -29,15 +29,6 @@ both_modes = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def strict(servers_folder: Path) -> Iterator[KafkaServer]:
-    """A broker that creates no topics by itself, and goes by access control lists where there are any."""
-    server = KafkaServer("strict", servers_folder / "strict-faults", auto_create_topics=False, authorizes=True)
-    server.start()
-    yield server
-    server.discard()
-
-
-@pytest.fixture(scope="module")
 def pair(servers_folder: Path) -> Iterator[tuple[KafkaServer, KafkaFollower]]:
     """Two brokers; what Kafka keeps for itself is with the first, so that the second may go."""
     first = KafkaServer("first", servers_folder / "first")
@@ -111,26 +102,26 @@ class Scene:
 
 @both_modes
 async def test_a_topic_that_is_missing_closed_or_too_small_waits_and_everything_else_goes_on(
-    mode: str, strict: KafkaServer, database_url: str, tmp_path: Path, seed: int
+    mode: str, strict_kafka: KafkaServer, database_url: str, tmp_path: Path, seed: int
 ) -> None:
     """RL-07, RO-08, F21: I1 I3 I4=0 I7"""
-    broker = Kafka(strict.bootstrap, mode=mode)
-    await make_topic(strict.bootstrap, broker.prefix + OTHER, 1)
+    broker = Kafka(strict_kafka.bootstrap, mode=mode)
+    await make_topic(strict_kafka.bootstrap, broker.prefix + OTHER, 1)
     async with open_rig(database_url, tmp_path, seed, broker, processes=1, **CALM) as rig:
         scene, traffic = Scene(rig, broker), Traffic(rig)
         async with rig.stage.load():
             await scene.waits("")
             await scene.other_topic_goes_on()
             await rig.receives("plain", 50)
-            await make_topic(strict.bootstrap, scene.topic, max_message_bytes=str(SMALL))
+            await make_topic(strict_kafka.bootstrap, scene.topic, max_message_bytes=str(SMALL))
             await scene.waits()
             await scene.kafka_receives(50)
 
-            await deny_writing(strict.bootstrap, scene.topic)
+            await deny_writing(strict_kafka.bootstrap, scene.topic)
             await scene.waits("")
             await scene.other_topic_goes_on()
             await rig.receives("plain", 50)
-            await allow_writing(strict.bootstrap, scene.topic)
+            await allow_writing(strict_kafka.bootstrap, scene.topic)
             await scene.waits()
             await scene.kafka_receives(50)
 
@@ -140,7 +131,7 @@ async def test_a_topic_that_is_missing_closed_or_too_small_waits_and_everything_
             await scene.other_topic_goes_on()
             await scene.kafka_receives(50)
             assert await scene.held() == {"large"}
-            await ask_for_message_bytes_max(strict.bootstrap, scene.topic, 10 * LARGE)
+            await ask_for_message_bytes_max(strict_kafka.bootstrap, scene.topic, 10 * LARGE)
             await scene.waits()
         print(f"seed {seed}, {mode}: refused and healed three times")
         assert await rig.concluded(duplicates_max=0) == CLEAN

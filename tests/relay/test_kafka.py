@@ -52,15 +52,6 @@ MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 both_modes = pytest.mark.parametrize("mode", ["transactional", "idempotent"])
 
 
-@pytest.fixture(scope="module")
-def strict_kafka(servers_folder: Path) -> Iterator[KafkaServer]:
-    """A broker that creates no topics by itself, and goes by access control lists where there are any."""
-    server = KafkaServer("strict", servers_folder / "strict", auto_create_topics=False, authorizes=True)
-    server.start()
-    yield server
-    server.discard()
-
-
 @pytest.fixture
 def topic() -> str:
     return f"topic.{secrets.token_hex(4)}"
