@@ -2,14 +2,19 @@
 
 import os
 import secrets
+import signal
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+import psutil
 import pytest
 
 import app
 from app.witness.child import Child
+from scripts.servers.tree import ProcessTree
+from scripts.servers.warden import WARDEN
 from tests.faults.nursery import Nursery
 
 _SEED = "HOOKWIRE_TEST_SEED"
@@ -29,15 +34,19 @@ _NURSERY = Nursery()
 _exec = Child._spawn
 
 
-@pytest.fixture(autouse=True)
-def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Children come from the nursery, but for those of another version's code or with variables for the loader."""
-
-    async def spawn(child: Child, environment: Mapping[str, str], log: IO[bytes]) -> object:
-        if child.environment or child.tree != Path(app.__path__[0]).parent:
-            return await _exec(child, environment, log)
+async def spawn(child: Child, environment: Mapping[str, str], log: IO[bytes]) -> object:
+    """From the nursery, but for another version's code or with variables for the loader. Neither outlives us."""
+    if not child.environment and child.tree == Path(app.__path__[0]).parent:
         return await _NURSERY.fork(child._seeded_bug, child._command, child._folder, environment, log)
+    process = await _exec(child, environment, log)
+    with suppress(psutil.NoSuchProcess):  # it has ended already
+        WARDEN.watch(ProcessTree.of(process.pid), signal.SIGKILL)
+    return process
 
+
+@pytest.fixture(autouse=True)
+def spawned_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children come as :func:`spawn` says."""
     monkeypatch.setattr(Child, "_spawn", spawn)
 
 

@@ -10,12 +10,16 @@ prove``, the upgrade and the suites of the commands, which do not come here.
     test process --(one message a start: what, where, and two descriptors)--> nursery --fork--> hookwire ...
          ^                                                                       |
          +----------- a pipe for each child: its pid, then how it ended ---------+
+
+Whatever ends the test process ends the nursery, and that its children, by the kernel's parent-death signal. The signal
+comes when the *thread* that forked ends; here is but one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import ctypes
 import gc
 import json
 import os
@@ -30,6 +34,7 @@ from typing import IO
 
 _MESSAGE_BYTES_MAX = 128 * 1024
 _ROOT = Path(__file__).parents[2]
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 # --- in the test process ----------------------------------------------------------------------------------------
@@ -106,6 +111,7 @@ def _begin() -> socket.socket:
 def _serve(line: socket.socket) -> dict[str, object] | None:
     """Returns in each child, with what it has to do; in the nursery itself when nobody is there any more."""
     pipes: dict[int, int] = {}
+    nursery, prctl = os.getpid(), ctypes.CDLL(None).prctl
 
     def on_end(*_: object) -> None:
         for pid in list(pipes):
@@ -122,6 +128,9 @@ def _serve(line: socket.socket) -> dict[str, object] | None:
         log, pipe = descriptors
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # until we know whose end it is
         if (pid := os.fork()) == 0:
+            prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+            if os.getppid() != nursery:  # it has ended already, and no signal comes any more
+                os._exit(1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             os.setsid()
