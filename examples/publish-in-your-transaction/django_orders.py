@@ -2,7 +2,7 @@
 
 A whole project in one file, for reading; what matters is `create`.
 
-    pip install django 'psycopg[binary]' hookwire
+    pip install django 'psycopg[binary]' ../../sdk
     DATABASE=shop python django_orders.py runserver
 """
 

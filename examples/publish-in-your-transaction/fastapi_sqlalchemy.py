@@ -1,6 +1,6 @@
 """FastAPI and SQLAlchemy: an order and the event that tells of it, in one transaction.
 
-pip install fastapi uvicorn 'sqlalchemy[asyncio]' asyncpg hookwire
+pip install fastapi uvicorn 'sqlalchemy[asyncio]' asyncpg ../../sdk
 DATABASE_URL=postgresql+asyncpg://user:secret@host/shop uvicorn fastapi_sqlalchemy:app
 """
 

@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -110,6 +111,26 @@ async def test_a_callers_own_codec_of_jsonb_does_no_harm(sql: asyncpg.Connection
     async with sql.transaction():
         await stash(sql, RECORD)
     assert await sql.fetchval("SELECT headers FROM hookwire.events") == {"ce-type": "order"}
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"row_factory": dict_row}, {"cursor_factory": psycopg.RawCursor}], ids=["rows", "placeholders"]
+)
+async def test_a_callers_own_rows_and_placeholders_of_psycopg_do_no_harm(
+    sql: asyncpg.Connection, database_url_both: str, chosen: dict[str, Any]
+) -> None:
+    """`row_factory=dict_row` is what psycopg's own tutorial proposes."""
+
+    def work() -> None:
+        with psycopg.connect(database_url_both, **chosen) as connection:
+            stash(connection, RECORD)
+
+    await asyncio.to_thread(work)
+    if chosen.get("cursor_factory") is psycopg.RawCursor:
+        chosen = {"cursor_factory": psycopg.AsyncRawCursor}
+    async with await psycopg.AsyncConnection.connect(database_url_both, **chosen) as connection:
+        await stash(connection, RECORD)
+    assert await sql.fetchval("SELECT count(*) FROM hookwire.events") == 2
 
 
 def test_something_else_is_no_connection() -> None:

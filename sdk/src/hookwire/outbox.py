@@ -4,9 +4,9 @@
 
     BEGIN;  your rows;  stash(connection, record);  COMMIT;      the event exists if and only if that COMMIT succeeds
 
-Nothing is opened, committed or rolled back here, and no driver is imported: which one a connection belongs to is read
-off its class. Outside of a transaction :class:`NotInTransaction` is raised, because the event would be published alone,
-whatever becomes of the rows that it tells about (RU-15).
+Nothing is opened, committed or rolled back here, and no driver is imported that you have not: which one a connection
+belongs to is read off its class. Outside of a transaction :class:`NotInTransaction` is raised, because the event would
+be published alone, whatever becomes of the rows that it tells about (RU-15).
 
 The rule which stripe, shard and sinks an event gets lives in the database, in ``hookwire.publish``; a failure is the
 driver's own exception, and the transaction that it happened in is over.
@@ -93,15 +93,23 @@ async def _stash_asyncpg(connection: Any, record: Record) -> str:
 def _stash_psycopg(connection: Any, record: Record) -> Any:
     if connection.autocommit and connection.info.transaction_status.name == "IDLE":
         raise NotInTransaction("this connection is in autocommit mode: use `with connection.transaction():`")
+    import psycopg
+    from psycopg.rows import tuple_row
+
+    # A cursor of our own: those of the connection have the placeholders and rows that its program has chosen.
     if any(base.__name__ == "AsyncConnection" for base in type(connection).__mro__):
-        return _stash_psycopg_async(connection, record)
-    event_id: str = connection.execute(_PERCENT, record.arguments()).fetchone()[0]
+        return _stash_psycopg_async(psycopg.AsyncCursor(connection, row_factory=tuple_row), record)
+    cursor: Any
+    with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+        cursor.execute(_PERCENT, record.arguments())
+        event_id: str = cursor.fetchone()[0]
     return event_id
 
 
-async def _stash_psycopg_async(connection: Any, record: Record) -> str:
-    cursor = await connection.execute(_PERCENT, record.arguments())
-    event_id: str = (await cursor.fetchone())[0]
+async def _stash_psycopg_async(cursor: Any, record: Record) -> str:
+    async with cursor:
+        await cursor.execute(_PERCENT, record.arguments())
+        event_id: str = (await cursor.fetchone())[0]
     return event_id
 
 
