@@ -24,10 +24,10 @@ from relay.embeddable import Attendant, Relay
 from relay.kafka import KafkaSink
 from relay.lease import LeaseOptions, Leases
 from relay.maria_election import MariaElection
-from relay.maria_house import TableRefused, furnish
+from relay.maria_house import furnish
 from relay.maria_table import MariaTable
 from relay.observer import Handler, Observer
-from relay.outbox_table import OutboxTable
+from relay.outbox_table import OutboxTable, TableRefused
 
 __all__ = ["Compat", "open_compat", "serve_compat"]
 
@@ -52,6 +52,10 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
     """
     if not settings.kafka_bootstrap_servers:
         raise SettingsRefused("HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS: goharvest's table is relayed to Kafka; name a server")
+    if settings.outbox_url is None and settings.outbox_mode == "fast":
+        raise SettingsRefused(
+            "HOOKWIRE_OUTBOX_MODE=fast is for an outbox that HOOKWIRE_OUTBOX_URL names; one in PostgreSQL is marked"
+        )
     kafka = replace(kafka_options(settings, "compat"), manifests=False, **compat.kafka)
     points = Failpoints(settings.failpoints)
     on_maria = settings.outbox_url is not None
@@ -87,9 +91,13 @@ async def _in_postgres(settings: Settings, table: str, points: Failpoints) -> As
         async def direct() -> Direct:
             return await connect_direct(storage.database.options)
 
+        outbox = CompatTable(FailpointDatabase(storage.database, points) if points else storage.database, table)
+        try:
+            await outbox.look_at()
+        except TableRefused as error:
+            raise SettingsRefused(f"the outbox table: {error}") from None
         leases = Leases(storage.database, direct, [name], LeaseOptions(process_name(), settings.lease_seconds))
-        database = FailpointDatabase(storage.database, points) if points else storage.database
-        yield _Place(CompatTable(database, table), leases.election(name), leases, storage.incarnation)
+        yield _Place(outbox, leases.election(name), leases, storage.incarnation)
 
 
 @asynccontextmanager

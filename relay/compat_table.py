@@ -12,10 +12,11 @@ from collections.abc import Collection, Sequence
 
 import structlog
 
+from db.errors import Refused
 from db.pool import Database
 from db.statements import for_outbox, quoted_table
 from relay.election import Deposed
-from relay.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, PROBES_MAX, Due, compat_record
+from relay.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, PROBES_MAX, Due, TableRefused, compat_record
 from relay.record import Record
 from relay.sink import Refusal, Term
 
@@ -31,6 +32,15 @@ class CompatTable:
         self.name = quoted_table(table)
         self._database = database.with_statements(for_outbox(table))
         self._identities = [uuid.uuid4()]
+
+    async def look_at(self) -> None:
+        """Whether a relay can work on it; raises :class:`TableRefused`, DatabaseError."""
+        try:
+            await self._database.fetch("compat.columns")
+        except Refused as error:
+            raise TableRefused(f"{self.name} cannot be relayed: {error.message}") from error
+        if missing := await self._database.fetchval("compat.rights_missing", self.name):
+            raise TableRefused(f"{self.name} cannot be relayed: our role has no right to {missing} there")
 
     @property
     def leader_id(self) -> str:

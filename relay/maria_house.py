@@ -6,14 +6,11 @@ import secrets
 
 from db.errors import Refused
 from db.maria import MariaDatabase, for_outbox, table_parts
+from relay.outbox_table import TableRefused
 
-__all__ = ["TableRefused", "furnish"]
+__all__ = ["furnish"]
 
 _KEY_BYTES_MAX = 2_048  # as house.create_parked has it
-
-
-class TableRefused(Exception):
-    """The outbox is not there, or not as it has to be; the text says what to do."""
 
 
 async def furnish(database: MariaDatabase, table: str) -> str:

@@ -14,11 +14,17 @@ from typing import Any, Protocol
 from relay.record import Record
 from relay.sink import Refusal, Term
 
-__all__ = ["PROBES_MAX", "PROBE_SECONDS_FIRST", "PROBE_SECONDS_MAX", "Due", "OutboxTable", "compat_record"]
+__all__ = [
+    "PROBES_MAX", "PROBE_SECONDS_FIRST", "PROBE_SECONDS_MAX", "Due", "OutboxTable", "TableRefused", "compat_record",
+]  # fmt: skip
 
 PROBE_SECONDS_FIRST = 2.0
 PROBE_SECONDS_MAX = 300.0
 PROBES_MAX = 100  # keys tried in one round
+
+
+class TableRefused(Exception):
+    """The outbox is not there, or not as it has to be; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)

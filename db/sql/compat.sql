@@ -67,6 +67,17 @@ WITH freed AS (
 UPDATE hookwire.compat_parked p SET probe_at = clock_timestamp()
 WHERE p.outbox = $1 AND p.topic IN (SELECT freed.topic FROM freed) AND p.key <> ALL ($2::text[]);
 
+-- name: columns
+-- The outbox has what it must have, whether or not there is a row, and may be read.
+SELECT o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values, o.leader_id
+FROM compat_outbox o LIMIT 0;
+
+-- name: rights_missing
+-- What else we must be allowed to do to the outbox and are not.
+SELECT concat_ws(', ', CASE WHEN NOT has_column_privilege(t, 'leader_id', 'UPDATE') THEN 'UPDATE' END,
+                       CASE WHEN NOT has_table_privilege(t, 'DELETE') THEN 'DELETE' END)
+FROM to_regclass($1::text) AS t;
+
 -- name: create_table
 -- As goharvest's own script makes it; for trying out.
 CREATE TABLE IF NOT EXISTS compat_outbox (

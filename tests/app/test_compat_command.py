@@ -59,6 +59,13 @@ def test_the_flags_of_compat_mode_belong_to_it() -> None:
     assert isinstance(result.exception, SettingsRefused)
 
 
+def test_the_fast_mode_is_not_taken_for_a_table_in_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be passed over, and whoever set it would wait for what does not come."""
+    monkeypatch.setenv("HOOKWIRE_OUTBOX_MODE", "fast")
+    with pytest.raises(SettingsRefused, match="HOOKWIRE_OUTBOX_MODE=fast is for an outbox"):
+        relay(tmp_path, GOOD, "--partitioner", "crc32")
+
+
 MARIA = "mysql://u:hush@127.0.0.1:1/shop"
 
 

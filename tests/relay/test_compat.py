@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from db.pool import PoolOptions, open_database
 from db.statements import quoted_table
 from relay.compat import rounds
+from relay.compat_table import CompatTable
 from relay.election import Deposed
 from relay.observer import LeaderAcquired, LeaderFenced, LeaderRefreshed, LeaderRevoked, MeterRead
+from relay.outbox_table import TableRefused
 from relay.record import Record
 from tests.relay.stage import until
-from tests.relay.yards import TABLE, Yard, on_mariadb, on_postgres
+from tests.relay.yards import TABLE, PostgresYard, Yard, on_mariadb, on_postgres
 
 
 @pytest.fixture(params=["postgres18", "postgres15", "mariadb", "mariadb_fast"])
@@ -100,6 +104,56 @@ def record_of() -> Callable[[str, str], Record]:
         return Record(0, 0, "", "default", topic, key, None, None, {}, b"", datetime.now(UTC))
 
     return make
+
+
+# --- the table is looked at first ---------------------------------------------------------------------------------
+# In MariaDB by `relay.maria_house`, and its tests are in test_maria.py.
+
+
+@pytest.fixture
+async def postgres_yard(database_url15: str) -> AsyncIterator[PostgresYard]:
+    async with on_postgres(database_url15) as yard:
+        yield yard
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("DROP TABLE _outbox_", "cannot be relayed: relation .* does not exist"),
+        ("ALTER TABLE _outbox_ DROP COLUMN leader_id", "leader_id does not exist"),
+    ],
+    ids=["no table", "other columns"],
+)
+async def test_a_table_that_is_not_fit_is_refused(postgres_yard: PostgresYard, change: str, says: str) -> None:
+    """A relay that led nothing, and said so every few seconds in the log alone, looked as if it worked."""
+    await CompatTable(postgres_yard.database, TABLE).look_at()
+    await postgres_yard.change(change)
+    with pytest.raises(TableRefused, match=says):
+        await CompatTable(postgres_yard.database, TABLE).look_at()
+
+
+@pytest.mark.parametrize(
+    ("granted", "says"),
+    [
+        ("REFERENCES", "permission denied for table Out box"),
+        ("SELECT", "no right to UPDATE, DELETE"),
+        ("SELECT, UPDATE", "no right to DELETE"),
+        ("SELECT, UPDATE (leader_id), DELETE", None),
+    ],
+)
+async def test_a_right_that_is_missing_is_named(postgres_yard: PostgresYard, granted: str, says: str | None) -> None:
+    sql, role = postgres_yard.sql, f"clerk_{secrets.token_hex(4)}"
+    await sql.execute(f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA shop TO {role}; GRANT {granted} ON {TABLE} TO {role}")
+    database = await open_database(PoolOptions(f"{postgres_yard.database.options.url}?role={role}", connections_min=1))
+    try:
+        if says is None:
+            await CompatTable(database, TABLE).look_at()
+        else:
+            with pytest.raises(TableRefused, match=says):
+                await CompatTable(database, TABLE).look_at()
+    finally:
+        await database.aclose()
+        await sql.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 # --- relaying -----------------------------------------------------------------------------------------------------

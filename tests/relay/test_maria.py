@@ -24,8 +24,9 @@ from db.maria import MariaDatabase, MariaOptions, for_outbox, maria_options, ope
 from relay.election import Deposed, Seat
 from relay.lease import LeaseOptions
 from relay.maria_election import MariaElection
-from relay.maria_house import TableRefused, furnish
+from relay.maria_house import furnish
 from relay.maria_table import MariaTable
+from relay.outbox_table import TableRefused
 from relay.sink import Refusal
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.mariadb import MariaServer
