@@ -92,7 +92,9 @@ async def migrate(database_url: str, folder: Path = _FOLDER) -> list[str]:
         connection = await asyncpg.connect(database_url, timeout=5, command_timeout=600)
         try:
             await connection.execute(STATEMENTS["migration.lock"])
-            await connection.execute(STATEMENTS["migration.create_history"])
+            # IF NOT EXISTS asks for the right to CREATE, which a role need not have that finds all in place.
+            if await connection.fetchval(STATEMENTS["migration.history_exists"]) is None:
+                await connection.execute(STATEMENTS["migration.create_history"])
             for migration in _still_to_apply(ours, await _applied(connection)):
                 async with connection.transaction():
                     await connection.execute(migration.text)

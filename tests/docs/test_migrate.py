@@ -19,12 +19,13 @@ import pytest
 
 from scripts.servers.postgres import system_bin_dir
 from tests.relay.kafka_topic import make_topic, read_committed
+from tests.relay.stage import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-goharvest.md"
 BLOCK = re.compile(
     r"^```(sh|sql) follow( background| export)?\n(.*?)^```\n(?:<!-- (?:expect|background): (.*?) -->\n)?", re.M | re.S
 )
-EXPORT = re.compile(r"^export (\w+)=", re.MULTILINE)
+EXPORT = re.compile(r"^export (\w+)=(.*)$", re.MULTILINE)
 STASHER = (
     "INSERT INTO outbox (create_time, kafka_topic, kafka_key, kafka_value, kafka_header_keys, kafka_header_values)"
     " VALUES (NOW(), $1, $2, $3, $4, $5)"
@@ -60,7 +61,7 @@ class Shop:
         self.url = url
         self.kafka = kafka
         self.sql = sql
-        self.relay: asyncio.subprocess.Process | None = None
+        self.relays: list[asyncio.subprocess.Process] = []
         self.exported: dict[str, str] = {}
 
     def environment(self) -> dict[str, str]:
@@ -71,7 +72,7 @@ class Shop:
     def export(self, text: str) -> None:
         """A block of `export` lines."""
         values = {"HOOKWIRE_DATABASE_URL": self.url, "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS": self.kafka}
-        self.exported |= {name: values[name] for name in EXPORT.findall(text)}
+        self.exported |= {name: values.get(name, value) for name, value in EXPORT.findall(text)}
 
     async def output(self, *command: str) -> str:
         child = await asyncio.create_subprocess_exec(
@@ -89,24 +90,30 @@ class Shop:
 
     async def start(self, text: str, expected: str) -> None:
         """Begins a block in the background; returns when it has printed what is expected."""
-        with (self.folder / "relay.log").open("wb") as log:
-            self.relay = await asyncio.create_subprocess_exec(
-                "bash", "-euc", f"exec {text}", cwd=self.folder, env=self.environment(), stdout=log, stderr=log
-            )
+        number = len(self.relays)
+        with self._log(number).open("wb") as log:
+            self.relays += [
+                await asyncio.create_subprocess_exec(
+                    "bash", "-euc", f"exec {text}", cwd=self.folder, env=self.environment(), stdout=log, stderr=log
+                )
+            ]
         async with asyncio.timeout(60):
-            while not re.search(expected, self.log()):
-                assert self.relay.returncode is None, self.log()
+            while not re.search(expected, self._log(number).read_text()):
+                assert self.relays[number].returncode is None, self.logs()
                 await asyncio.sleep(0.05)
 
-    async def end(self) -> int | None:
-        """A soft stop; the exit code."""
-        assert self.relay is not None
-        self.relay.send_signal(signal.SIGTERM)
+    async def end(self) -> list[int]:
+        """A soft stop of all; their exit codes."""
+        for relay in self.relays:
+            relay.send_signal(signal.SIGTERM)
         async with asyncio.timeout(60):
-            return await self.relay.wait()
+            return [await relay.wait() for relay in self.relays]
 
-    def log(self) -> str:
-        return (self.folder / "relay.log").read_text()
+    def _log(self, number: int) -> Path:
+        return self.folder / f"relay-{number}.log"
+
+    def logs(self) -> str:
+        return "".join(self._log(number).read_text() for number in range(len(self.relays)))
 
 
 @asynccontextmanager
@@ -120,9 +127,10 @@ async def opened(folder: Path, url: str, kafka: str) -> AsyncIterator[Shop]:
     try:
         yield shop
     finally:
-        if shop.relay is not None and shop.relay.returncode is None:
-            shop.relay.kill()
-            await shop.relay.wait()
+        for relay in shop.relays:
+            if relay.returncode is None:
+                relay.kill()
+                await relay.wait()
         await sql.close(timeout=5)
 
 
@@ -137,8 +145,8 @@ async def written(shop: Shop, topic: str) -> None:
 async def test_the_page_is_followed_to_its_end(tmp_path: Path, database_url15: str, kafka: object) -> None:
     """RO-12: the topic holds every record in order per key, on goharvest's partitions, with its headers and nulls."""
     bootstrap: str = kafka.bootstrap  # type: ignore[attr-defined]
-    topic, pump = f"shop.{tmp_path.name}.{os.getpid()}", f"pump.{tmp_path.name}.{os.getpid()}"
-    for name in (topic, pump):
+    topic, pump, moved = (f"{what}.{tmp_path.name}.{os.getpid()}" for what in ("shop", "pump", "moved"))
+    for name in (topic, pump, moved):
         await make_topic(bootstrap, name, partitions=3)
     async with opened(tmp_path, database_url15, bootstrap) as shop:
         await written(shop, topic)
@@ -151,15 +159,21 @@ async def test_the_page_is_followed_to_its_end(tmp_path: Path, database_url15: s
             else:
                 output = await shop.follow(language, block)
                 assert re.search(expected, output, re.DOTALL), output
-        await shop.sql.execute(STASHER, "shop.orders", "ada", "as before", ["Seq"], ["1"])
-        events = await shop.sql.fetch("SELECT topic, key, payload, headers FROM hookwire.events")
-        assert (await shop.end(), "Traceback" in shop.log()) == (0, False)
+        await shop.sql.execute(STASHER, moved, "ada", "as before", ["Seq"], ["1"])
+
+        async def carried() -> bool:
+            return not await shop.sql.fetchval("SELECT count(*) FROM hookwire.outbox")
+
+        await until(carried)
+        assert (await shop.end(), "Traceback" in shop.logs()) == ([0, 0], False)
     messages = await read_committed(bootstrap, topic)
     per_key = {key: [int(m.headers["Seq"]) for m in messages if m.key == key.encode()] for key in KEYS}
     assert per_key == {key: list(range(number, 300, len(KEYS))) for number, key in enumerate(KEYS)}
     assert {(m.key, m.partition) for m in messages} == {(k.encode(), zlib.crc32(k.encode()) % 3) for k in KEYS}
     assert all((m.value is None) == (int(m.headers["Seq"]) % 10 == 0) for m in messages)
-    assert [tuple(e) for e in events] == [("shop.orders", "ada", b"as before", '{"seq": "1"}')]
+    [after] = await read_committed(bootstrap, moved)
+    assert (after.key, after.partition, after.value) == (b"ada", zlib.crc32(b"ada") % 3, b"as before")
+    assert after.headers["seq"] == "1"
 
 
 def test_psql_is_there() -> None:
