@@ -4,6 +4,8 @@ The body is the event, byte for byte. What the headers add: ``Hookwire-Key`` (or
 ``Idempotency-Key`` safe repetition, ``Content-Type`` as it is, ``ce-*`` CloudEvents attributes. Two types make
 a batch: ``application/x-ndjson`` (one event per line) and ``application/cloudevents-batch+json``. The answer
 is 202 only after COMMIT; the header ``Hookwire-Notice`` in it says when nobody listens.
+
+An unknown parameter in the query is refused, unless ``?ignore=`` says that the sender adds it (ADR 33).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.notice import Notices
 from app.problem import Problem
+from app.query import refuse_unknown
 from db.errors import DatabaseError, OutcomeUnknown, Unavailable
 from event.cloudevents import BATCH_TYPE, CloudEventError, decode_http
 from event.event import Draft
@@ -37,6 +40,8 @@ _NDJSON = "application/x-ndjson"
 _BATCH_EVENTS_MAX = 1_000
 _IDEMPOTENCY_KEY_MAX = 255
 _TTL_SECONDS_MAX = 31_536_000
+_PARAMETERS_MAX = 16
+_PARAMETERS = ("key", "partial", "matched", "ignore")
 _READ_ONCE = frozenset(
     {b"content-type", b"hookwire-key", b"idempotency-key", b"hookwire-hops", b"hookwire-ttl", b"hookwire-retry"}
 )
@@ -271,9 +276,15 @@ def _take_header(envelope: _Envelope, name: bytes, value: bytes) -> None:
 
 def _take_query(envelope: _Envelope, query: bytes) -> None:
     try:
-        fields = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=16)
+        fields = parse_qsl(
+            query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_PARAMETERS_MAX
+        )
     except (UnicodeDecodeError, ValueError):
-        raise Problem("invalid-parameter", "The query is not percent-encoded UTF-8.", parameter="key") from None
+        detail = f"The query is not percent-encoded UTF-8, or has more than {_PARAMETERS_MAX} parameters."
+        raise Problem("invalid-parameter", detail, parameter="key") from None
+    ignored = {part for name, value in fields if name == "ignore" for part in value.split(",")}
+    fields = [(name, value) for name, value in fields if name not in ignored]
+    refuse_unknown((name for name, _ in fields), _PARAMETERS)
     keys = [value for name, value in fields if name == "key"]
     if len(keys) > 1 or (keys and envelope.key is not None):
         raise Problem("duplicate-parameter", "The key was given more than once.", parameter="key")

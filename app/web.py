@@ -49,6 +49,7 @@ _ROUTERS: Sequence[APIRouter] = (
     subscriptions.router,
     signing_keys.router,
     handshake.router,
+    handshake.invitations,
     denials.router,
     deliveries.router,
     undelivered.router,

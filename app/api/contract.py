@@ -51,6 +51,8 @@ _FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
 _WITHOUT_KEY = ("/healthz", "/readyz", "/hub", "/hub/callback/{token}")
 _REFUSED_BY_THE_GATE = refusals("unauthorized", "forbidden", "too-many-requests")
 _TOO_LONG = refusals("uri-too-long")
+_READS = ("get", "head")
+_LENIENT = ("/hub", "/rabbithub", "/handshakes")  # others say what may stand in these requests
 _SECURITY_SCHEMES = {
     "key": {
         "type": "http",
@@ -82,12 +84,14 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
     }
     _restore_examples(document["components"]["schemas"])
     for name, path in document["paths"].items():
-        for operation in path.values():
+        for method, operation in path.items():
             _drop_framework_refusal(operation["responses"])
             if any(parameter["in"] == "query" for parameter in operation.get("parameters", ())):
                 operation["responses"] |= {str(status): answer for status, answer in _TOO_LONG.items()}
             if "application/json" in operation.get("requestBody", {}).get("content", {}):
                 _announce_unstorable(operation["responses"])
+            if method not in _READS and not name.startswith(_LENIENT):
+                _announce_unknown_parameter(operation["responses"])
             if name not in _WITHOUT_KEY:
                 operation["security"] = [{}, {"key": []}]
                 operation["responses"] |= {str(status): answer for status, answer in _REFUSED_BY_THE_GATE.items()}
@@ -100,6 +104,17 @@ def _announce_unstorable(responses: dict[str, Any]) -> None:
     for answer in deepcopy(refusals("malformed-json")).values():
         found = responses.setdefault("422", answer)
         found["content"][PROBLEM_MEDIA_TYPE]["examples"] |= answer["content"][PROBLEM_MEDIA_TYPE]["examples"]
+
+
+def _announce_unknown_parameter(responses: dict[str, Any]) -> None:
+    """Every request of ours that changes something refuses what it does not know in the query (``StrictRoute``)."""
+    (answer,) = refusals("invalid-parameter").values()
+    found = deepcopy(responses.setdefault("400", answer))  # routes share their refusals
+    examples = found["content"][PROBLEM_MEDIA_TYPE]["examples"]
+    if "invalid-parameter" not in examples:
+        examples |= answer["content"][PROBLEM_MEDIA_TYPE]["examples"]
+        found["description"] += f"; {answer['description']}"
+    responses["400"] = found
 
 
 def _restore_examples(schemas: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.context import Context, context_of
 from app.api.refusals import refusals
+from app.api.strict_route import StrictRoute
 from app.api.subscriptions import SubscriptionOut, find, subscription_out
 from app.problem import Problem
 from db.pool import Row
@@ -17,13 +18,13 @@ from webhooks.failure import OutboundError
 from webhooks.handshake import NoConsent, allowed_rate, ask_consent
 from webhooks.url import Target, UrlRefused, parse_target
 
-__all__ = ["router"]
+__all__ = ["invitations", "router"]
 
 _SUMMARY: Final = "Ask the callback for its consent (CloudEvents)"
 
-router = APIRouter(
-    tags=["subscriptions"], responses=refusals("database-unavailable", "busy", "not-found", "no-consent")
-)
+_REFUSED: Final = refusals("database-unavailable", "busy", "not-found", "no-consent")
+router = APIRouter(tags=["subscriptions"], route_class=StrictRoute, responses=_REFUSED)
+invitations = APIRouter(tags=["subscriptions"], responses=_REFUSED)  # for callbacks: what they add is overlooked
 In = Annotated[Context, Depends(context_of)]
 _DEADLINE_SECONDS: Final = 10.0
 
@@ -67,8 +68,10 @@ async def handshake(request: Request, subscription_id: str, context: In) -> Subs
     return subscription_out(agreed)
 
 
-@router.get("/handshakes/{token}", name="agree", summary="Agree to deliveries, by the URL that the callback was told")
-@router.post("/handshakes/{token}", name="agree_by_post", summary="Agree to deliveries, as by GET")
+@invitations.get(
+    "/handshakes/{token}", name="agree", summary="Agree to deliveries, by the URL that the callback was told"
+)
+@invitations.post("/handshakes/{token}", name="agree_by_post", summary="Agree to deliveries, as by GET")
 async def agree(request: Request, token: str, context: In) -> Agreed:
     """For callbacks, without an API key: the URL is the secret. It is good once, for a week, and until the
     subscription is changed. `WebHook-Allowed-Rate` in the request limits the rate."""

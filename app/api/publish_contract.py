@@ -96,6 +96,14 @@ _PARAMETERS: list[dict[str, Any]] = [
         "schema": {"type": "boolean", "default": False},
     },
     {
+        "name": "ignore",
+        "in": "query",
+        "description": "Names, comma separated, of parameters that the sender adds to every URL and that are none of "
+        "ours. Any other unknown parameter is refused.",
+        "schema": {"type": "string"},
+        "example": "bodySHA256",
+    },
+    {
         "name": "Hookwire-Key",
         "in": "header",
         "description": "The ordering key: events of one topic with the same key arrive in the order of their commits. "

@@ -69,6 +69,40 @@ async def test_the_key_may_stand_in_the_query(running_hub: RunHub) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("keys=a", "query keys: there is no such parameter; did you mean key?"),
+        ("key=a&ttl=60", "query ttl: there is no such parameter; there are key, partial, matched, ignore"),
+        ("keys=a&ignore=bodySHA256", "query keys: there is no such parameter; did you mean key?"),
+    ],
+)
+async def test_a_parameter_that_publishing_does_not_know_is_refused(running_hub: RunHub, query: str, hint: str) -> None:
+    """Overlooked, it would have cost the event its order, without a word."""
+    async with running_hub() as hub:
+        answer = await hub.client.post(f"/topics/a/events?{query}", content=b"x")
+
+        assert (kind(answer)[::2], answer.json()["detail"]) == ((400, "invalid-parameter"), hint)
+        assert await stored(hub) == []
+
+
+async def test_what_the_url_says_that_its_sender_adds_is_overlooked(running_hub: RunHub) -> None:
+    """Also a parameter of the sender's that has a name of ours."""
+    async with running_hub() as hub:
+        answers = [
+            await hub.client.post(f"/topics/a/events?{query}", content=b"x")
+            for query in (
+                "key=a&ignore=bodySHA256&bodySHA256=0f1e",
+                "ignore=key,partial&key=secret&partial=yes",
+                "ignore=v&ignore=w&v=1&w=2&v=3",
+            )
+        ]
+
+        assert [(answer.status_code, answer.json()["key"]) for answer in answers] == [
+            (202, "a"), (202, None), (202, None),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("query", "headers", "expected"),
     [
         ("?key=", {}, (422, "invalid-key")),
