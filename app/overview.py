@@ -9,6 +9,7 @@ from typing import Final
 
 from app.glance import Glance
 from app.pages.status import COUNTED_MAX, Status
+from app.silence import Silence, silence_of
 from db.errors import Busy, OutcomeUnknown, Unavailable
 from db.pool import Database
 
@@ -32,24 +33,30 @@ class Overview:
         relay_states: Callable[[], dict[str, tuple[str, str]]],
         fresh_seconds: float = _FRESH_SECONDS,
         kept_times: float = _KEPT_TIMES,
+        deadline_seconds: float = _DEADLINE_SECONDS,
     ) -> None:
         self._database = database
         self._public_url = public_url
         self._profile = profile
         self._incarnation = incarnation
         self._relay_states = relay_states
+        self._deadline_seconds = deadline_seconds
+        self._silence = Silence.UNREACHABLE
         self._glance = Glance(self._answer, fresh_seconds, kept_times)
 
-    async def look(self) -> Status | None:
-        """``None`` where the database does not answer in time. What our own relays do is told as it is now."""
+    async def look(self) -> Status | Silence:
+        """Why there is nothing to show, if the database does not answer in time. What our own relays do is told as it
+        is now.
+        """
         status = await self._glance.look()
-        return status and replace(status, relay_states=self._relay_states())
+        return self._silence if status is None else replace(status, relay_states=self._relay_states())
 
     async def _answer(self) -> Status | None:
         try:
-            async with asyncio.timeout(_DEADLINE_SECONDS):
+            async with asyncio.timeout(self._deadline_seconds):
                 return await self._ask()
-        except (Busy, OutcomeUnknown, Unavailable, TimeoutError):
+        except (Busy, OutcomeUnknown, Unavailable, TimeoutError) as error:
+            self._silence = await silence_of(error, self._database.options)
             return None
 
     async def _ask(self) -> Status:

@@ -195,7 +195,9 @@ _ROWS: Final = (
         503,
         "The database cannot be reached",
         "The service runs but its PostgreSQL does not answer. Nothing was stored.",
-        "Repeat the request later. Operators: see /readyz and check HOOKWIRE_DATABASE_URL and the server behind it.",
+        "Repeat the request later. Operators: /readyz tells whether the database is unreachable (then check "
+        "HOOKWIRE_DATABASE_URL and the server behind it) or slow (then look at `hookwire doctor`, and for whom its "
+        "statements wait).",
         retry_after_seconds=5,
     ),
     Kind(

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from app.api.context import Context, context_of
-from app.pages.status import page, status_content, unreachable_content
+from app.pages.status import Status, page, silent_content, status_content
 
 __all__ = ["PAGE_POLICY", "router"]
 
@@ -26,9 +26,11 @@ PAGE_POLICY: Final = (
 @router.get("/")
 async def status_page(context: In) -> Response:
     """Server-rendered; its one script only fetches the page again. All who look share an answer for a second."""
-    status = await context.overview.look()
-    code = 200 if status is not None else 503
-    content = status_content(status) if status is not None else unreachable_content(context.relay_states())
+    found = await context.overview.look()
+    if isinstance(found, Status):
+        code, content = 200, status_content(found)
+    else:
+        code, content = 503, silent_content(found, context.relay_states())
     nonce = secrets.token_urlsafe(16)
     headers = {"Content-Security-Policy": PAGE_POLICY.format(nonce=nonce), "Cache-Control": "no-store"}
     return Response(page(content, nonce), code, headers, media_type="text/html")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from app.api.context import Context, context_of
+from app.silence import silence_of
 from db.errors import DatabaseError
 
 __all__ = ["router"]
@@ -45,7 +46,9 @@ class Ready(BaseModel):
     )
 
     status: Literal["ok", "degraded", "unavailable"]
-    database: Literal["ok", "unreachable"]
+    database: Literal["ok", "slow", "unreachable"] = Field(
+        description="slow: its server lets us in, and yet a plain question was not answered within two seconds."
+    )
     sinks: dict[str, SinkHealth]
 
 
@@ -59,7 +62,7 @@ async def healthz() -> Alive:
     "/readyz",
     summary="Can it serve",
     response_model=Ready,
-    responses={503: {"model": Ready, "description": "The database cannot be reached."}},
+    responses={503: {"model": Ready, "description": "The database cannot be reached, or is too slow."}},
 )
 async def readyz(context: In) -> JSONResponse:
     """Ready means that publishing works. A broker that is down leaves it ready, and is named."""
@@ -69,8 +72,9 @@ async def readyz(context: In) -> JSONResponse:
     try:
         async with asyncio.timeout(2):
             await context.database.fetchrow("event.installation")
-    except (DatabaseError, TimeoutError):
-        return JSONResponse({"status": "unavailable", "database": "unreachable", "sinks": sinks}, 503)
+    except (DatabaseError, TimeoutError) as error:
+        silence = await silence_of(error, context.database.options)
+        return JSONResponse({"status": "unavailable", "database": silence, "sinks": sinks}, 503)
     degraded = any(sink["state"] in _ILL for sink in sinks.values())
     return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks})
 

@@ -11,9 +11,10 @@ from string import Template
 from typing import Any, Final
 
 from app.pages.markup import ago, callback, code, count, link, moment, pill, section, table, tile
+from app.silence import Silence
 from event.identity import format_event_id
 
-__all__ = ["COUNTED_MAX", "Status", "page", "status_content", "unreachable_content"]
+__all__ = ["COUNTED_MAX", "Status", "page", "silent_content", "status_content"]
 
 COUNTED_MAX: Final = 1_000
 """Counting stops here: a page must cost the same whatever waits."""
@@ -21,6 +22,16 @@ COUNTED_MAX: Final = 1_000
 _PAGE: Final = Template(files("app.pages").joinpath("status.html").read_text("utf-8"))
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
 _STATE_TONES: Final = {"active": "good", "disabled": "warn", "gone": "bad", "denied": "bad"}
+_SILENCES: Final = {
+    Silence.UNREACHABLE: (
+        "The database cannot be reached",
+        f"<p>{pill('down', 'bad')} Publishing answers 503 until it is back; what was accepted is safe in it, and goes "
+        'on from where it stopped. See <a href="readyz">/readyz</a> and '
+        '<a href="problems/database-unavailable">what to do</a>.</p>',
+    ),
+    Silence.SLOW: ("The database is too slow", files("app.pages").joinpath("slow.html").read_text("utf-8")),
+}
+"""Title and words, by why the database says nothing."""
 Row = Mapping[str, Any]
 
 
@@ -54,16 +65,11 @@ def page(content: str, nonce: str) -> str:
     return _PAGE.substitute(content=content, nonce=nonce)
 
 
-def unreachable_content(relay_states: Mapping[str, tuple[str, str]]) -> str:
-    """What can be said without the database."""
+def silent_content(silence: Silence, relay_states: Mapping[str, tuple[str, str]]) -> str:
+    """What can be said without the database, and where to look."""
     rows = [[code(sink), escape(state), escape(error)] for sink, (state, error) in relay_states.items()]
-    return section(
-        "The database cannot be reached",
-        f"<p>{pill('down', 'bad')} Publishing answers 503 until it is back; what was accepted is safe in it, and goes "
-        'on from where it stopped. See <a href="readyz">/readyz</a> and '
-        '<a href="problems/database-unavailable">what to do</a>.</p>'
-        + (table(["Sink", "State", "Last error"], rows) if rows else ""),
-    )
+    title, words = _SILENCES[silence]
+    return section(title, words + (table(["Sink", "State", "Last error"], rows) if rows else ""))
 
 
 def status_content(status: Status) -> str:

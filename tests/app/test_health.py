@@ -8,7 +8,7 @@ import pytest
 
 from app.witness.child import Child
 from app.witness.client import Client
-from tests.app.conftest import ALL_ROLES, RunHub
+from tests.app.conftest import ALL_ROLES, RunHub, opened
 from tests.app.test_ingest import kind
 
 
@@ -82,6 +82,14 @@ async def test_without_its_database_the_hub_is_alive_not_ready_and_says_503(runn
         assert {kind(answer)[::2] for answer in refused} == {(503, "database-unavailable")}
         assert all("retry-after" in answer.headers for answer in refused)
         assert (page.status_code, "The database cannot be reached" in page.text, again.status_code) == (503, True, 202)
+
+
+async def test_a_database_that_takes_too_long_is_slow_and_not_unreachable(running_hub: RunHub) -> None:
+    async with running_hub() as hub, opened(hub.database_url) as (_, other), other.transaction():
+        await other.execute("LOCK TABLE hookwire.installation IN ACCESS EXCLUSIVE MODE")
+        ready = await hub.client.get("/readyz")
+
+        assert (ready.status_code, ready.json()) == (503, {"status": "unavailable", "database": "slow", "sinks": {}})
 
 
 async def test_every_answer_carries_a_request_id(running_hub: RunHub) -> None:

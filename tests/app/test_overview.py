@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from app.overview import Overview
-from app.pages.status import Status
+from app.pages.status import Status, silent_content
+from app.silence import Silence, silence_of
+from db.pool import PoolOptions
 from tests.app.conftest import opened
 from tests.relay.stage import FaultyDatabase
 
@@ -27,5 +29,23 @@ async def test_a_database_that_is_back_is_shown_at_the_next_look(database_url: s
         faulty = FaultyDatabase(database)
         faulty.faults = {"outbox.oldest": 1}
         overview = Overview(faulty, "http://a", "development", "i", dict, fresh_seconds=0, kept_times=1e9)
-        shown = [await overview.look() is not None for _ in "12"]
+        shown = [isinstance(await overview.look(), Status) for _ in "12"]
     assert shown == [False, True]
+
+
+async def test_a_database_that_is_slow_is_told_from_one_that_cannot_be_reached(
+    database_url: str, free_port: int
+) -> None:
+    """What helps is not the same: the first has a server to ask who waits for whom."""
+    gone = PoolOptions(f"postgresql://nobody@127.0.0.1:{free_port}/none")
+    async with opened(database_url) as (database, sql):
+        overview = Overview(database, "http://a", "development", "i", dict, deadline_seconds=0.1)
+        async with sql.transaction():
+            await sql.execute("LOCK TABLE hookwire.topics IN ACCESS EXCLUSIVE MODE")
+            held = await overview.look()
+        found = [held, await silence_of(TimeoutError(), gone)]
+    words = [silent_content(silence, {}) for silence in Silence]
+    assert found == [Silence.SLOW, Silence.UNREACHABLE]
+    assert ["pg_blocking_pids" in words[0], "cannot be reached" in words[0], "cannot be reached" in words[1]] == [
+        True, False, True,
+    ]  # fmt: skip
