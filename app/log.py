@@ -83,7 +83,16 @@ def configure_logging(log_format: Literal["auto", "console", "json"], level: str
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for silent in ("aiormq", "asyncpg"):  # their errors come to us as exceptions, and we report those
-        logging.getLogger(silent).setLevel(logging.CRITICAL)
+    # What these log comes to us as exceptions, too, and we report those, once and not at every try.
+    shows_theirs = level == "debug"
+    for silent in ("aiormq", "asyncpg"):
+        logging.getLogger(silent).setLevel(logging.WARNING if shows_theirs else logging.CRITICAL)
+    if not shows_theirs:
+        handler.addFilter(_is_not_kafkas)
     for noisy in ("aiokafka", "aio_pika", "httpx", "uvicorn", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
+
+
+def _is_not_kafkas(record: logging.LogRecord) -> bool:
+    """aiokafka logs a traceback only for what it did not expect and may keep to itself: that is shown at any level."""
+    return record.exc_info is not None or record.name.partition(".")[0] != "aiokafka"

@@ -37,6 +37,7 @@ from relay.observer import Observer
 from relay.outbox_table import OutboxTable
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
+from relay.trouble import Trouble
 from relay.wake import Wake
 
 __all__ = ["CompatHarvester", "CompatOptions", "rounds"]
@@ -73,6 +74,7 @@ class CompatHarvester:
         self._sink = sink
         self._election = election
         self._observer = observer
+        self._trouble = Trouble()
         self._options = options
         self._wake = Wake(options.poll_seconds_min, options.poll_seconds_max)
         self._stopping = asyncio.Event()
@@ -165,6 +167,7 @@ class CompatHarvester:
         """Mark, send and purge one batch, or wait; False when the sink has to be reopened."""
         records = await self._table.mark(term, self._options.batch_records_max)
         if not records:
+            self._trouble.over(outbox=self._table.name)
             await self._wake.wait()
             return True
         self._wake.busy()
@@ -214,6 +217,7 @@ class CompatHarvester:
             self._observer.acknowledged(len(receipt.acknowledged))
             self._backoff_seconds = self._options.backoff_seconds_first
             await self._purge([record.id for record in receipt.acknowledged])
+            self._trouble.over(outbox=self._table.name)
         for refusal in receipt.refused:
             _log.warning(
                 "compat_record_refused", outbox=self._table.name, id=refusal.record.id, topic=refusal.record.topic,
@@ -238,7 +242,7 @@ class CompatHarvester:
 
     def _report(self, error: Exception) -> None:
         self.last_error = str(error)
-        _log.warning("relay_backs_off", outbox=self._table.name, error=str(error))
+        self._trouble.tell(error, outbox=self._table.name)
 
 
 def rounds(records: Sequence[Record]) -> Iterator[list[Record]]:

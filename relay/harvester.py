@@ -40,6 +40,7 @@ from relay.observer import Observer
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
+from relay.trouble import Trouble
 from relay.wake import Wake
 
 __all__ = ["Harvester", "HarvesterOptions", "MarkerAhead"]
@@ -93,6 +94,7 @@ class Harvester:
         self._metrics = metrics
         self._options = options
         self._observer = observer or Observer(sink.name)
+        self._trouble = Trouble()
         self._turn = asyncio.Lock()
         self._asked = asyncio.Event()
         self._backoff_seconds = options.backoff_seconds_first
@@ -134,6 +136,7 @@ class Harvester:
             self._observer.fenced(leader_id, str(over))
         finally:
             self._observer.revoked(leader_id)
+            self._trouble.forget()
             self.state = "standby"
 
     async def _govern(self, term: Term) -> None:
@@ -212,6 +215,8 @@ class Harvester:
                     await self._outbox.advance_low_water()
                     await self._probe_holds(term, slots)
                     if batch is None:
+                        if not self._in_flight:
+                            self._trouble.over(sink=self._sink.name, group=term.group)
                         await self._wake.wait()
                     if batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max:
                         # After an empty claim, too: what rings may be another group's, and most of it is.
@@ -325,6 +330,8 @@ class Harvester:
         """What follows from a receipt at once, before anything else can run."""
         if len(receipt.acknowledged) < len(batch.records):
             self._setbacks += 1
+        else:
+            self._trouble.over(sink=self._sink.name, group=batch.term.group)
         if receipt.acknowledged:
             self._backoff_seconds = self._options.backoff_seconds_first
             self._metrics.acknowledged(self._sink.name, batch.term.group, len(receipt.acknowledged))
@@ -403,7 +410,7 @@ class Harvester:
     def _report(self, term: Term, error: Exception) -> None:
         self.last_error = str(error)
         self._metrics.failed(self._sink.name, term.group)
-        _log.warning("relay_backs_off", sink=self._sink.name, group=term.group, error=str(error))
+        self._trouble.tell(error, sink=self._sink.name, group=term.group)
 
 
 def _leader_id(term: Term) -> str:

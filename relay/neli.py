@@ -47,6 +47,7 @@ from relay.neli_group import Membership
 from relay.neli_options import NeliOptions
 from relay.seats import ensure_seats
 from relay.sink import SinkUnavailable, Term
+from relay.trouble import Trouble
 
 __all__ = ["NeliElection", "NeliOptions"]
 
@@ -76,6 +77,7 @@ class NeliElection:
         self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
         self._barrier_open = asyncio.Event()
         self._outputs: asyncio.Queue[Output] = asyncio.Queue()
+        self._trouble = Trouble("election_unattended", "election_attended")
         self._standing = True
         self._leaving = asyncio.Event()
         self._outdated = asyncio.Event()
@@ -128,7 +130,7 @@ class NeliElection:
                     await self._attend()
                 except (SinkUnavailable, DatabaseError) as error:
                     end_if_cancelled()
-                    _log.warning("election_unattended", sink=self._sink, error=str(error))
+                    self._trouble.tell(error, sink=self._sink)
                     lasted = boot_seconds() - begun > _RETRY_SECONDS_MAX * 2
                     backoff = _RETRY_SECONDS if lasted else min(backoff * 2, _RETRY_SECONDS_MAX)
                     await pause(self._leaving, backoff)
@@ -143,6 +145,7 @@ class NeliElection:
         membership = Membership(self._kafka, self._options, self._receive, self._barrier)
         try:
             partitions = await membership.join()
+            self._trouble.over(sink=self._sink)
             await self._free_of_seats()
             self._core = Neli(self._me, partitions, self._roles, self._options.times)
             self._membership = membership

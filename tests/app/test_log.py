@@ -16,9 +16,9 @@ SECRET = "whsec_AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="
 pytestmark = pytest.mark.usefixtures("restored_logging")
 
 
-def reader(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[dict[str, Any]]]:
+def reader(capsys: pytest.CaptureFixture[str], level: str = "info") -> Callable[[], list[dict[str, Any]]]:
     """Configures JSON logging; gives a reader of what was logged since, without the times."""
-    configure_logging("json", "info")
+    configure_logging("json", level)
 
     def read() -> list[dict[str, Any]]:
         found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
@@ -95,19 +95,32 @@ def test_the_end_of_a_long_traceback_is_kept(capsys: pytest.CaptureFixture[str])
 def test_the_level_counts_and_chatty_libraries_are_quieter(capsys: pytest.CaptureFixture[str]) -> None:
     lines = reader(capsys)
     structlog.get_logger().debug("hidden")
-    for name in ("aiokafka", "httpx", "asyncio"):
+    for name in ("aio_pika", "httpx", "asyncio"):
         logging.getLogger(name).info("hidden")
         logging.getLogger(name).warning("shown")
     assert [line["event"] for line in lines()] == ["shown"] * 3
 
 
-def test_what_a_library_also_raises_is_not_told_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    """While a database is down, asyncpg's pool logs a traceback for each try to restore a connection."""
+@pytest.mark.parametrize(("level", "theirs"), [("info", []), ("warning", []), ("debug", ["connection lost"] * 3)])
+def test_what_a_library_also_raises_is_told_twice_only_if_asked_for(
+    capsys: pytest.CaptureFixture[str], level: str, theirs: list[str]
+) -> None:
+    """While a server is away, aiokafka has lines for each try to reach it, asyncpg's pool a traceback for each."""
+    lines = reader(capsys, level)
+    for name in ("aiormq.connection", "asyncpg.pool", "aiokafka.producer.sender"):
+        logging.getLogger(name).warning("connection lost")
+    structlog.get_logger().warning("ours")
+    assert [line["event"] for line in lines()] == [*theirs, "ours"]
+
+
+def test_what_kafkas_library_did_not_expect_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error of a callback of ours ends in its log alone."""
     lines = reader(capsys)
-    for name in ("aiormq.connection", "asyncpg.pool"):
-        logging.getLogger(name).warning("hidden")
-    structlog.get_logger().warning("shown")
-    assert [line["event"] for line in lines()] == ["shown"]
+    try:
+        raise KeyError("role")
+    except KeyError:
+        logging.getLogger("aiokafka.consumer.group_coordinator").exception("the listener failed")
+    assert [(line["event"], "KeyError" in line["exception"]) for line in lines()] == [("the listener failed", True)]
 
 
 def test_the_console_masks_as_well(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,46 @@
+"""Trouble: a line when it begins and a line when it is over, however often we try in between."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import structlog
+
+__all__ = ["Trouble"]
+
+_log = structlog.get_logger(__name__)
+_TEXTS_MAX: Final = 8  # an error may name what is different each time
+
+
+class Trouble:
+    """What keeps one service from going on; ``begins`` and ``ends`` are the events of its lines, ``labels`` say there
+    whose it is.
+    """
+
+    def __init__(self, begins: str = "relay_backs_off", ends: str = "relay_goes_on") -> None:
+        self._begins = begins
+        self._ends = ends
+        self._began_at: float | None = None
+        self._told: set[str] = set()
+
+    def tell(self, error: Exception, **labels: object) -> None:
+        """A warning for each different error; that it lasts is a line for the log level debug."""
+        if self._began_at is None:
+            self._began_at = time.monotonic()
+        text = str(error)
+        is_news = text not in self._told and len(self._told) < _TEXTS_MAX
+        if is_news:
+            self._told.add(text)
+        (_log.warning if is_news else _log.debug)(self._begins, **labels, error=text)
+
+    def over(self, **labels: object) -> None:
+        """A line if there was any, with how long it took."""
+        if self._began_at is not None:
+            _log.info(self._ends, **labels, seconds=round(time.monotonic() - self._began_at, 1))
+            self.forget()
+
+    def forget(self) -> None:
+        """It is not ours any more."""
+        self._began_at = None
+        self._told.clear()
