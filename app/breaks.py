@@ -1,6 +1,6 @@
 """Seeded bugs: the product with one promise taken away, to show that the witness would notice (faults.md 7, OR-03).
 
-``python -m app.breaks NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --break NAME`` starts its
+``python -m app.broken NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --break NAME`` starts its
 children so and has to fail. The product itself has no switch for this and no code: each bug replaces a function or
 the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
 
@@ -27,7 +27,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
@@ -38,8 +37,7 @@ import app.wiring
 import db.bound
 import hub.publish
 import relay.lease
-from app.cli import main as run_command
-from app.settings import Settings, SettingsRefused, load_settings
+from app.settings import Settings, SettingsRefused
 from app.storage import Storage
 from db.errors import DatabaseError
 from db.pool import Row, Session
@@ -55,7 +53,7 @@ from webhooks.retry import DELIVERED
 from webhooks.settlement import Result, Settlement
 from webhooks.worker import Worker
 
-__all__ = ["BREAKS", "StaleBug", "apply", "main"]
+__all__ = ["BREAKS", "StaleBug", "apply"]
 
 _EARLY_SECONDS = 0.05
 """How much too early something happens: long enough for a kill to fall into it now and then."""
@@ -322,19 +320,3 @@ def apply(name: str, settings: Settings) -> None:
     if name not in BREAKS:
         raise SettingsRefused(f"{name!r} is no seeded bug; there are {', '.join(BREAKS)}")
     BREAKS[name]()
-
-
-def main() -> None:
-    """``python -m app.breaks NAME COMMAND ...``: the command, with the bug."""
-    _, name, *command = sys.argv
-    try:
-        apply(name, load_settings())
-    except (SettingsRefused, StaleBug) as error:
-        print(f"hookwire: {error}", file=sys.stderr)  # noqa: T201 - this is the command's voice
-        sys.exit(2)
-    sys.argv = ["hookwire", *command]
-    run_command()
-
-
-if __name__ == "__main__":
-    main()

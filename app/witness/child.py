@@ -60,7 +60,7 @@ class Child:
     """``settings`` are HOOKWIRE_* without the prefix; nothing of the caller's own settings reaches the child.
 
     ``command`` is what follows ``hookwire``; only one that has an API, or metrics, is ever ready. ``seeded_bug`` starts
-    it as ``python -m app.breaks <name>`` instead, which is the product with that bug. ``tree`` is where the product's
+    it as ``python -m app.broken <name>`` instead, which is the product with that bug. ``tree`` is where the product's
     code is; before a start another version's may be named. ``environment`` is added to that of its next
     starts.
     """
@@ -121,7 +121,7 @@ class Child:
 
     async def _spawn(self, environment: Mapping[str, str], log: IO[bytes]) -> asyncio.subprocess.Process:
         bug = self._seeded_bug
-        product = ["-m", "app.breaks", bug] if bug else ["-c", "from app.cli import main; main()"]
+        product = ["-m", "app.broken", bug] if bug else ["-c", "from app.cli import main; main()"]
         return await asyncio.create_subprocess_exec(
             sys.executable, *product, *self._command, cwd=self._folder, env=environment,
             stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,

@@ -64,7 +64,7 @@ class Nursery:
     async def fork(
         self, bug: str | None, command: Sequence[str], folder: Path, environment: Mapping[str, str], log: IO[bytes]
     ) -> Forked:
-        """``hookwire`` with this command, or ``python -m app.breaks`` with this bug and it."""
+        """``hookwire`` with this command, or ``python -m app.broken`` with this bug and it."""
         line = self._line = self._line or _begin()
         reading, writing = os.pipe()
         what = {"bug": bug, "command": list(command), "folder": str(folder), "environment": dict(environment)}
@@ -157,9 +157,9 @@ def _become(what: dict[str, object]) -> None:
     os.environ.clear()
     os.environ.update(what["environment"])
     if what["bug"] is not None:
-        from app.breaks import main
+        from app.broken import main
 
-        sys.argv = ["app.breaks", what["bug"], *what["command"]]
+        sys.argv = ["app.broken", what["bug"], *what["command"]]
     else:
         from app.cli import main
 

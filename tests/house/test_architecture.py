@@ -29,6 +29,7 @@ WRONG = [
     ("sdk/src/hookwire/__init__.py", "event"),
     ("hub/topics.py", "hookwire"),
     ("hub/topics.py", "pipeline"),
+    ("app/breaks.py", "app.cli"),
     ("app/settings.py", "hookwire"),
     ("app/settings.py", "asyncpg"),
     ("webhooks/guard.py", "aiokafka"),
