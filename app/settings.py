@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
 from app.settings_file import SettingsFile, SettingsRefused, read_file, unknown_variables
+from app.settings_kafka import KafkaSettings
 from app.settings_outbox import OutboxSettings
 from app.settings_rabbithub import RabbitHubSettings
 
@@ -31,7 +32,6 @@ _FOREIGN = (
     "HOOKWIRE_URL", "HOOKWIRE_TOKEN", "HOOKWIRE_REPOSITORY", "HOOKWIRE_EVENT_ID", "HOOKWIRE_TOPIC",
     "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
 )  # fmt: skip
-_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
@@ -41,7 +41,7 @@ def _data_dir() -> Path:
     return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
 
 
-class Settings(OutboxSettings, RabbitHubSettings):
+class Settings(KafkaSettings, OutboxSettings, RabbitHubSettings):
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(
@@ -75,45 +75,6 @@ class Settings(OutboxSettings, RabbitHubSettings):
         None, description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db; none: the embedded server."
     )
     database_connections_max: int = Field(12, ge=4, le=200, description="Size of the connection pool.")
-    kafka_bootstrap_servers: str = Field("", description="host:port,host:port; none: no Kafka sink.")
-    kafka_mode: Literal["transactional", "idempotent"] = Field(
-        "transactional", description="transactional is fenced and free of duplicates; idempotent is faster (RR-02)."
-    )
-    kafka_window: Literal["batch", "record"] = Field(
-        "batch",
-        description="What the idempotent mode may repeat: a batch, as one run, or the last record of each key, slowly.",
-    )
-    kafka_partitioner: Literal["murmur2", "crc32"] = Field(
-        "murmur2",
-        description="Which partition a key goes to: as Java clients, or as librdkafka. Changing it moves keys.",
-    )
-    kafka_topic_prefix: str = Field(
-        "", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Put before every topic's name in Kafka."
-    )
-    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", description="What the brokers' listener speaks, in Kafka's own words."
-    )
-    kafka_tls_ca: Path | None = Field(
-        None, description="PEM file with who signs the brokers' certificates; none: the system's authorities."
-    )
-    kafka_tls_certificate: Path | None = Field(
-        None, description="PEM file with our certificate, for brokers that want one."
-    )
-    kafka_tls_key: Path | None = Field(None, description="PEM file with its key; none: it is in the certificate's.")
-    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        None, description="How the user proves itself."
-    )
-    kafka_sasl_username: str = Field("", description="User of the brokers.")
-    kafka_sasl_password: SecretStr | None = Field(None, description="Its password.")
-    kafka_election: Literal["lease", "neli"] = Field(
-        "lease", description="Who relays to Kafka: by leases in PostgreSQL, or by NELI over a Kafka consumer group."
-    )
-    neli_session_seconds: float = Field(
-        6.0,
-        ge=2,
-        le=60,
-        description="NELI: after how long Kafka gives up a silent relay; the broker has a least value.",
-    )
     amqp_url: SecretStr | None = Field(
         None, description="amqp:// or amqps://user:secret@host:5672/vhost; none: no AMQP sink."
     )
@@ -345,13 +306,6 @@ class Settings(OutboxSettings, RabbitHubSettings):
             named = False
         if not named:
             raise ValueError("must be http://host:port or http://user:secret@host:port")
-        return value
-
-    @field_validator("kafka_bootstrap_servers")
-    @classmethod
-    def _check_servers(cls, value: str) -> str:
-        if value and not all(_SERVER.fullmatch(server.strip()) for server in value.split(",")):
-            raise ValueError("must be host:port, several separated by commas")
         return value
 
     @model_validator(mode="after")

@@ -1,0 +1,65 @@
+"""Settings of Kafka, and of the election over it; `app.settings.Settings` has them with all others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings
+
+__all__ = ["KafkaSettings"]
+
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+
+
+class KafkaSettings(BaseSettings):
+    """Where Kafka is, who we are there, and how records get there."""
+
+    kafka_bootstrap_servers: str = Field("", description="host:port,host:port; none: no Kafka sink.")
+    kafka_mode: Literal["transactional", "idempotent"] = Field(
+        "transactional", description="transactional is fenced and free of duplicates; idempotent is faster (RR-02)."
+    )
+    kafka_window: Literal["batch", "record"] = Field(
+        "batch",
+        description="What the idempotent mode may repeat: a batch, as one run, or the last record of each key, slowly.",
+    )
+    kafka_partitioner: Literal["murmur2", "crc32"] = Field(
+        "murmur2",
+        description="Which partition a key goes to: as Java clients, or as librdkafka. Changing it moves keys.",
+    )
+    kafka_topic_prefix: str = Field(
+        "", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Put before every topic's name in Kafka."
+    )
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="What the brokers' listener speaks, in Kafka's own words."
+    )
+    kafka_tls_ca: Path | None = Field(
+        None, description="PEM file with who signs the brokers' certificates; none: the system's authorities."
+    )
+    kafka_tls_certificate: Path | None = Field(
+        None, description="PEM file with our certificate, for brokers that want one."
+    )
+    kafka_tls_key: Path | None = Field(None, description="PEM file with its key; none: it is in the certificate's.")
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        None, description="How the user proves itself."
+    )
+    kafka_sasl_username: str = Field("", description="User of the brokers.")
+    kafka_sasl_password: SecretStr | None = Field(None, description="Its password.")
+    kafka_election: Literal["lease", "neli"] = Field(
+        "lease", description="Who relays to Kafka: by leases in PostgreSQL, or by NELI over a Kafka consumer group."
+    )
+    neli_session_seconds: float = Field(
+        6.0,
+        ge=2,
+        le=60,
+        description="NELI: after how long Kafka gives up a silent relay; the broker has a least value.",
+    )
+
+    @field_validator("kafka_bootstrap_servers")
+    @classmethod
+    def _check_servers(cls, value: str) -> str:
+        if value and not all(_SERVER.fullmatch(server.strip()) for server in value.split(",")):
+            raise ValueError("must be host:port, several separated by commas")
+        return value
