@@ -8,9 +8,10 @@
 
 A claim takes a batch for several subscriptions at once, each no more than it has shown it can take: a subscription
 that answers fast is read ahead; those that have not lately succeeded, all together, get no more than there are
-slots for them, so that a thousand dead callbacks can't fill the queue before the living. What waits and can't be
-sent any more is given back uncounted: when its lease has become too short for a whole attempt (the lease is checked
-before the first byte leaves, RR-10), when its subscription has failed, or rests after a 429, or has ended.
+slots for them, and stand in a line of their own, so that a thousand dead callbacks neither fill the queue nor are
+looked at before the living. What waits and can't be sent any more is given back uncounted: when its lease has become
+too short for a whole attempt (the lease is checked before the first byte leaves, RR-10), when its subscription has
+failed, or rests after a 429, or has ended.
 """
 
 from __future__ import annotations
@@ -20,11 +21,10 @@ import heapq
 import math
 import random
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import islice
 
 import structlog
 
@@ -41,6 +41,7 @@ from webhooks.metrics import DeliveryMetrics
 from webhooks.operator_event import RESERVED_PREFIX, notices_of
 from webhooks.outbound import Outbound
 from webhooks.outcome import Outcome
+from webhooks.ready import Ready
 from webhooks.rests import Rests
 from webhooks.retry import DELIVERED, Decision, decide
 from webhooks.settlement import Result, Settlement
@@ -84,7 +85,7 @@ class Worker:
         self._settlement = Settlement(
             database, options.name, self._settled, options.breaker, notices_of, options.errors
         )
-        self._ready: OrderedDict[int, None] = OrderedDict()
+        self._ready = Ready(self._slots.is_proven)
         self._claims = Claims()
         self._given_back: list[Claim] = []
         self._rests = Rests(options.breaker)
@@ -99,8 +100,7 @@ class Worker:
 
     def due(self, subscriptions: Sequence[int]) -> None:
         """These subscriptions have something to deliver now."""
-        for subscription in subscriptions:
-            self._ready[subscription] = None
+        self._ready.add(subscriptions)
         if subscriptions:
             self._wake.set()
 
@@ -151,17 +151,17 @@ class Worker:
         """Retries whose time has come make their subscription ready."""
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
-            self._ready[heapq.heappop(self._later)[1]] = None
+            self._ready.add((heapq.heappop(self._later)[1],))
 
     async def _claim_more(self) -> bool:
-        """Claim for ready subscriptions if there is room; False when there was nothing to do."""
+        """Claim for ready subscriptions if there is room; False when there was nobody to claim for."""
         if self._settlement.is_stuck:  # what was sent must be on record before its lease ends and it is sent again
             return False
         wanted = self._wanted()
         if not wanted:
             return False
         for subscription in wanted:  # before we ask, so that what comes due meanwhile is not forgotten
-            del self._ready[subscription]
+            self._ready.remove(subscription)
         options = self._options
         asked_at = time.monotonic()
         try:
@@ -172,12 +172,12 @@ class Worker:
             await self._take_in(rows, asked_at)
         except DatabaseError as error:
             _log.warning("claim_failed", error=str(error))
-            self._ready.update(dict.fromkeys(wanted))
+            self._ready.add(wanted)
             await asyncio.sleep(0.5)
             return True
         found = Counter(row["subscription_id"] for row in rows if row["event_id"] is not None)
-        self._ready.update((subscription, None) for subscription, most in wanted.items() if found[subscription] == most)
-        return bool(found)
+        self._ready.add(subscription for subscription, most in wanted.items() if found[subscription] == most)
+        return True  # also when nothing was found: others may stand behind those
 
     def _ask_later(self, row: Row, asked_at: float) -> None:
         """A gate has held it back: ask again when there is something to be had, once."""
@@ -199,7 +199,7 @@ class Worker:
         untried = max(options.slots.per_subscription // 4, 1)
         share = max(room // max(min(len(self._ready), options.claim_subscriptions_max), 1), untried)
         wanted: dict[int, int] = {}
-        for subscription in list(islice(self._ready, 8 * options.claim_subscriptions_max)):
+        for subscription in self._ready.first(4 * options.claim_subscriptions_max, unproven=unproven_room > 0):
             is_proven = slots.is_proven(subscription)
             ahead = share if subscription in self._fast else max(untried, self._batch_sizes.asked_for(subscription))
             most = min(ahead - self._claims.waiting_of(subscription), room if is_proven else min(room, unproven_room))
@@ -353,7 +353,7 @@ class Worker:
                 self._shed(result.subscription_id)
             if decision.action != "retry":
                 # In an ordered lane the next event has become the head just now.
-                self._ready.setdefault(result.subscription_id)
+                self._ready.add((result.subscription_id,))
             elif decision.retry_seconds <= _LATER_SECONDS_MAX:
                 heapq.heappush(self._later, (now + decision.retry_seconds, result.subscription_id))
             if decision.dead_kind is not None:

@@ -230,7 +230,7 @@ async def test_a_subscription_whose_secret_does_not_open_gets_nothing_unsigned(d
 async def test_a_settlement_that_the_database_refuses_stops_no_other(database_url: str) -> None:
     """WH-12: the refused one comes due again by its lease."""
     async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"), timeout_seconds=0.3)
+        await bench.subscribe(server.url("/ok"), timeout_seconds=1.5)
         refused, *rest = await bench.deliver(*(b"%d" % n for n in range(8)))
         await bench.sql.execute(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'not this one'; END$$;"
@@ -358,6 +358,45 @@ async def test_dead_subscribers_leave_room_for_the_living(database_url: str) -> 
             worker.stop()
             for conversation in tuple(dead.tasks):  # so that the attempts in flight end
                 conversation.cancel()
+
+
+async def test_the_living_are_claimed_for_at_their_first_event_whoever_stands_before_them(database_url: str) -> None:
+    """WH-I01: sixty dead wait for a slot, a look reaches four, and nobody rings twice."""
+    slots = {"total": 8, "per_subscription": 4, "per_host": 100}
+    async with delivery_bench(database_url) as bench, hostile_server(hang) as dead, hostile_server() as server:
+        await bench.subscribe(server.url("/ok"))
+        await bench.deliver(b"first")
+        options = {"claim_subscriptions_max": 1, "timeout_seconds": 300, "poll_seconds": HOUR}
+        async with bench.working(slots=slots, **options) as worker:
+            await bench.settled()
+            for number in range(60):
+                await bench.subscribe(dead.url(f"/{number}"), topic="dead")
+            await bench.publish(b"x", topic="dead")
+            await bench.fan_out(due=worker.due)
+            await arrived(dead, 4)
+            await bench.publish(b"second")
+            await bench.fan_out(due=worker.due)
+            await arrived(server, 2)
+            worker.stop()
+            for conversation in tuple(dead.tasks):  # so that the attempts in flight end
+                conversation.cancel()
+
+
+async def test_who_has_nothing_more_keeps_nobody_waiting(database_url: str) -> None:
+    """After a burst all its subscribers are asked about once more; an event that comes meanwhile waits for no other."""
+    sink = Held()
+    async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
+        for number in range(20):
+            await bench.subscribe(server.url(f"/{number}"), topic="burst")
+        await bench.subscribe(server.url("/ok"))
+        await bench.deliver(b"first", topic="burst")
+        async with bench.working(claim_subscriptions_max=2, poll_seconds=HOUR) as worker:
+            await arrived(server, 20)
+            sink.release.set()  # all succeed at once
+            await bench.settled(20)
+            await bench.publish(b"second")
+            await bench.fan_out(due=worker.due)
+            await arrived(server, 21)
 
 
 async def test_a_hot_topic_takes_its_share_and_no_more(database_url: str) -> None:
