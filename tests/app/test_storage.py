@@ -113,14 +113,14 @@ async def until_answered(storage: Storage) -> Any:
 HANGING = """
 import asyncio, sys, time
 from pathlib import Path
-from app.compat import Compat, open_compat
 from app.process import end_within
 from app.settings import Settings
+from app.storage import open_storage
 from db.embedded_postmaster import read_record
 
 async def main():
     data_dir = Path(sys.argv[1])
-    async with open_compat(Settings(data_dir=data_dir, kafka_bootstrap_servers="127.0.0.1:1"), Compat()):
+    async with open_storage(Settings(data_dir=data_dir)):
         print(read_record(data_dir / "postgres").status, flush=True)
         end_within(0)
         time.sleep(60)
@@ -130,7 +130,7 @@ asyncio.run(main())
 
 
 def test_whoever_is_cut_off_asks_its_embedded_database_to_end(data_dir: Path) -> None:
-    """F08: also where goharvest's table is relayed; else it would run on without anybody who ends it."""
+    """F08: whatever it is that runs on it, a relay of goharvest's table too; else nobody would end it."""
     ended = subprocess.run(
         [sys.executable, "-c", HANGING, str(data_dir)],
         cwd=Path(__file__).parents[2], timeout=60, check=False, capture_output=True,
