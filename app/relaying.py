@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from app.failpoints import Failpoints, FailpointSink
 from app.process import process_name
 from app.settings import Settings
-from app.sinks import kafka_options, make_broker_sink
+from app.sinks import kafka_options, sink_maker
 from db.direct import Direct
 from db.pool import Database
 from relay.election import Election
@@ -33,7 +33,10 @@ __all__ = ["Relaying"]
 
 class Relaying:
     """The relays of one process. ``relays`` are stopped before ``elections``, on whose seats they sit. ``observers``,
-    one for each sink, tell ``on_event`` who leads; whoever embeds the relay runs them, for the meter."""
+    one for each sink, tell ``on_event`` who leads; whoever embeds the relay runs them, for the meter.
+
+    Raises SettingsRefused for a broker that cannot be reached by these settings, whatever it does.
+    """
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class Relaying:
         self._metrics = metrics
         self._points = points
         self._make_fan_out = make_fan_out
+        self._makers = {name: sink_maker(name, settings, incarnation) for name in sinks if name != "webhooks"}
         self._wakes: list[Wake] = []
         self._harvesters: list[Harvester] = []
         self.observers = {name: Observer(name, on_event) for name in sinks}
@@ -107,4 +111,4 @@ class Relaying:
     def _sink(self, name: str, trusted: Callable[[], bool]) -> Sink:
         if name == "webhooks":
             return self._make_fan_out()
-        return make_broker_sink(name, self._settings, self._incarnation, trusted)
+        return self._makers[name](trusted)

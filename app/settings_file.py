@@ -34,9 +34,10 @@ class SettingsFile:
 
     def unknown(self, known: Collection[str]) -> Iterator[str]:
         """One line for each key that is no setting."""
-        for name in self.values:
+        for name, value in self.values.items():
             if name not in known:
-                yield f"{self.place(name)}: unknown setting {name}{hint(name, known)}"
+                nearest = "; no setting stands in a section" if isinstance(value, dict) else hint(name, known)
+                yield f"{self.place(name)}: unknown setting {name}{nearest}"
 
 
 def read_file(file: Path | None) -> SettingsFile:

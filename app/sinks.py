@@ -15,7 +15,7 @@ from relay.kafka_options import KafkaOptions
 from relay.kafka_security import KafkaSecurity
 from relay.sink import Sink
 
-__all__ = ["amqp_options", "configured_sinks", "kafka_options", "make_broker_sink"]
+__all__ = ["amqp_options", "configured_sinks", "kafka_options", "sink_maker"]
 
 
 def configured_sinks(settings: Settings) -> list[str]:
@@ -26,11 +26,16 @@ def configured_sinks(settings: Settings) -> list[str]:
     return names
 
 
-def make_broker_sink(name: str, settings: Settings, incarnation: str, trusted: Callable[[], bool]) -> Sink:
-    """The Kafka or the AMQP sink. ``trusted`` says whether the lease still holds. Raises SettingsRefused."""
+def sink_maker(name: str, settings: Settings, incarnation: str) -> Callable[[Callable[[], bool]], Sink]:
+    """Makes Kafka or AMQP sinks; each is given what says whether its lease still holds.
+
+    The settings are judged here and not again: raises SettingsRefused.
+    """
     if name == "kafka":
-        return KafkaSink(kafka_options(settings, incarnation), trusted)
-    return AmqpSink(amqp_options(settings, incarnation))
+        kafka = kafka_options(settings, incarnation)
+        return lambda trusted: KafkaSink(kafka, trusted)
+    amqp = amqp_options(settings, incarnation)
+    return lambda _: AmqpSink(amqp)
 
 
 def kafka_options(settings: Settings, incarnation: str) -> KafkaOptions:

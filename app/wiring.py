@@ -176,6 +176,8 @@ class _Builder:
         self, roles: Sequence[str], sockets: Sequence[socket.socket], metrics_sockets: Sequence[socket.socket]
     ) -> list[list[Service]]:
         """The services, in the phases in which they are stopped."""
+        if "relay" in roles:
+            self.relaying = self._make_relaying()
         await self._configure(roles)
         phases: list[list[Service]] = []
         if "api" in roles:
@@ -185,8 +187,6 @@ class _Builder:
             subscribing = self._subscribing(self._ring if "relay" in roles else notifier.ring)
             phases += [[self._front(publisher, sockets)], [publisher, *subscribing]]
             phases += [] if "relay" in roles else [[notifier]]
-        if "relay" in roles:
-            self.relaying = self._make_relaying()
         relays = self.relaying.relays if self.relaying else []
         phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
         # Last, so that the drain can be watched.

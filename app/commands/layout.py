@@ -135,9 +135,9 @@ async def _change(
 
 def _fencing_sink(settings: Settings, name: str, incarnation: str) -> Sink | None:
     """The webhooks' deliveries are made in the statement that names the term: nothing outside has to be fenced."""
-    from app.sinks import make_broker_sink
+    from app.sinks import sink_maker
 
-    return None if name == "webhooks" else make_broker_sink(name, settings, incarnation, lambda: True)
+    return None if name == "webhooks" else sink_maker(name, settings, incarnation)(lambda: True)
 
 
 def _refuse_strange_sinks(settings: Settings, plan: Plan) -> None:

@@ -70,6 +70,8 @@ def relay(
         if partitioner is not None or check:
             raise SettingsRefused("--partitioner and --check belong to --compat")
         serve(config, ["relay"])
+    if compat is None and check:
+        raise SettingsRefused("--check belongs to --compat: it tells what each key of a reaper.yaml becomes")
     from app.commands.compat import relay_compat
 
     relay_compat(config, compat, compat_table, partitioner, check=check, as_json=as_json)

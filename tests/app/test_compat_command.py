@@ -54,8 +54,9 @@ def test_what_cannot_work_is_refused(
         relay(tmp_path, text, *words)
 
 
-def test_the_flags_of_compat_mode_belong_to_it() -> None:
-    result = CliRunner().invoke(application(), ["relay", "--check"])
+@pytest.mark.parametrize("words", [["--check"], ["--partitioner", "crc32"], ["--compat-table", "outbox", "--check"]])
+def test_the_flags_of_compat_mode_belong_to_it(words: list[str]) -> None:
+    result = CliRunner().invoke(application(), ["relay", *words])
     assert isinstance(result.exception, SettingsRefused)
 
 

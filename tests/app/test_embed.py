@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from app.embed import open_relay
-from app.settings import Settings
+from app.settings import Settings, SettingsRefused
 from relay.observer import Event, LeaderAcquired, LeaderRevoked, MeterRead
 from tests.relay.stage import publish, until
 
@@ -38,3 +39,27 @@ async def test_a_program_embeds_the_relay_and_is_told_who_leads(database_url: st
     revoked = {event.leader_id for event in events if isinstance(event, LeaderRevoked)}
     assert (led <= acquired, revoked) == (True, acquired)
     assert [event.total for event in events if isinstance(event, MeterRead)][-1] == 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kafka_bootstrap_servers": "127.0.0.1:1", "kafka_sasl_username": "u"},
+        {"kafka_bootstrap_servers": "127.0.0.1:1", "kafka_security_protocol": "SSL", "kafka_tls_ca": "absent.pem"},
+        {"amqp_url": "amqps://127.0.0.1:1/", "amqp_tls_ca": "absent.pem"},
+    ],
+    ids=["half of a login", "no file for Kafka", "no file for AMQP"],
+)
+async def test_settings_of_a_broker_that_cannot_work_end_the_start(
+    database_url: str, tmp_path: Path, wrong: dict[str, str]
+) -> None:
+    """And no event is routed to it. They ended the relay by a traceback, once it had been elected."""
+    settings = Settings.model_validate({"database_url": database_url, "data_dir": tmp_path, **wrong})
+    with pytest.raises(SettingsRefused, match=r"HOOKWIRE_(KAFKA|AMQP)_"):
+        async with open_relay(settings):
+            pass
+    sql = await asyncpg.connect(database_url)
+    try:
+        assert await sql.fetchval("SELECT array_agg(name) FROM hookwire.sinks WHERE configured") == ["webhooks"]
+    finally:
+        await sql.close()
