@@ -7,10 +7,15 @@
     entries, one for each batch that left the outbox -+
 
 Any number of processes may fold: each batch is one statement, and its rows are claimed by it.
+
+Entries are folded by number, and a round does not look below where the last but one ended: under a held snapshot every
+entry that was ever folded is still there to be read past (RR-07). One that commits late is found by the next round, as
+no statement that leaves one runs until then; and by the one in an hour that looks from the beginning.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from db.pool import Database
@@ -19,6 +24,7 @@ __all__ = ["Ledger"]
 
 _IDS = 20_000  # of events, in one statement
 _ENTRIES = 20  # of a few thousand ids each, in one statement
+_WHOLE_SECONDS = 3_600.0  # between two rounds that look at all entries
 
 
 class Ledger:
@@ -27,14 +33,27 @@ class Ledger:
     def __init__(self, database: Database, retention_seconds: int = 400 * 86_400) -> None:
         self._database = database
         self._retention_seconds = retention_seconds
+        self._ends = (0, 0)
+        self._whole_at = 0.0
 
     async def fold(self, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Fold what is there, then note the next mark: its events are folded by a later round."""
-        for statement, size in (("ledger.fold_entries", _ENTRIES), ("ledger.fold_events", _IDS)):
-            while not is_stopping() and await self._database.fetchval(statement, size) == size:
-                continue
+        await self._fold_entries(is_stopping)
+        while not is_stopping() and await self._database.fetchval("ledger.fold_events", _IDS) == _IDS:
+            continue
         await self._mark()
         await self._database.execute("ledger.purge", self._retention_seconds)
+
+    async def _fold_entries(self, is_stopping: Callable[[], bool]) -> None:
+        before_last, last = self._ends
+        if (now := time.monotonic()) >= self._whole_at:
+            before_last, self._whole_at = 0, now + _WHOLE_SECONDS
+        after, entries = before_last, _ENTRIES
+        while entries == _ENTRIES and not is_stopping():
+            row = await self._database.fetchrow("ledger.fold_entries", _ENTRIES, after)
+            assert row is not None, "an aggregate has one row"
+            entries, after = row["entries"], row["last"] or after
+        self._ends = (last, max(last, after))
 
     async def _mark(self) -> None:
         horizon = await self._database.fetchrow("ledger.horizon")

@@ -6,9 +6,13 @@
 Backlogs of several sizes are drained in idempotent mode, smallest first. Beside the costs stands the most memory that
 this process has held so far, which is the relay's and the benchmark's together.
 
-Then a snapshot is held, as a backup or a forgotten report does, and as many records are relayed under it as come in so
-many minutes at 2,000 a second, as fast as they go: what such minutes leave is dead rows, and how long they took does
-not matter to them. The rate of the same relay, snapshot still held, is compared with its rate before.
+Then two databases of one server carry the same events, each with a relay of its own. In one of them a snapshot is
+held, as a backup or a forgotten report does, and keeps what the relay deletes; in the other nothing is kept. As many
+records are relayed as come in so many minutes at 2,000 a second, as fast as they go: what such minutes leave is dead
+rows, and how long they took does not matter to them. After that, samples are taken in turns, each filled behind a
+checkpoint, and compared pair by pair: events are as many, caches as full, and the machine as busy for the one as for
+the other. Autovacuum is on. Under the snapshot it reads the dead rows again and again for nothing; that is part of what
+a snapshot costs, and so it is part of the figures.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import asyncpg
 
@@ -26,6 +32,10 @@ _KEYS = 1_000
 _RATE = 2_000
 _SAMPLE = 100_000
 _MEGABYTE = 1e6
+_KEPT = """
+SELECT n_dead_tup AS dead, autovacuum_count AS vacuums
+FROM pg_stat_user_tables WHERE schemaname = 'hookwire' AND relname = 'outbox'
+"""
 
 
 async def sizes(bench: Bench, wanted: list[int], rounds: int) -> None:
@@ -39,16 +49,17 @@ async def sizes(bench: Bench, wanted: list[int], rounds: int) -> None:
     print(f"  processor time of an event, largest / smallest backlog: {processor[-1] / processor[0]:.2f} (bar 1.2)")
 
 
-async def held(bench: Bench, minutes: float, rounds: int) -> None:
-    """One relay: its rate, then many dead rows that a snapshot keeps, then its rate again."""
+@asynccontextmanager
+async def carrying(bench: Bench) -> AsyncIterator[Callable[[int], Awaitable[Costs]]]:
+    """A relay that goes on; it is given so many events, carries them, and what that cost comes back."""
     await bench.connection.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.ledger_entries")
     topic = await bench.topic()
     metrics = ClockedMetrics(bench.clock(0))
-    reader = await asyncpg.connect(bench.url)
     async with relaying(bench, to_kafka(bench, "idempotent"), metrics) as ours:
 
         async def carried(events: int) -> Costs:
             metrics.clock = clock = bench.clock(events)
+            await bench.connection.execute("CHECKPOINT")
             await fill(bench, topic, events, _KEYS)
             await clock.start()
             ours.ring()
@@ -57,22 +68,33 @@ async def held(bench: Bench, minutes: float, rounds: int) -> None:
             await bench.emptied()  # reads every dead row, so outside of what is metered
             return costs
 
-        await carried(_SAMPLE)
-        before = [await carried(_SAMPLE) for _ in range(rounds)]
+        yield carried
+
+
+async def held(free: Bench, kept: Bench, minutes: float, rounds: int) -> None:
+    """Of two databases one keeps what it deletes; then pairs of samples, now the one first and now the other."""
+    reader = await asyncpg.connect(kept.url)
+    async with carrying(free) as of_free, carrying(kept) as of_kept:
         await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM hookwire.outbox")
         dead = int(minutes * 60 * _RATE)
         for start in range(0, dead, _SAMPLE):
-            await carried(min(_SAMPLE, dead - start))
-        after = [await carried(_SAMPLE) for _ in range(rounds)]
-        kept = await bench.connection.fetchval(
-            "SELECT n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'hookwire' AND relname = 'outbox'"
-        )
+            for carried in (of_free, of_kept):
+                await carried(min(_SAMPLE, dead - start))
+        without: list[Costs] = []
+        under: list[Costs] = []
+        for number in range(rounds):
+            turns = [(of_free, without), (of_kept, under)]
+            for carried, found in turns if number % 2 == 0 else reversed(turns):
+                found.append(await carried(_SAMPLE))
+        tables = [await bench.connection.fetch(_KEPT) for bench in (free, kept)]
     await reader.close()
-    print(line("no snapshot held", before))
-    print(line(f"held, {kept:,} dead rows", after))
-    rate = statistics.median(costs.rate for costs in after) / statistics.median(costs.rate for costs in before)
+    for name, found, [table] in (("no snapshot", without, tables[0]), ("a snapshot held", under, tables[1])):
+        print(line(name, found, f"{table['dead']:,} dead rows, {table['vacuums']} autovacuums"))
+    pairs = list(zip(without, under, strict=True))
+    rate = statistics.median(b.rate / a.rate for a, b in pairs)
+    processor = statistics.median(_processor([b]) / _processor([a]) for a, b in pairs)
     print(f"  under the snapshot, as after {minutes:g} minutes at {_RATE}/s: rate {rate:.2f} (bar 0.95), ", end="")
-    print(f"processor time of an event {_processor(after) / _processor(before):.2f} (bar 1.05)", flush=True)
+    print(f"processor time of an event {processor:.2f} (bar 1.05), medians of {rounds} pairs", flush=True)
 
 
 def _processor(rows: list[Costs]) -> float:
@@ -86,7 +108,8 @@ async def run(options: argparse.Namespace, server_url: str, bootstrap: str, post
         if options.sizes:
             await sizes(bench, options.sizes, options.rounds)
         if options.held_minutes:
-            await held(bench, options.held_minutes, options.rounds)
+            async with opened(server_url, bootstrap, postmaster) as other:
+                await held(bench, other, options.held_minutes, options.rounds)
 
 
 def main() -> None:

@@ -112,6 +112,18 @@ CREATE FUNCTION hookwire.lane_digest(topic text, key text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN hookwire.key_digest(topic, key);
 
+CREATE TABLE hookwire.relay_batch_numbers (
+    sink text NOT NULL COLLATE pg_catalog."C",
+    layout smallint NOT NULL,
+    grp smallint NOT NULL,
+    batch_no bigint NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0');
+
+CREATE FUNCTION hookwire.last_batch_no(sink text, layout smallint, grp smallint) RETURNS bigint
+    LANGUAGE sql
+    RETURN COALESCE((SELECT n.batch_no FROM hookwire.relay_batch_numbers n WHERE ((n.sink = last_batch_no.sink) AND (n.layout = last_batch_no.layout) AND (n.grp = last_batch_no.grp)) ORDER BY n.batch_no DESC LIMIT 1), (0)::bigint);
+
 CREATE FUNCTION hookwire.ledger_hash(id bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN ((('x'::text || "left"(encode(sha256(int8send(id)), 'hex'::text), 16)))::bit(64))::bigint;
@@ -1081,6 +1093,9 @@ ALTER TABLE ONLY hookwire.rabbithub_resources
 
 ALTER TABLE ONLY hookwire.rabbithub_subscriptions
     ADD CONSTRAINT rabbithub_subscriptions_pkey PRIMARY KEY (subscription_id);
+
+ALTER TABLE ONLY hookwire.relay_batch_numbers
+    ADD CONSTRAINT relay_batch_numbers_pkey PRIMARY KEY (sink, layout, grp, batch_no);
 
 ALTER TABLE ONLY hookwire.relay_batches
     ADD CONSTRAINT relay_batches_pkey PRIMARY KEY (sink, layout, grp, batch_no);

@@ -191,6 +191,8 @@ class Harvester:
         for left in list(self._unpurged.values()):
             await self._purge(left)
         await self._holds.begin(term)
+        # Else the first claims begin with all that was ever purged and not vacuumed.
+        await self._outbox.advance_low_water()
         return term
 
     async def _stream(self, term: Term) -> None:

@@ -7,6 +7,10 @@ commits later is found (RG-05). To keep that cheap under a held xmin each shard 
 2. in a later statement draw a transaction id Y of our own;
 3. once every transaction before Y has ended, whatever will ever exist below m is visible in that snapshot:
    the shard's mark moves to its lowest record at or below m, or behind m.
+
+What is purged after that lies above the marks, and claims read past it until they move again. So they move about once a
+second, and earlier when claims have read past as much as a move costs: what a claim costs does not depend on how long a
+snapshot is held, nor on how much is relayed in a second.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ __all__ = ["Outbox"]
 _log = structlog.get_logger(__name__)
 
 _PER_SHARD_MIN = 64
+_WALKED_MAX = 2_000  # purged records that claims have read past: as long as moving the marks takes
+_UNSETTLED = 0.05  # of the time between two moves: where every claim may still begin with all that was ever purged
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -52,14 +58,20 @@ class Outbox:
         self._horizon_seconds = horizon_seconds
         self._low: dict[int, int] = {}
         self._horizon: _Horizon | None = None
+        self._settled: _Horizon | None = None
         self._horizon_at = 0.0
+        self._passed = 0
+        self._walked = 0
+        self._numbered = 0
         self._carried_through: int | None = None
         self._per_shard = _PER_SHARD_MIN
 
     def begin(self, shards: Sequence[int]) -> None:
         """Start a reign over these shards: nothing a predecessor knew is trusted, every mark starts at zero."""
         self._low = dict.fromkeys(shards, 0)
-        self._horizon = None
+        self._horizon = self._settled = None
+        self._horizon_at = 0.0
+        self._passed = self._walked = self._numbered = 0
         self._carried_through = None
 
     def is_carried_through(self, last_id: int) -> bool:
@@ -75,14 +87,21 @@ class Outbox:
         where = [self._sink, list(self._low), list(self._low.values()), list(in_flight), per_shard]
         whose = [term.group, term.number, limit]
         if self._payload:
-            rows = await self._owed(await self._database.fetch("outbox.claim", *where, *whose, bytes_max))
+            rows = await self._owed(await self._read("outbox.claim", *where, *whose, bytes_max))
             records = [record_from_row(row, self._incarnation) for row in rows]
         else:
-            rows = await self._owed(await self._database.fetch("outbox.claim_heads", *where, *whose))
+            rows = await self._owed(await self._read("outbox.claim_heads", *where, *whose))
             records = [_head(row, self._incarnation) for row in rows]
         self._adapt(records, limit, bytes_max)
         await self._ensure_topics(rows)
         return records
+
+    async def _read(self, name: str, *args: object) -> Sequence[Row]:
+        """A claim, and what it may have read past: all that was claimed since the marks moved."""
+        rows = await self._database.fetch(name, *args)
+        self._walked += self._passed
+        self._passed += len(rows)
+        return rows
 
     async def _owed(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Without the records whose events somebody has deleted: those can only be reported and purged."""
@@ -117,15 +136,19 @@ class Outbox:
         if batch.number is None:
             await self._database.execute("outbox.purge", self._sink, shards, ids)
         else:
-            await self._database.fetchval("manifest.purge", self._sink, shards, ids, batch.term.group, batch.number)
+            await self._database.fetchval(
+                "manifest.purge", self._sink, shards, ids, batch.term.group, batch.number, batch.term.layout
+            )
 
     async def write_manifest(self, term: Term, records: Sequence[Record]) -> Batch:
         """Number a batch and write down what it holds; raises :class:`Deposed` when the term is over."""
         number = await self._database.fetchval(
-            "manifest.write", self._sink, term.group, term.number, [r.shard for r in records], [r.id for r in records]
-        )
+            "manifest.write", self._sink, term.group, term.number, [r.shard for r in records],
+            [r.id for r in records], self._numbered,
+        )  # fmt: skip
         if number is None:
             raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+        self._numbered = number
         return Batch(term, records, number)
 
     async def settle_manifests(self, term: Term, committed: int) -> int:
@@ -143,9 +166,10 @@ class Outbox:
         )
 
     async def advance_low_water(self) -> None:
-        """Move the marks up when it is safe; called between claims, does something about once a second."""
+        """Move the marks up when it is safe; called between claims, does something about once a second, more often in a
+        drain, and again soon as long as none is known that is safe."""
         now = time.monotonic()
-        if now < self._horizon_at:
+        if now < self._horizon_at and self._walked < _WALKED_MAX:
             return
         self._horizon_at = now + self._horizon_seconds
         if self._horizon is None:
@@ -153,13 +177,27 @@ class Outbox:
             xid = await self._database.fetchval("outbox.draw_xid")
             self._horizon = _Horizon(mark, xid)
         horizon = self._horizon
-        rows = await self._database.fetch(
-            "outbox.low_water", self._sink, list(self._low), list(self._low.values()), horizon.xid, horizon.mark
-        )
-        if rows and self._horizon is horizon:  # else another reign has begun meanwhile
-            self._low.update((row["shard"], row["low"]) for row in rows)
-            self._horizon = None
+        if await self._move_marks(horizon, horizon):
+            self._settled, self._horizon = horizon, None
+            self._passed = self._walked = 0
             self._carried_through = horizon.mark if min(self._low.values()) > horizon.mark else None
+            return
+        self._walked //= 2  # so look again soon
+        if self._settled is None:
+            self._horizon_at = now + self._horizon_seconds * _UNSETTLED
+        else:
+            await self._move_marks(self._settled, horizon)
+
+    async def _move_marks(self, upto: _Horizon, waiting: _Horizon) -> bool:
+        """Each shard's mark to its lowest record at or below this horizon, or behind it. False when that is not safe
+        yet, or another reign has begun meanwhile, for which nobody waits for the same horizon."""
+        rows = await self._database.fetch(
+            "outbox.low_water", self._sink, list(self._low), list(self._low.values()), upto.xid, upto.mark
+        )
+        if not rows or self._horizon is not waiting:
+            return False
+        self._low.update((row["shard"], max(row["low"], self._low[row["shard"]])) for row in rows)
+        return True
 
 
 def _head(row: Row, incarnation: str) -> Record:

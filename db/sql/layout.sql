@@ -40,7 +40,8 @@ ORDER BY t.owner;
 -- Of empty seats: whoever held them before is refused from now on.
 UPDATE hookwire.relay_terms t SET term = t.term + 1, owner = NULL, member = NULL, lease_until = '-infinity'
 WHERE t.sink = ANY ($1::text[]) AND NOT t.is_open
-RETURNING t.sink, t.grp, t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups;
+RETURNING t.sink, t.grp, t.term, t.layout,
+       greatest(t.batch_no, hookwire.last_batch_no(t.sink, t.layout, t.grp)) AS batch_no, hookwire.groups_of(t.layout, t.sink) AS groups;
 
 -- name: stop_publishing
 -- Waits for every transaction that publishes, and keeps others waiting until the change is committed.
@@ -97,6 +98,8 @@ WHERE o.sink = ANY ($1::text[])
 -- The seats of layout $2, open, their terms beyond all that there were.
 WITH gone AS (
     DELETE FROM hookwire.relay_terms t WHERE t.sink = ANY ($1::text[]) AND t.grp >= hookwire.groups_of($2, t.sink)
+), forgotten AS (
+    DELETE FROM hookwire.relay_batch_numbers n WHERE n.sink = ANY ($1::text[]) AND n.layout < $2
 ), highest AS MATERIALIZED (
     SELECT s.name, coalesce((SELECT max(t.term) FROM hookwire.relay_terms t WHERE t.sink = s.name), 0) AS term
     FROM unnest($1::text[]) AS s(name)

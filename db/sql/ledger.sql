@@ -41,11 +41,13 @@ WITH cursor AS MATERIALIZED (
 SELECT coalesce((SELECT upto - through_id FROM cursor), 0);
 
 -- name: fold_entries
--- Up to $1 of the oldest entries; gives how many. What has no event any more is kept under the hour 'epoch'.
+-- Up to $1 of the oldest entries after $2; gives how many, and the last one's number. What has no event any more is kept
+-- under the hour 'epoch'. From the beginning it reads past every entry that was folded and that a snapshot keeps.
 WITH taken AS MATERIALIZED (
     DELETE FROM hookwire.ledger_entries
-    WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM hookwire.ledger_entries x ORDER BY x.id LIMIT $1 FOR UPDATE SKIP LOCKED))
-    RETURNING sink, outcome, ids
+    WHERE ctid = ANY (ARRAY(
+        SELECT x.ctid FROM hookwire.ledger_entries x WHERE x.id > $2 ORDER BY x.id LIMIT $1 FOR UPDATE SKIP LOCKED))
+    RETURNING id, sink, outcome, ids
 ), record AS MATERIALIZED (
     SELECT t.sink, t.outcome, r.id, hookwire.ledger_hash(r.id) AS hash, CASE t.outcome WHEN 'revived' THEN -1 ELSE 1 END AS sign
     FROM taken t CROSS JOIN LATERAL unnest(t.ids) AS r(id)
@@ -67,7 +69,7 @@ WITH taken AS MATERIALIZED (
         settled_sum = hookwire.ledger_sum(l.settled_sum + excluded.settled_sum),
         settled_min = least(l.settled_min, excluded.settled_min), settled_max = greatest(l.settled_max, excluded.settled_max)
 )
-SELECT count(*) FROM taken;
+SELECT count(*) AS entries, max(id) AS last FROM taken;
 
 -- name: purge
 -- Hours older than $1 seconds.

@@ -1,12 +1,22 @@
 -- Manifests: which records a numbered batch holds, written before it is sent (RR-06).
 
 -- name: write
+-- The last number goes as the next one comes. It is not below $6, which the writer knows from the number before: no dead one
+-- is read past, whatever way the planner takes (RR-07).
 WITH reign AS MATERIALIZED (
-    SELECT sink, grp FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
+    SELECT layout, batch_no FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
+), last AS MATERIALIZED (
+    SELECT r.layout, n.place, greatest(r.batch_no, n.batch_no) AS batch_no
+    FROM reign r LEFT JOIN LATERAL (
+        SELECT x.ctid AS place, x.batch_no FROM hookwire.relay_batch_numbers x
+        WHERE x.sink = $1 AND x.layout = r.layout AND x.grp = $2 AND x.batch_no >= $6 ORDER BY x.batch_no DESC LIMIT 1
+    ) AS n ON true
+), passed AS (
+    DELETE FROM hookwire.relay_batch_numbers WHERE ctid = ANY (ARRAY(SELECT l.place FROM last l WHERE l.place IS NOT NULL))
 ), numbered AS (
-    UPDATE hookwire.relay_terms r SET batch_no = r.batch_no + 1
-    FROM reign WHERE r.sink = reign.sink AND r.grp = reign.grp
-    RETURNING r.layout, r.batch_no
+    INSERT INTO hookwire.relay_batch_numbers (sink, layout, grp, batch_no)
+    SELECT $1, layout, $2, batch_no + 1 FROM last
+    RETURNING layout, batch_no
 )
 INSERT INTO hookwire.relay_batches (sink, layout, grp, batch_no, shards, ids)
 SELECT $1, layout, $2, batch_no, $4::smallint[], $5::bigint[] FROM numbered
@@ -48,9 +58,9 @@ WITH reign AS MATERIALIZED (
 SELECT (SELECT count(*) FROM batch) AS batches, (SELECT count(*) FROM purged) + (SELECT count(*) FROM purged_held) AS records;
 
 -- name: purge
--- Acknowledged and committed: the records and their manifest go in one statement.
+-- Acknowledged and committed: the records and their manifest, by its whole key, go in one statement.
 WITH gone AS (
-    DELETE FROM hookwire.relay_batches WHERE sink = $1 AND grp = $4 AND batch_no = $5
+    DELETE FROM hookwire.relay_batches WHERE sink = $1 AND layout = $6 AND grp = $4 AND batch_no = $5
 ), purged AS (
     DELETE FROM hookwire.outbox
     WHERE ctid = ANY (ARRAY(

@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
+import asyncpg
 import pytest
 
 from app.checks.ledger import compare_ledger
@@ -151,6 +152,23 @@ async def test_a_transaction_that_commits_late_is_not_passed_over(stage: Stage) 
     await close_hours(stage)
     report = await compare_ledger(stage.database, INCARNATION)
     assert (before, report.accepted, report.findings) == (0, 2, 0)
+
+
+async def test_a_round_begins_where_the_last_but_one_ended(stage: Stage) -> None:
+    """RR-07: else its statements read past every entry that a snapshot keeps; what commits late is found still."""
+    columns = "hookwire.ledger_entries (id, sink, outcome, ids) OVERRIDING SYSTEM VALUE"
+    entry = f"INSERT INTO {columns} SELECT n, 'kafka', 'sent', '{{1}}'"
+    reader = await asyncpg.connect(stage.url)
+    await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM hookwire.ledger_entries")
+    ledger, left = Ledger(stage.database), []
+    await stage.connection.execute(f"{entry} FROM generate_series(1, 1000) n WHERE n <> 500")
+    await ledger.fold()
+    for late in (500, 1001, 700):
+        await stage.connection.execute(f"{entry} FROM generate_series($1::integer, $1::integer) n", late)
+        await ledger.fold()
+        left.append(await stage.connection.fetchval("SELECT count(*) FROM hookwire.ledger_entries"))
+    await reader.close()
+    assert left == [0, 0, 1]
 
 
 async def test_the_open_hour_is_not_judged(stage: Stage) -> None:

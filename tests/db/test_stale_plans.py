@@ -23,9 +23,9 @@ _PLACES = 40
 # One word stands for every name and one number for everything else, so that whatever is asked for is there.
 _WORD = "webhooks"
 _TABLES = (
-    "relay_batches", "relay_terms", "topics", "outbox", "holds", "held", "deliveries", "attempts", "dead_letters",
-    "relay_dead_letters", "idempotency_keys", "intents", "ledger_entries", "compat_parked", "foreign_topics", "audit",
-    "events", "subscriptions",
+    "relay_batch_numbers", "relay_batches", "relay_terms", "topics", "outbox", "holds", "held", "deliveries",
+    "attempts", "dead_letters", "relay_dead_letters", "idempotency_keys", "intents", "ledger_entries", "compat_parked",
+    "foreign_topics", "audit", "events", "subscriptions",
 )  # fmt: skip
 _FILL = """
 INSERT INTO hookwire.relay_terms (sink, grp, term, lease_until) VALUES ('{word}', 7, 7, now() + interval '1 hour');

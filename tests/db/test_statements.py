@@ -107,6 +107,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "migrations",
         "outbox",
         "rabbithub_subscriptions",
+        "relay_batch_numbers",
         "relay_batches",
         "relay_members",
         "relay_terms",

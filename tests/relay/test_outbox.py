@@ -8,12 +8,24 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from db.pool import Database
 from db.statements import STATEMENTS
 from relay.election import Deposed
+from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Batch, Term
-from tests.relay.stage import INCARNATION, Stage, publish, staged, until
+from tests.relay.stage import (
+    INCARNATION,
+    FaultyDatabase,
+    Stage,
+    all_carried,
+    publish,
+    relay_of,
+    running,
+    staged,
+    until,
+)
 
 MEBIBYTE = 1024 * 1024
 
@@ -196,15 +208,45 @@ async def test_batch_numbers_go_on_over_terms(stage: Stage) -> None:
     assert (second.batch_no, (await outbox.write_manifest(second, records)).number) == (1, 2)
 
 
+async def test_numbering_batches_leaves_the_term_where_it_is_and_reads_past_no_earlier_number(stage: Stage) -> None:
+    """RR-06, RR-07: under a snapshot no version goes; on the term's row each number left one, that claims pass."""
+    outbox, term = outbox_of(stage), await stage.reign()
+    reader = await asyncpg.connect(stage.url)
+    await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM hookwire.relay_terms")
+    numbers = [(await outbox.write_manifest(term, [])).number for _ in range(400)]
+    # Where the planner takes all of a range instead of its end, too.
+    await stage.connection.execute("SET enable_seqscan = off; SET enable_indexscan = off")
+    plan = await stage.connection.fetchval(
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["manifest.write"],
+        stage.sink, term.group, term.number, [], [], numbers[-1],
+    )  # fmt: skip
+    pages = await stage.connection.fetchval("SELECT pg_relation_size('hookwire.relay_terms') / 8192")
+    last = await stage.connection.fetchval("SELECT array_agg(batch_no) FROM hookwire.relay_batch_numbers")
+    await reader.close()
+    assert (numbers, last, pages) == (list(range(1, 401)), [401], 1)
+    assert int(plan.split('"Shared Hit Blocks": ')[1].split(",")[0]) <= 40
+
+
+async def test_a_number_of_before_is_counted_on_from(stage: Stage) -> None:
+    """RR-06: releases before migration 36 count on the term's row; what is released is written there for them."""
+    outbox, term = outbox_of(stage), await stage.reign()
+    await stage.connection.execute("UPDATE hookwire.relay_terms SET batch_no = 41")
+    batch = await outbox.write_manifest(term, [])
+    known = (await outbox.assert_term(term)).batch_no
+    await stage.database.execute("term.release", term.sink, term.group, term.number)
+    told = await stage.connection.fetchval("SELECT batch_no FROM hookwire.relay_terms")
+    assert (batch.number, known, told) == (42, 42, 42)
+
+
 # --- low water --------------------------------------------------------------------------------------------------
 
 
-async def read_buffers(stage: Stage, outbox: Outbox, term: Term) -> int:
+async def read_buffers(stage: Stage, outbox: Outbox, term: Term, per_shard: int = 64) -> int:
     """How many pages a claim touches."""
     low = outbox._low
     plan = await stage.connection.fetchval(
         "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["outbox.claim"],
-        stage.sink, list(low), list(low.values()), [], 64, term.group, term.number, 100, MEBIBYTE,
+        stage.sink, list(low), list(low.values()), [], per_shard, term.group, term.number, 100, MEBIBYTE,
     )  # fmt: skip
     return int(plan.split('"Shared Hit Blocks": ')[1].split(",")[0])
 
@@ -227,6 +269,82 @@ async def test_purged_rows_that_a_reader_keeps_alive_are_not_read_again(stage: S
     assert found == [late]
     # An empty claim descends 64 times through the index; what it walks over comes on top.
     assert started_above <= 64 * 4 < walked_over
+
+
+_OWED = """
+WITH event AS (
+    INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, headers, sinks, payload)
+    SELECT nextval('hookwire.event_id'), now(), true, 'default', 'orders', '{}', '{kafka}', 'x'
+    FROM generate_series(1, $1::integer) RETURNING id
+)
+INSERT INTO hookwire.outbox (id, layout, shard, sink) SELECT id, 1, id % 64, 'kafka' FROM event
+"""
+
+
+async def dearest_claim(stage: Stage, outbox: Outbox, term: Term, records: int) -> int:
+    """Drain so many, 500 at a time; how many pages a claim touched at most."""
+    await stage.connection.execute(_OWED, records)
+    outbox.begin(range(SHARDS))
+    dearest = 0
+    while claimed := await outbox.claim(term, (), 500, MEBIBYTE):
+        await outbox.purge(Batch(term, claimed), claimed)
+        await outbox.advance_low_water()
+        dearest = max(dearest, await read_buffers(stage, outbox, term, per_shard=1))
+    return dearest
+
+
+async def test_a_drain_under_a_snapshot_costs_each_claim_what_it_costs_without(stage: Stage) -> None:
+    """RR-07, RP-03: neither what was purged before it nor what it purges itself is walked over, however fast it is."""
+    outbox = Outbox(stage.database, stage.sink, INCARNATION, payload=True, horizon_seconds=3_600)
+    term = await stage.reign()
+    reader = await asyncpg.connect(stage.url)
+    without = await dearest_claim(stage, outbox, term, 10_000)
+    await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM hookwire.outbox")
+    first = await dearest_claim(stage, outbox, term, 10_000)
+    second = await dearest_claim(stage, outbox, term, 10_000)
+    await reader.close()
+    assert max(first, second) <= 2 * without
+
+
+class _Overheard(FaultyDatabase):
+    """Keeps the names of what it is asked."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.asked: list[str] = []
+
+    def _pass(self, name: str) -> None:
+        self.asked.append(name)
+
+
+async def test_a_reign_begins_with_its_low_water_marks(stage: Stage) -> None:
+    """RR-07: the first claim would read past everything that a snapshot has kept of earlier reigns."""
+    database = _Overheard(stage.database)
+    await stage.publish("a")
+    async with running(relay_of(stage, MemorySink(MemoryBroker()), database=database)):
+        await all_carried(stage)
+    asked = [name for name in database.asked if name in ("outbox.low_water", "outbox.claim")]
+    assert asked[:2] == ["outbox.low_water", "outbox.claim"]
+
+
+async def test_marks_move_up_to_what_is_settled_while_a_writer_stays(stage: Stage) -> None:
+    """RR-07: what was drawn before it began can be passed by; what it may hold cannot."""
+    first, second = await stage.publish("a", "b")
+    outbox, term = outbox_of(stage), await stage.reign()
+    await outbox.advance_low_water()
+    writer = await asyncpg.connect(stage.url)
+    transaction = writer.transaction()
+    await transaction.start()
+    [late] = await publish(writer, ["late"])
+    await stage.publish("after")
+    records = await outbox.claim(term, (), 10, MEBIBYTE)
+    await outbox.purge(Batch(term, records), [record for record in records if record.id != second])
+    await outbox.advance_low_water()
+    lowest = min(outbox._low.values())
+    await transaction.commit()
+    await writer.close()
+    found = await claimed(outbox, term)
+    assert (first < lowest, lowest, found) == (True, second, [second, late])
 
 
 async def test_the_low_water_mark_waits_for_every_writer_that_may_hold_a_lower_id(stage: Stage) -> None:
