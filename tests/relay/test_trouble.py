@@ -2,31 +2,70 @@
 
 from __future__ import annotations
 
-from structlog.testing import capture_logs
+import pytest
+from structlog.testing import CapturingLogger
 
+from relay.memory import MemoryBroker, MemorySink
+from relay.sink import Batch, Features, Receipt, SinkUnavailable
 from relay.trouble import Trouble
+from tests.relay.stage import all_carried, relay_of, running, staged, until
 
 
-def test_trouble_is_told_when_it_begins_when_its_cause_changes_and_when_it_is_over() -> None:
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
+    found = CapturingLogger()
+    monkeypatch.setattr("relay.trouble._log", found)
+    return found
+
+
+def told(log: CapturingLogger) -> list[tuple[str, str, object]]:
+    """Level, event and error of each line."""
+    return [(call.method_name, call.args[0], call.kwargs.get("error")) for call in log.calls]
+
+
+def test_trouble_is_told_when_it_begins_when_its_cause_changes_and_when_it_is_over(log: CapturingLogger) -> None:
     trouble = Trouble()
-    with capture_logs() as lines:
-        trouble.over(sink="kafka")
-        for error in ("no answer", "no answer", "access denied", "no answer"):
-            trouble.tell(OSError(error), sink="kafka")
-        trouble.over(sink="kafka")
-        trouble.over(sink="kafka")
-        trouble.tell(OSError("no answer"), sink="kafka")
-    told = [(line["event"], line["log_level"], line.get("error")) for line in lines]
-    again = ("relay_backs_off", "debug", "no answer")
-    assert told == [
-        ("relay_backs_off", "warning", "no answer"), again, ("relay_backs_off", "warning", "access denied"), again,
-        ("relay_goes_on", "info", None), ("relay_backs_off", "warning", "no answer"),
+    trouble.over(sink="kafka")
+    for error in ("no answer", "no answer", "access denied", "no answer"):
+        trouble.tell(OSError(error), sink="kafka")
+    trouble.over(sink="kafka")
+    trouble.over(sink="kafka")
+    trouble.tell(OSError("no answer"), sink="kafka")
+    again = ("debug", "relay_backs_off", "no answer")
+    assert told(log) == [
+        ("warning", "relay_backs_off", "no answer"), again, ("warning", "relay_backs_off", "access denied"), again,
+        ("info", "relay_goes_on", None), ("warning", "relay_backs_off", "no answer"),
     ]  # fmt: skip
 
 
-def test_errors_that_differ_each_time_do_not_fill_the_log() -> None:
+def test_errors_that_differ_each_time_do_not_fill_the_log(log: CapturingLogger) -> None:
     trouble = Trouble()
-    with capture_logs() as lines:
-        for number in range(100):
-            trouble.tell(OSError(f"no answer to request {number}"), sink="kafka")
-    assert len([line for line in lines if line["log_level"] == "warning"]) == 8
+    for number in range(100):
+        trouble.tell(OSError(f"no answer to request {number}"), sink="kafka")
+    assert len([level for level, _, _ in told(log) if level == "warning"]) == 8
+
+
+class Away(MemorySink):
+    """Takes nothing at its first three sends."""
+
+    tries = 0
+
+    async def send(self, batch: Batch) -> Receipt:
+        self.tries += 1
+        if self.tries <= 3:
+            raise SinkUnavailable("no broker")
+        return await super().send(batch)
+
+
+async def test_a_relay_whose_broker_was_away_says_so_once_and_that_it_goes_on(
+    database_url: str, log: CapturingLogger
+) -> None:
+    async with staged(database_url) as stage:
+        await stage.publish("a")
+        async with running(relay_of(stage, Away(MemoryBroker(), Features(window="batch", batch_records_max=50)))):
+            await all_carried(stage)
+            await until(lambda: len(log.calls) == 4)
+    again = ("debug", "relay_backs_off", "no broker")
+    assert told(log) == [
+        ("warning", "relay_backs_off", "no broker"), again, again, ("info", "relay_goes_on", None),
+    ]  # fmt: skip
