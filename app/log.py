@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import time
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal
 
@@ -24,6 +25,9 @@ _SECRET_TEXTS = re.compile(
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _VALUE_CHARACTERS_MAX = 2_000
 _TRACEBACK_CHARACTERS_MAX = 20_000
+_BROKER_REFUSES = "Got error produce response"
+_REASON_SECONDS = 60.0  # a reason is shown once in so long
+_REASONS_MAX = 32
 
 
 def _mask(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -88,11 +92,31 @@ def configure_logging(log_format: Literal["auto", "console", "json"], level: str
     for silent in ("aiormq", "asyncpg"):
         logging.getLogger(silent).setLevel(logging.WARNING if shows_theirs else logging.CRITICAL)
     if not shows_theirs:
-        handler.addFilter(_is_not_kafkas)
+        handler.addFilter(_KafkasLines())
     for noisy in ("aiokafka", "aio_pika", "httpx", "uvicorn", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
 
 
-def _is_not_kafkas(record: logging.LogRecord) -> bool:
-    """aiokafka logs a traceback only for what it did not expect and may keep to itself: that is shown at any level."""
-    return record.exc_info is not None or record.name.partition(".")[0] != "aiokafka"
+class _KafkasLines:
+    """A filter of what aiokafka says. Nearly all of that comes to us as an exception, too; what does not is shown.
+
+    That is a traceback, of what it did not expect and may keep to itself, and the reason why a broker does not take a
+    batch: aiokafka sends it again until we lose patience, and then we know only that there was no answer.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[str, float] = {}
+
+    def __call__(self, record: logging.LogRecord) -> bool:
+        if record.exc_info is not None or record.name.partition(".")[0] != "aiokafka":
+            return True
+        return str(record.msg).startswith(_BROKER_REFUSES) and self._is_news(str(record.args).rpartition(",")[2])
+
+    def _is_news(self, reason: str) -> bool:
+        now = time.monotonic()
+        if now - self._shown.get(reason, -_REASON_SECONDS) < _REASON_SECONDS:
+            return False
+        if len(self._shown) >= _REASONS_MAX:
+            self._shown.clear()
+        self._shown[reason] = now
+        return True

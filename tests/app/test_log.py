@@ -123,6 +123,16 @@ def test_what_kafkas_library_did_not_expect_is_told(capsys: pytest.CaptureFixtur
     assert [(line["event"], "KeyError" in line["exception"]) for line in lines()] == [("the listener failed", True)]
 
 
+def test_why_a_broker_does_not_take_a_batch_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """F21: aiokafka sends it again and again, and no exception ever says why."""
+    lines = reader(capsys)
+    for partition, error in enumerate(["NotEnoughReplicas", "NotEnoughReplicas", "NotLeaderForPartition"]):
+        logging.getLogger("aiokafka.producer.sender").warning(
+            "Got error produce response on topic-partition %s, retrying. Error: %s", ("orders", partition), error
+        )
+    assert [line["event"].rpartition(" ")[2] for line in lines()] == ["NotEnoughReplicas", "NotLeaderForPartition"]
+
+
 def test_the_console_masks_as_well(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("console", "info")
     try:
