@@ -151,11 +151,15 @@ class KafkaSink:
     async def _lay_out(self, life: _Life, batch: Batch) -> Layout:
         prefix = self._options.topic_prefix
         names = [record.kafka_topic or prefix + record.topic for record in batch.records]
-        topics = await life.topics.resolve(set(names))
-        layout = life.packer.pack(batch.records, [topics[name] for name in names])
-        if layout.refused:
-            life.topics.forget()  # what is refused now may be taken after somebody has raised a limit
+        layout = await self._packed(life, batch, names)
+        if any(refusal.reason == "too_large" for refusal in layout.refused):
+            life.topics.forget()  # somebody may have raised the limit since it was asked for
+            layout = await self._packed(life, batch, names)
         return layout
+
+    async def _packed(self, life: _Life, batch: Batch, names: Sequence[str]) -> Layout:
+        topics = await life.topics.resolve(set(names))
+        return life.packer.pack(batch.records, [topics[name] for name in names])
 
     async def _deliver(self, life: _Life, batch: Batch, layout: Layout) -> Receipt:
         if self._options.mode == "idempotent":

@@ -157,4 +157,4 @@ def _print(holds: list[dict[str, Any]], dead: list[dict[str, Any]]) -> None:
         ]  # fmt: skip
         heads = ("Id", "For", "Topic", "Key", "Kind", "Last answer", "Since")
         show(heads, rows, folds, "Dead letters: given up")
-    say(f"{len(holds)} holds, {len(dead)} dead letters")
+    say(f"{len(holds)} hold{'s' * (len(holds) != 1)}, {len(dead)} dead letter{'s' * (len(dead) != 1)}")

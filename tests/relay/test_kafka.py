@@ -293,9 +293,10 @@ async def test_a_topic_that_we_may_not_write_to_holds_up_no_other(strict_kafka: 
 @both_modes
 async def test_a_limit_that_was_raised_is_noticed_at_the_next_try(kafka: KafkaServer, topic: str, mode: Mode) -> None:
     await make_topic(kafka.bootstrap, topic, 1, max_message_bytes="5000")
-    large = record(1, topic, payload=bytes(6_000))
+    large, small = record(1, topic, payload=bytes(6_000)), record(2, topic, "other", payload=b"small")
     async with opened(options_of(kafka.bootstrap, mode)) as relay:
         first = await relay.send(large)
+        await relay.send(small)  # the limit is known from it
         await set_message_bytes_max(kafka.bootstrap, topic, 50_000)
         second = await relay.send(large)
     assert ([r.reason for r in first.refused], list(second.acknowledged)) == (["too_large"], [large])
