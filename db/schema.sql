@@ -140,6 +140,14 @@ CREATE FUNCTION hookwire.next_in_lane(subscription bigint, lane text, event bigi
     ORDER BY x.event_id LIMIT 1
 $_$;
 
+CREATE FUNCTION hookwire.note_batch_no() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.batch_no := greatest(NEW.batch_no, hookwire.last_batch_no(NEW.sink, NEW.layout, NEW.grp));
+    RETURN NEW;
+END $$;
+
 CREATE FUNCTION hookwire.passes(document jsonb, filter_path jsonpath) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE(jsonb_path_match(document, filter_path, '{}'::jsonb, true), false);
@@ -1200,6 +1208,8 @@ CREATE INDEX subscriptions_rabbithub_lease ON hookwire.subscriptions USING btree
 CREATE UNIQUE INDEX subscriptions_websub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
 CREATE INDEX upstreams_due ON hookwire.upstreams USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE TRIGGER note_batch_no BEFORE UPDATE OF term ON hookwire.relay_terms FOR EACH ROW EXECUTE FUNCTION hookwire.note_batch_no();
 
 CREATE TRIGGER publish INSTEAD OF INSERT ON hookwire.stash FOR EACH ROW EXECUTE FUNCTION hookwire.stash_row();
 

@@ -17,3 +17,13 @@ LANGUAGE sql VOLATILE
 RETURN coalesce((SELECT n.batch_no FROM hookwire.relay_batch_numbers n
                  WHERE n.sink = last_batch_no.sink AND n.layout = last_batch_no.layout AND n.grp = last_batch_no.grp
                  ORDER BY n.batch_no DESC LIMIT 1), 0);
+
+-- A term begins with the last number on its row: there releases before this one look for it, whose processes take over from
+-- ours while an installation is upgraded. The number of a new layout begins anew.
+CREATE FUNCTION hookwire.note_batch_no() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.batch_no := greatest(NEW.batch_no, hookwire.last_batch_no(NEW.sink, NEW.layout, NEW.grp));
+    RETURN NEW;
+END $$;
+CREATE TRIGGER note_batch_no BEFORE UPDATE OF term ON hookwire.relay_terms
+    FOR EACH ROW EXECUTE FUNCTION hookwire.note_batch_no();

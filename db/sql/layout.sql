@@ -40,8 +40,7 @@ ORDER BY t.owner;
 -- Of empty seats: whoever held them before is refused from now on.
 UPDATE hookwire.relay_terms t SET term = t.term + 1, owner = NULL, member = NULL, lease_until = '-infinity'
 WHERE t.sink = ANY ($1::text[]) AND NOT t.is_open
-RETURNING t.sink, t.grp, t.term, t.layout,
-       greatest(t.batch_no, hookwire.last_batch_no(t.sink, t.layout, t.grp)) AS batch_no, hookwire.groups_of(t.layout, t.sink) AS groups;
+RETURNING t.sink, t.grp, t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups;
 
 -- name: stop_publishing
 -- Waits for every transaction that publishes, and keeps others waiting until the change is committed.

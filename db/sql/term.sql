@@ -20,8 +20,7 @@ UPDATE hookwire.relay_terms t
 SET term = t.term + 1, owner = $3, member = NULL,
     lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
 WHERE t.sink = $1 AND t.grp = $2 AND t.is_open
-RETURNING t.term, t.layout,
-       greatest(t.batch_no, hookwire.last_batch_no(t.sink, t.layout, t.grp)) AS batch_no, hookwire.groups_of(t.layout, t.sink) AS groups,
+RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups,
        hookwire.scope_of(t.layout) AS order_scope;
 
 -- name: take
@@ -35,25 +34,22 @@ WITH seat AS MATERIALIZED (
     SET term = t.term + 1, owner = $3, member = $6,
         lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
     FROM seat WHERE t.sink = seat.sink AND t.grp = seat.grp
-    RETURNING t.term, t.layout,
-       greatest(t.batch_no, hookwire.last_batch_no(t.sink, t.layout, t.grp)) AS batch_no, hookwire.groups_of(t.layout, t.sink) AS groups,
+    RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups,
        hookwire.scope_of(t.layout) AS order_scope
 )
 SELECT * FROM taken;
 
 -- name: release
--- Whoever is waiting for a seat is told at once (RO-06). Releases before migration 36 read the last number of a batch here.
+-- Whoever is waiting for a seat is told at once (RO-06).
 WITH released AS (
-    UPDATE hookwire.relay_terms SET lease_until = '-infinity', owner = NULL, member = NULL,
-           batch_no = greatest(batch_no, hookwire.last_batch_no(sink, layout, grp))
+    UPDATE hookwire.relay_terms SET lease_until = '-infinity', owner = NULL, member = NULL
     WHERE sink = $1 AND grp = $2 AND term = $3 RETURNING 1
 )
 SELECT pg_notify('hookwire_relay', '') FROM released;
 
 -- name: current
-SELECT t.term, t.layout,
-       greatest(t.batch_no, hookwire.last_batch_no(t.sink, t.layout, t.grp)) AS batch_no, hookwire.groups_of(t.layout, t.sink) AS groups,
-       hookwire.scope_of(t.layout) AS order_scope
+SELECT t.term, t.layout, greatest(t.batch_no, hookwire.last_batch_no(t.sink, t.layout, t.grp)) AS batch_no,
+       hookwire.groups_of(t.layout, t.sink) AS groups, hookwire.scope_of(t.layout) AS order_scope
 FROM hookwire.relay_terms t WHERE t.sink = $1 AND t.grp = $2;
 
 -- name: terminate_blockers
