@@ -31,7 +31,7 @@ from relay.harvester import MarkerAhead
 from relay.outbox import Outbox
 from relay.sink import SHARDS, Fenced, OrderScope, Sink, SinkUnavailable, Term
 
-__all__ = ["Change", "Layout", "LayoutRefused", "Plan", "Relayout", "read_layout"]
+__all__ = ["Change", "Layout", "LayoutRefused", "Plan", "Relayout", "WrongLayout", "read_layout"]
 
 _HASHING: Mapping[OrderScope, str] = {"topic_key": "layout.order_by_topic_key", "key": "layout.order_by_key"}
 _HASHED_MAX = 200_000
@@ -42,6 +42,10 @@ _LOCK_SECONDS = 2.0
 
 class LayoutRefused(Exception):
     """The layout stays as it was; the text says why."""
+
+
+class WrongLayout(LayoutRefused):
+    """No installation, or not this one, could have it; waiting does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +115,9 @@ class Relayout:
         waiting: dict[str, int] = {row["sink"]: row["owed"] + row["held"] for row in rows}
         for sink, count in change.groups.items():
             if sink not in sinks:
-                raise LayoutRefused(f"{sink}: this installation has no such sink; it has {', '.join(sinks)}")
+                raise WrongLayout(f"{sink}: this installation has no such sink; it has {', '.join(sinks)}")
             if not 1 <= count <= SHARDS:
-                raise LayoutRefused(f"{sink}={count}: a sink has 1 to {SHARDS} groups")
+                raise WrongLayout(f"{sink}={count}: a sink has 1 to {SHARDS} groups")
         after = Layout(before.number + 1, {**before.groups, **change.groups}, change.order_scope or before.order_scope)
         moved = [sink for sink in sinks if before.groups_of(sink) != after.groups_of(sink)]
         if before.order_scope != after.order_scope:

@@ -108,7 +108,7 @@ async def _change(
 ) -> int:
     from app.commands.database import opened_database
     from db.direct import connect_direct
-    from relay.layout import Change, LayoutRefused, Relayout
+    from relay.layout import Change, LayoutRefused, Relayout, WrongLayout
 
     async with opened_database(settings, application_name=_APPLICATION) as database:
         installation = await database.fetchrow("event.installation")
@@ -128,7 +128,8 @@ async def _change(
             if not dry_run:
                 plan = await relayout.run(wanted, getpass.getuser(), why)
         except LayoutRefused as refused:
-            raise CommandFailed(f"the layout was not changed: {refused}", 1) from None
+            code = 2 if isinstance(refused, WrongLayout) else 1
+            raise CommandFailed(f"the layout was not changed: {refused}", code) from None
     _report(plan, dry_run, as_json)
     return 0
 
