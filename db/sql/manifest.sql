@@ -2,11 +2,12 @@
 
 -- name: write
 -- The last number goes as the next one comes. It is not below $6, which the writer knows from the number before: no dead one
--- is read past, whatever way the planner takes (RR-07).
+-- is read past, whatever way the planner takes (RR-07). A server that has lost the latest numbers has none there, and the
+-- writer counts on from its own: a number that Kafka has is not given twice.
 WITH reign AS MATERIALIZED (
     SELECT layout, batch_no FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), last AS MATERIALIZED (
-    SELECT r.layout, n.place, greatest(r.batch_no, n.batch_no) AS batch_no
+    SELECT r.layout, n.place, greatest(r.batch_no, n.batch_no, $6) AS batch_no
     FROM reign r LEFT JOIN LATERAL (
         SELECT x.ctid AS place, x.batch_no FROM hookwire.relay_batch_numbers x
         WHERE x.sink = $1 AND x.layout = r.layout AND x.grp = $2 AND x.batch_no >= $6 ORDER BY x.batch_no DESC LIMIT 1

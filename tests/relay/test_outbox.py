@@ -238,6 +238,14 @@ async def test_a_number_of_before_is_counted_on_from(stage: Stage) -> None:
     assert (batch.number, known, told) == (42, 42, 42)
 
 
+async def test_a_number_that_the_database_has_lost_is_not_given_twice_in_a_reign(stage: Stage) -> None:
+    """RR-06: a standby that was promoted lacks the latest, and a proxy in between hides that it is another server."""
+    outbox, term = outbox_of(stage), await stage.reign()
+    before = [(await outbox.write_manifest(term, [])).number for _ in range(2)]
+    await stage.connection.execute("DELETE FROM hookwire.relay_batches; DELETE FROM hookwire.relay_batch_numbers")
+    assert [*before, (await outbox.write_manifest(term, [])).number] == [1, 2, 3]
+
+
 # --- low water --------------------------------------------------------------------------------------------------
 
 
