@@ -25,7 +25,7 @@ _SECRET_TEXTS = re.compile(
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _VALUE_CHARACTERS_MAX = 2_000
 _TRACEBACK_CHARACTERS_MAX = 20_000
-_BROKER_REFUSES = "Got error produce response"
+_NOT_RAISED = ("Got error produce response", "Unable connect to node with id")
 _REASON_SECONDS = 60.0  # a reason is shown once in so long
 _REASONS_MAX = 32
 
@@ -100,8 +100,9 @@ def configure_logging(log_format: Literal["auto", "console", "json"], level: str
 class _KafkasLines:
     """A filter of what aiokafka says. Nearly all of that comes to us as an exception, too; what does not is shown.
 
-    That is a traceback, of what it did not expect and may keep to itself, and the reason why a broker does not take a
-    batch: aiokafka sends it again until we lose patience, and then we know only that there was no answer.
+    That is a traceback, of what it did not expect and may keep to itself; the reason why a broker does not take a
+    batch; and the address at which one of the cluster's brokers cannot be connected to, which may be wrong in that
+    broker's own settings. aiokafka tries again until we lose patience, and then we know only that there was no answer.
     """
 
     def __init__(self) -> None:
@@ -110,7 +111,8 @@ class _KafkasLines:
     def __call__(self, record: logging.LogRecord) -> bool:
         if record.exc_info is not None or record.name.partition(".")[0] != "aiokafka":
             return True
-        return str(record.msg).startswith(_BROKER_REFUSES) and self._is_news(str(record.args).rpartition(",")[2])
+        reason = record.args[-1] if isinstance(record.args, tuple) and record.args else record.args
+        return str(record.msg).startswith(_NOT_RAISED) and self._is_news(str(reason))
 
     def _is_news(self, reason: str) -> bool:
         now = time.monotonic()

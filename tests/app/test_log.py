@@ -130,7 +130,20 @@ def test_why_a_broker_does_not_take_a_batch_is_told_once(capsys: pytest.CaptureF
         logging.getLogger("aiokafka.producer.sender").warning(
             "Got error produce response on topic-partition %s, retrying. Error: %s", ("orders", partition), error
         )
-    assert [line["event"].rpartition(" ")[2] for line in lines()] == ["NotEnoughReplicas", "NotLeaderForPartition"]
+    for error in ("RequestTimedOut", "RequestTimedOut", "NodeNotReady"):
+        logging.getLogger("aiokafka.producer.sender").warning("Got error produce response: %s", error)
+    assert [line["event"].rpartition(" ")[2] for line in lines()] == [
+        "NotEnoughReplicas", "NotLeaderForPartition", "RequestTimedOut", "NodeNotReady",
+    ]  # fmt: skip
+
+
+def test_which_broker_of_a_cluster_cannot_be_connected_to_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its advertised listener may be wrong: the servers of our settings answer, and no exception names its address."""
+    lines = reader(capsys)
+    for address in ("10.0.0.5", "10.0.0.5", "10.0.0.6"):
+        error = ConnectionRefusedError(111, f"Connect call failed ('{address}', 9092)")
+        logging.getLogger("aiokafka").error("Unable connect to node with id %s: %s", 1, error)
+    assert [line["event"].rpartition("(")[2] for line in lines()] == ["'10.0.0.5', 9092)", "'10.0.0.6', 9092)"]
 
 
 def test_the_console_masks_as_well(capsys: pytest.CaptureFixture[str]) -> None:
