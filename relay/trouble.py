@@ -11,6 +11,7 @@ __all__ = ["Trouble"]
 
 _log = structlog.get_logger(__name__)
 _TEXTS_MAX: Final = 8  # an error may name what is different each time
+_TELL_AGAIN_SECONDS: Final = 3_600.0
 
 
 class Trouble:
@@ -23,11 +24,16 @@ class Trouble:
         self._ends = ends
         self._began_at: float | None = None
         self._told: set[str] = set()
+        self._told_until = 0.0
 
     def tell(self, error: Exception, **labels: object) -> None:
-        """A warning for each different error; that it lasts is a line for the log level debug."""
+        """A warning for each different error, and again after an hour; in between a line for the log level debug."""
+        now = time.monotonic()
         if self._began_at is None:
-            self._began_at = time.monotonic()
+            self._began_at = now
+        if now >= self._told_until:
+            self._told.clear()
+            self._told_until = now + _TELL_AGAIN_SECONDS
         text = str(error)
         is_news = text not in self._told and len(self._told) < _TEXTS_MAX
         if is_news:
@@ -43,4 +49,4 @@ class Trouble:
     def forget(self) -> None:
         """It is not ours any more."""
         self._began_at = None
-        self._told.clear()
+        self._told_until = 0.0

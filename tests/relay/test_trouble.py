@@ -45,6 +45,20 @@ def test_errors_that_differ_each_time_do_not_fill_the_log(log: CapturingLogger) 
     assert len([level for level, _, _ in told(log) if level == "warning"]) == 8
 
 
+def test_trouble_that_lasts_is_told_again_with_the_reason_that_it_has_by_then(
+    log: CapturingLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight reasons are enough for a while, but the ninth may be the one that only a person can resolve."""
+    trouble = Trouble()
+    for number in range(9):
+        trouble.tell(OSError(f"no answer to request {number}"), sink="kafka")
+    monkeypatch.setattr("relay.trouble._TELL_AGAIN_SECONDS", 0.0)
+    trouble._told_until = 0.0
+    for _ in "12":
+        trouble.tell(OSError("restored or cloned"), sink="kafka")
+    assert [level for level, _, _ in told(log)] == ["warning"] * 8 + ["debug"] + ["warning"] * 2
+
+
 class Away(MemorySink):
     """Takes nothing at its first three sends."""
 
