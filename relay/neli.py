@@ -28,9 +28,11 @@ from relay.cancellation import TaskGroup, end_if_cancelled
 from relay.election import Seat, boot_seconds, seated
 from relay.kafka_options import KafkaOptions
 from relay.neli_core import (
+    Assigned,
     BarrierOpen,
     Confirm,
     Event,
+    Heard,
     Input,
     LeaderAcquired,
     LeaderFenced,
@@ -145,7 +147,6 @@ class NeliElection:
         membership = Membership(self._kafka, self._options, self._receive, self._barrier)
         try:
             partitions = await membership.join()
-            self._trouble.over(sink=self._sink)
             await self._free_of_seats()
             self._core = Neli(self._me, partitions, self._roles, self._options.times)
             self._membership = membership
@@ -218,6 +219,8 @@ class NeliElection:
 
     def _receive(self, event: Input) -> None:
         """Never waits, so that nothing comes between an input and what follows from it."""
+        if isinstance(event, Heard) or (isinstance(event, Assigned) and not event.partitions):
+            self._trouble.over(sink=self._sink)  # the group has let us in, and what we have to read can be read
         outputs, events = self._core.receive(boot_seconds(), event)
         for happened in events:
             self._happened(happened)
