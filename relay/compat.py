@@ -97,6 +97,7 @@ class CompatHarvester:
             except (Deposed, Fenced) as over:
                 end_if_cancelled()
                 self._observer.fenced(self._table.leader_id, str(over))
+                self._trouble.forget()
                 await self._pause()
             except DatabaseError as error:
                 end_if_cancelled()
@@ -209,7 +210,7 @@ class CompatHarvester:
             group = same if refusal.scope == "topic" else [refusal.record]
             refusals += [Refusal(r, refusal.scope, refusal.reason, refusal.detail) for r in group]
         firsts = {refusal.record.key: refusal for refusal in reversed(refusals)}
-        return Receipt(receipt.acknowledged, list(firsts.values()), receipt.reopen)
+        return Receipt(receipt.acknowledged, list(firsts.values()), receipt.reopen, receipt.trouble)
 
     async def _settle(self, term: Term, receipt: Receipt) -> None:
         """Purge what Kafka keeps, park what it refused."""
@@ -217,7 +218,10 @@ class CompatHarvester:
             self._observer.acknowledged(len(receipt.acknowledged))
             self._backoff_seconds = self._options.backoff_seconds_first
             await self._purge([record.id for record in receipt.acknowledged])
-            self._trouble.over(outbox=self._table.name)
+            if receipt.trouble is None:
+                self._trouble.over(outbox=self._table.name)
+        if receipt.trouble is not None:
+            self._report(receipt.trouble)
         for refusal in receipt.refused:
             _log.warning(
                 "compat_record_refused", outbox=self._table.name, id=refusal.record.id, topic=refusal.record.topic,
