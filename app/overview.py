@@ -9,7 +9,7 @@ from typing import Final
 
 from app.glance import Glance
 from app.pages.status import COUNTED_MAX, Status
-from app.silence import Silence, silence_of
+from app.silence import Silence, greeting, silence_of
 from db.errors import Busy, OutcomeUnknown, Unavailable
 from db.pool import Database
 
@@ -43,6 +43,7 @@ class Overview:
         self._deadline_seconds = deadline_seconds
         self._silence = Silence.UNREACHABLE
         self._glance = Glance(self._answer, fresh_seconds, kept_times)
+        self._greeting = Glance(lambda: greeting(database.options), fresh_seconds, 0.0)
 
     async def look(self) -> Status | Silence:
         """Why there is nothing to show, if the database does not answer in time. What our own relays do is told as it
@@ -51,12 +52,18 @@ class Overview:
         status = await self._glance.look()
         return self._silence if status is None else replace(status, relay_states=self._relay_states())
 
+    async def silence_of(self, error: Exception) -> Silence:
+        """Why the database has not answered. All who ask share a new connection to it: a server that is slow must not
+        be given one more for each look of a load balancer.
+        """
+        return await silence_of(error, self._greeting.look)
+
     async def _answer(self) -> Status | None:
         try:
             async with asyncio.timeout(self._deadline_seconds):
                 return await self._ask()
         except (Busy, OutcomeUnknown, Unavailable, TimeoutError) as error:
-            self._silence = await silence_of(error, self._database.options)
+            self._silence = await self.silence_of(error)
             return None
 
     async def _ask(self) -> Status:

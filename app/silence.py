@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Final
 
@@ -10,7 +11,7 @@ from db.direct import connect_direct
 from db.errors import Busy, DatabaseError
 from db.pool import PoolOptions
 
-__all__ = ["Silence", "silence_of"]
+__all__ = ["Silence", "greeting", "silence_of"]
 
 _GREETING_SECONDS: Final = 2.0
 
@@ -22,17 +23,20 @@ class Silence(StrEnum):
     UNREACHABLE = "unreachable"
 
 
-async def silence_of(error: Exception, options: PoolOptions) -> Silence:
-    """What a failed statement says about the database. If it took too long, a new connection is asked for, for two
-    seconds: not one of the pool's, because where statements hang, they hold all of those.
-    """
+async def silence_of(error: Exception, greet: Callable[[], Awaitable[Silence | None]]) -> Silence:
+    """What a failed statement says about the database. If it took too long ``greet`` is asked, as :func:`greeting`."""
     took_too_long = isinstance(error, TimeoutError | Busy) or isinstance(error.__cause__, TimeoutError)
-    if not took_too_long:
-        return Silence.UNREACHABLE
+    return (await greet() if took_too_long else None) or Silence.UNREACHABLE
+
+
+async def greeting(options: PoolOptions) -> Silence:
+    """Whether the server lets us in, within two seconds. The connection is a new one and none of the pool's: where
+    statements hang, they hold all of those.
+    """
     try:
         async with asyncio.timeout(_GREETING_SECONDS):
-            greeting = await connect_direct(options)
+            connection = await connect_direct(options)
     except (DatabaseError, TimeoutError):
         return Silence.UNREACHABLE
-    await greeting.aclose()
+    await connection.aclose()
     return Silence.SLOW

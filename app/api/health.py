@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from app.api.context import Context, context_of
-from app.silence import silence_of
 from db.errors import DatabaseError
 
 __all__ = ["router"]
@@ -73,7 +72,7 @@ async def readyz(context: In) -> JSONResponse:
         async with asyncio.timeout(2):
             await context.database.fetchrow("event.installation")
     except (DatabaseError, TimeoutError) as error:
-        silence = await silence_of(error, context.database.options)
+        silence = await context.overview.silence_of(error)
         return JSONResponse({"status": "unavailable", "database": silence, "sinks": sinks}, 503)
     degraded = any(sink["state"] in _ILL for sink in sinks.values())
     return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks})

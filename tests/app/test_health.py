@@ -84,7 +84,10 @@ async def test_without_its_database_the_hub_is_alive_not_ready_and_says_503(runn
         assert (page.status_code, "The database cannot be reached" in page.text, again.status_code) == (503, True, 202)
 
 
-async def test_a_database_that_takes_too_long_is_slow_and_not_unreachable(running_hub: RunHub) -> None:
+async def test_a_database_that_takes_too_long_is_slow_and_not_unreachable(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.silence._GREETING_SECONDS", 15.0)
     async with running_hub() as hub, opened(hub.database_url) as (_, other), other.transaction():
         await other.execute("LOCK TABLE hookwire.installation IN ACCESS EXCLUSIVE MODE")
         ready = await hub.client.get("/readyz")

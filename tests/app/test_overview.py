@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from app.overview import Overview
 from app.pages.status import Status, silent_content
-from app.silence import Silence, silence_of
+from app.silence import Silence, greeting
+from db.direct import Direct, connect_direct
 from db.pool import PoolOptions
 from tests.app.conftest import opened
 from tests.relay.stage import FaultyDatabase
@@ -34,18 +39,35 @@ async def test_a_database_that_is_back_is_shown_at_the_next_look(database_url: s
 
 
 async def test_a_database_that_is_slow_is_told_from_one_that_cannot_be_reached(
-    database_url: str, free_port: int
+    database_url: str, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What helps is not the same: the first has a server to ask who waits for whom."""
+    monkeypatch.setattr("app.silence._GREETING_SECONDS", 60.0)
     gone = PoolOptions(f"postgresql://nobody@127.0.0.1:{free_port}/none")
     async with opened(database_url) as (database, sql):
         overview = Overview(database, "http://a", "development", "i", dict, deadline_seconds=0.1)
         async with sql.transaction():
             await sql.execute("LOCK TABLE hookwire.topics IN ACCESS EXCLUSIVE MODE")
             held = await overview.look()
-        found = [held, await silence_of(TimeoutError(), gone)]
+        found = [held, await greeting(gone)]
     words = [silent_content(silence, {}) for silence in Silence]
     assert found == [Silence.SLOW, Silence.UNREACHABLE]
     assert ["pg_blocking_pids" in words[0], "cannot be reached" in words[0], "cannot be reached" in words[1]] == [
         True, False, True,
     ]  # fmt: skip
+
+
+async def test_all_who_ask_why_share_one_connection(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load balancer looks every second, and a server that is slow has connections enough."""
+    begun: list[object] = []
+
+    async def connect(options: PoolOptions) -> Direct:
+        begun.append(options)
+        return await connect_direct(options)
+
+    monkeypatch.setattr("app.silence._GREETING_SECONDS", 60.0)
+    monkeypatch.setattr("app.silence.connect_direct", connect)
+    async with opened(database_url) as (database, _):
+        overview = Overview(database, "http://a", "development", "i", dict, fresh_seconds=60)
+        found = await asyncio.gather(*(overview.silence_of(TimeoutError()) for _ in range(9)))
+    assert (found, len(begun)) == ([Silence.SLOW] * 9, 1)
