@@ -1,5 +1,6 @@
 -- Reigns. Every write that decides something takes FOR KEY SHARE on the term row with the term it believes in;
--- renewals and batch numbers do not touch the key and so do not wait for it (RR-08).
+-- renewals do not touch the key and so do not wait for it (RR-08). A new term has the last batch number on its row, by
+-- the trigger note_batch_no (migration 36).
 
 -- name: keep_layout
 -- Until the end of this transaction no other layout is seated; waits for one that is being seated.
