@@ -185,7 +185,7 @@ class Outbox:
         self._walked //= 2  # so look again soon
         if self._settled is None:
             self._horizon_at = now + self._horizon_seconds * _UNSETTLED
-        else:
+        elif min(self._low.values()) <= self._settled.mark:
             await self._move_marks(self._settled, horizon)
 
     async def _move_marks(self, upto: _Horizon, waiting: _Horizon) -> bool:
