@@ -39,6 +39,7 @@ from relay.cancellation import end_if_cancelled
 from relay.election import Seat, boot_seconds, seated, until_untrusted
 from relay.seats import ensure_seats
 from relay.sink import Term
+from relay.trouble import Trouble
 
 __all__ = ["LeaseElection", "LeaseOptions", "Leases", "quota"]
 
@@ -96,6 +97,7 @@ class Leases:
         self._standing = list(sinks)
         self._renewed_at = -options.lease_seconds
         self._in_vain: dict[tuple[str, int, int], float] = {}
+        self._trouble = Trouble("election_unattended", "election_attended")
         self._look = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -119,9 +121,10 @@ class Leases:
                 self._look.clear()
                 try:
                     await self._attend()
+                    self._trouble.over()
                 except (DatabaseError, TimeoutError, asyncio.CancelledError) as error:
                     end_if_cancelled()  # a client library may cancel a statement of its own accord
-                    _log.warning("election_unattended", error=str(error) or "no answer in time")
+                    self._trouble.tell(error)
                 await self._pause()
         finally:
             await self._leave()

@@ -30,6 +30,7 @@ from relay.cancellation import end_if_cancelled
 from relay.election import Seat, boot_seconds, seated, until_untrusted
 from relay.lease import LeaseOptions
 from relay.sink import Term
+from relay.trouble import Trouble
 
 __all__ = ["MariaElection"]
 
@@ -48,6 +49,7 @@ class MariaElection:
         self._trusted_until = 0.0
         self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
         self._standing = True
+        self._trouble = Trouble("election_unattended", "election_attended")
         self._look = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -81,9 +83,10 @@ class MariaElection:
                 self._look.clear()
                 try:
                     await self._attend()
+                    self._trouble.over(sink=self._sink)
                 except (DatabaseError, TimeoutError) as error:
                     end_if_cancelled()
-                    _log.warning("election_unattended", error=str(error) or "no answer in time")
+                    self._trouble.tell(error, sink=self._sink)
                 await self._pause()
         finally:
             if self._seat is not None:

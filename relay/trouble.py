@@ -26,7 +26,7 @@ class Trouble:
         self._told: set[str] = set()
         self._told_until = 0.0
 
-    def tell(self, error: Exception, **labels: object) -> None:
+    def tell(self, error: BaseException, **labels: object) -> None:
         """A warning for each different error, and again after an hour; in between a line for the log level debug."""
         now = time.monotonic()
         if self._began_at is None:
@@ -34,7 +34,7 @@ class Trouble:
         if now >= self._told_until:
             self._told.clear()
             self._told_until = now + _TELL_AGAIN_SECONDS
-        text = str(error)
+        text = str(error) or "no answer in time"
         is_news = text not in self._told and len(self._told) < _TEXTS_MAX
         if is_news:
             self._told.add(text)

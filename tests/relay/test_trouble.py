@@ -1,14 +1,18 @@
-"""relay/trouble.py: what a log has of a broker that is away for an hour."""
+"""relay/trouble.py: what a log has of a broker, or a database, that is away for an hour."""
 
 from __future__ import annotations
+
+import asyncio
 
 import pytest
 from structlog.testing import CapturingLogger
 
+from db.direct import connect_direct
+from relay.lease import LeaseOptions, Leases
 from relay.memory import MemoryBroker, MemorySink
 from relay.sink import Batch, Features, Receipt, SinkUnavailable
 from relay.trouble import Trouble
-from tests.relay.stage import all_carried, relay_of, running, staged, until
+from tests.relay.stage import FaultyDatabase, all_carried, relay_of, running, staged, until
 
 
 @pytest.fixture
@@ -82,4 +86,23 @@ async def test_a_relay_whose_broker_was_away_says_so_once_and_that_it_goes_on(
     again = ("debug", "relay_backs_off", "no broker")
     assert told(log) == [
         ("warning", "relay_backs_off", "no broker"), again, again, ("info", "relay_goes_on", None),
+    ]  # fmt: skip
+
+
+async def test_an_election_whose_database_was_away_says_so_once_and_that_it_is_attended(
+    database_url: str, log: CapturingLogger
+) -> None:
+    async with staged(database_url) as stage:
+        database = FaultyDatabase(stage.database)
+        database.faults["member.attend"] = 3
+        options = LeaseOptions("a", lease_seconds=600.0, poll_seconds=0.01)
+        leases = Leases(database, lambda: connect_direct(database.options), [stage.sink], options)
+        attending = asyncio.create_task(leases.run())
+        await until(lambda: len(log.calls) == 4)
+        leases.stop()
+        await attending
+    away = "member.attend does not reach the database"
+    again = ("debug", "election_unattended", away)
+    assert told(log) == [
+        ("warning", "election_unattended", away), again, again, ("info", "election_attended", None),
     ]  # fmt: skip
