@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from relay.kafka_error import described, translated
+from relay.kafka_error import close_client, described, translated
 from relay.kafka_knock import knock
 from relay.kafka_options import KafkaOptions
 from relay.sink import SinkUnavailable
@@ -107,11 +107,7 @@ class KafkaAdmin:
 
     async def close(self) -> None:
         """Disconnect, within a second."""
-        try:
-            async with asyncio.timeout(1):
-                await self._client.close()
-        except TimeoutError:
-            return
+        await close_client(self._client._client, 1.0)
 
 
 def _description(topic: Mapping[str, Any]) -> TopicDescription:

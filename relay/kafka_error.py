@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Literal
 
 from aiokafka import errors
+from aiokafka.client import AIOKafkaClient
 
 from relay.sink import Fenced, SinkError, SinkUnavailable
 
-__all__ = ["Blame", "blame", "described", "sink_error", "translated"]
+__all__ = ["Blame", "blame", "close_client", "described", "sink_error", "translated"]
 
 Blame = Literal["record", "topic", "sink"]
 
@@ -25,6 +27,9 @@ _RECORD = (
     errors.PolicyViolationError,
     errors.UnknownError,  # every code above 79, among them "invalid record" (RK-24)
 )
+
+# uvloop's RuntimeError for a write to a peer that has gone before the client has seen it; asyncio's own loop has none.
+_HAS_GONE = "the handler is closed"
 
 
 def blame(error: BaseException) -> Blame:
@@ -57,3 +62,23 @@ def translated(doing: str) -> Iterator[None]:
         raise SinkUnavailable(f"Kafka gave no answer in time: {doing}") from error
     except (errors.KafkaError, OSError) as error:
         raise sink_error(error) from error
+    except RuntimeError as error:
+        if _HAS_GONE not in str(error):
+            raise
+        raise SinkUnavailable("the connection to Kafka has gone") from error
+
+
+async def close_client(client: AIOKafkaClient, seconds: float) -> None:
+    """Disconnect, within so many seconds: a peer that reads nothing keeps a socket open; it goes with its buffer.
+
+    The task that looks after the metadata may have died of a connection that had gone. The client raises that when it
+    is closed, and before it closes any connection, so it is then closed without that task.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            try:
+                with translated("closing"):
+                    await client.close()
+            except SinkUnavailable:
+                client._sync_task = None
+                await client.close()

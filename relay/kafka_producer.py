@@ -15,7 +15,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer, OffsetAndMetadata, TopicPartition
 
 from relay.kafka_batches import KafkaBatch
-from relay.kafka_error import translated
+from relay.kafka_error import close_client, translated
 from relay.kafka_options import KafkaOptions
 
 __all__ = ["KafkaProducer"]
@@ -118,19 +118,12 @@ class KafkaProducer:
         for _ in range(2):  # the sender survives one cancellation while it waits for a coordinator
             if sender is not None and not sender.done():
                 sender.cancel()
-            await self._close_connections()
+            await close_client(self._producer.client, _DISCARD_SECONDS)
             if sender is not None:
                 await asyncio.wait([sender], timeout=_DISCARD_SECONDS)
         self._producer._closed = True
         self._retrieve()
         return all_answered
-
-    async def _close_connections(self) -> None:
-        try:
-            async with asyncio.timeout(_DISCARD_SECONDS):
-                await self._producer.client.close()
-        except TimeoutError:
-            return  # a peer that reads nothing keeps the socket from closing; it goes with its buffer
 
     def _retrieve(self) -> None:
         """Take the exceptions of futures that nobody awaits, or asyncio reports them at some later time (RK-21)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from aiokafka import AIOKafkaConsumer
@@ -11,7 +12,7 @@ from aiokafka.errors import UnknownTopicOrPartitionError
 
 from relay.kafka_error import translated
 from relay.kafka_options import KafkaOptions
-from relay.sink import SinkUnavailable
+from relay.sink import SinkError, SinkUnavailable
 
 __all__ = ["Arrival", "KafkaReader"]
 
@@ -78,4 +79,5 @@ class KafkaReader:
     async def _close(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await consumer.stop()
+            with suppress(SinkError), translated("closing"):
+                await consumer.stop()

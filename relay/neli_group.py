@@ -17,12 +17,12 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
 
 from relay.cancellation import TaskGroup
-from relay.kafka_error import described, translated
+from relay.kafka_error import close_client, described, translated
 from relay.kafka_options import KafkaOptions
 from relay.neli_beat import beat_of, value_of
 from relay.neli_core import Assigned, Confirm, Confirmed, Heard, Input, Revoked, SendBeat
 from relay.neli_options import NeliOptions
-from relay.sink import SinkUnavailable
+from relay.sink import SinkError, SinkUnavailable
 
 __all__ = ["Membership"]
 
@@ -140,7 +140,7 @@ class Membership:
     async def leave(self) -> None:
         """Tell the coordinator, so that the others need not wait for our session to end; bounded, never raises."""
         for client in (self._consumer, self._producer):
-            with suppress(KafkaError, TimeoutError, OSError):
+            with suppress(SinkError), translated("leaving the election"):
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await client.stop()
 
@@ -177,9 +177,7 @@ async def _ensure_topic(kafka: KafkaOptions, options: NeliOptions) -> None:
                 )  # fmt: skip
                 answer = await admin.create_topics([topic])
         finally:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(1):
-                    await admin.close()
+            await close_client(admin._client, 1.0)
     error = for_code(answer.topic_errors[0][1])
     # Who may not create it may still use one that somebody made; joining will tell.
     if error.errno and error not in (TopicAlreadyExistsError, TopicAuthorizationFailedError):
