@@ -16,7 +16,7 @@ __all__ = ["application", "main"]
 
 _HELP: Final = """POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it.
 
-Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a dependency is unreachable, 130 interrupted.
+Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a server is unreachable, 75 cut off, 130 interrupted.
 """
 _INTERRUPTED: Final = 130
 _STANDARD_ERROR: Final = 2
