@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Literal
 
-from aiokafka import errors
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, errors
 from aiokafka.client import AIOKafkaClient
 
 from relay.sink import Fenced, SinkError, SinkUnavailable
 
-__all__ = ["Blame", "blame", "close_client", "described", "sink_error", "translated"]
+__all__ = ["Blame", "blame", "close_client", "described", "sink_error", "stop_client", "translated"]
 
 Blame = Literal["record", "topic", "sink"]
 
@@ -82,3 +82,15 @@ async def close_client(client: AIOKafkaClient, seconds: float) -> None:
             except SinkUnavailable:
                 client._sync_task = None
                 await client.close()
+
+
+async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer, seconds: float) -> None:
+    """Stop, within so many seconds, and disconnect within as many more where that failed; never raises what Kafka does.
+
+    Disconnecting is the last step of stopping, so what fails before it, or takes too long, leaves the sockets open.
+    """
+    with suppress(SinkError), translated("stopping"):
+        async with asyncio.timeout(seconds):
+            await client.stop()
+            return
+    await close_client(client.client if isinstance(client, AIOKafkaProducer) else client._client, seconds)

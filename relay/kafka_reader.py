@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import UnknownTopicOrPartitionError
 
-from relay.kafka_error import translated
+from relay.kafka_error import stop_client, translated
 from relay.kafka_options import KafkaOptions
-from relay.sink import SinkError, SinkUnavailable
+from relay.sink import SinkUnavailable
 
 __all__ = ["Arrival", "KafkaReader"]
 
 _POLL_SECONDS = 0.2
+_STOP_SECONDS = 3.0
 
 
 class Arrival(NamedTuple):
@@ -79,5 +79,4 @@ class KafkaReader:
     async def _close(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            with suppress(SinkError), translated("closing"):
-                await consumer.stop()
+            await stop_client(consumer, _STOP_SECONDS)

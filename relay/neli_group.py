@@ -17,19 +17,19 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
 
 from relay.cancellation import TaskGroup
-from relay.kafka_error import close_client, described, translated
+from relay.kafka_error import close_client, described, stop_client, translated
 from relay.kafka_options import KafkaOptions
 from relay.neli_beat import beat_of, value_of
 from relay.neli_core import Assigned, Confirm, Confirmed, Heard, Input, Revoked, SendBeat
 from relay.neli_options import NeliOptions
-from relay.sink import SinkError, SinkUnavailable
+from relay.sink import SinkUnavailable
 
 __all__ = ["Membership"]
 
 _LOG_APPEND_TIME = 1
-_CLOSE_SECONDS = 3.0
 _POLL_SECONDS = 0.2
 _REPLICAS = 3
+_STOP_SECONDS = 3.0
 
 
 class Membership:
@@ -140,9 +140,7 @@ class Membership:
     async def leave(self) -> None:
         """Tell the coordinator, so that the others need not wait for our session to end; bounded, never raises."""
         for client in (self._consumer, self._producer):
-            with suppress(SinkError), translated("leaving the election"):
-                async with asyncio.timeout(_CLOSE_SECONDS):
-                    await client.stop()
+            await stop_client(client, _STOP_SECONDS)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
