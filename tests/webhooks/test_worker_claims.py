@@ -230,14 +230,17 @@ async def test_a_subscription_whose_secret_does_not_open_gets_nothing_unsigned(d
 async def test_a_settlement_that_the_database_refuses_stops_no_other(database_url: str) -> None:
     """WH-12: the refused one comes due again by its lease."""
     async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"), timeout_seconds=1.5)
+        await bench.subscribe(server.url("/ok"))
         refused, *rest = await bench.deliver(*(b"%d" % n for n in range(8)))
         await bench.sql.execute(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'not this one'; END$$;"
             "CREATE TRIGGER refused BEFORE INSERT ON hookwire.attempts FOR EACH ROW"
             f" WHEN (new.event_id = {refused} AND new.number = 1) EXECUTE FUNCTION refuse()"
         )
-        async with bench.working(lease_margin_seconds=0.1):
+        async with bench.working(lease_margin_seconds=HOUR):
+            await arrived(server, 8)
+            await bench.settled(len(rest))
+            await bench.sql.execute("UPDATE hookwire.deliveries SET due_at = now()")  # the end of its lease
             await bench.drained()
         assert Counter(bodies(server)) == {b"0": 2} | {b"%d" % n: 1 for n in range(1, 8)}
         assert len(await bench.attempts("number")) == len(rest) + 1
