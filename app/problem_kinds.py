@@ -196,8 +196,9 @@ _ROWS: Final = (
         "The database cannot be reached",
         "The service runs but its PostgreSQL does not answer. Nothing was stored.",
         "Repeat the request later. Operators: /readyz tells whether the database is unreachable (then check "
-        "HOOKWIRE_DATABASE_URL and the server behind it) or slow (then look at `hookwire doctor`, and for whom its "
-        "statements wait).",
+        "HOOKWIRE_DATABASE_URL and the server behind it), full (it takes no more connections: lower "
+        "HOOKWIRE_DATABASE_CONNECTIONS_MAX or raise the server's max_connections) or slow (then look at "
+        "`hookwire doctor`, and for whom its statements wait).",
         retry_after_seconds=5,
     ),
     Kind(

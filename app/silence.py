@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from db.direct import connect_direct
-from db.errors import Busy, DatabaseError
+from db.errors import Busy, DatabaseError, TooManyConnections
 from db.pool import PoolOptions
 
 __all__ = ["Silence", "greeting", "silence_of"]
@@ -17,14 +17,19 @@ _GREETING_SECONDS: Final = 2.0
 
 
 class Silence(StrEnum):
-    """``slow``: its server lets us in, and yet a statement was not answered in time."""
+    """``slow``: its server lets us in, and yet a statement was not answered in time. ``full``: it has no connection
+    left for us.
+    """
 
     SLOW = "slow"
+    FULL = "full"
     UNREACHABLE = "unreachable"
 
 
 async def silence_of(error: Exception, greet: Callable[[], Awaitable[Silence | None]]) -> Silence:
     """What a failed statement says about the database. If it took too long ``greet`` is asked, as :func:`greeting`."""
+    if isinstance(error, TooManyConnections):
+        return Silence.FULL
     took_too_long = isinstance(error, TimeoutError | Busy) or isinstance(error.__cause__, TimeoutError)
     return (await greet() if took_too_long else None) or Silence.UNREACHABLE
 
@@ -36,6 +41,8 @@ async def greeting(options: PoolOptions) -> Silence:
     try:
         async with asyncio.timeout(_GREETING_SECONDS):
             connection = await connect_direct(options)
+    except TooManyConnections:
+        return Silence.FULL
     except (DatabaseError, TimeoutError):
         return Silence.UNREACHABLE
     await connection.aclose()

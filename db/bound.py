@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
+from db.errors import Busy, OutcomeUnknown, Refused, TooManyConnections, Unavailable
 from db.statements import STATEMENTS
 
 __all__ = ["Bound", "connecting", "translated"]
@@ -68,6 +68,10 @@ def connecting() -> Iterator[None]:
     try:
         with translated(sent=False):
             yield
+    except Unavailable as error:
+        if isinstance(error.__cause__, asyncpg.TooManyConnectionsError):
+            raise TooManyConnections(str(error.__cause__)) from error.__cause__
+        raise
     except Refused as error:
         raise Unavailable(str(error)) from error
 

@@ -4,6 +4,7 @@
 
     DatabaseError
     ├── Unavailable        no connection, or none in time: nothing was done
+    │   └── TooManyConnections   its server runs and has none left for us
     ├── OutcomeUnknown     the connection or the deadline went while a statement ran: it may have committed
     ├── Busy               a lock time-out, deadlock or serialisation failure: rolled back, may be repeated
     └── Refused            the statement itself was refused (bad data): rolled back, repeating is no use
@@ -11,7 +12,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Busy", "DatabaseError", "OutcomeUnknown", "Refused", "Unavailable"]
+__all__ = ["Busy", "DatabaseError", "OutcomeUnknown", "Refused", "TooManyConnections", "Unavailable"]
 
 
 class DatabaseError(Exception):
@@ -20,6 +21,10 @@ class DatabaseError(Exception):
 
 class Unavailable(DatabaseError):
     """The database could not be reached, so the statement certainly did not run."""
+
+
+class TooManyConnections(Unavailable):
+    """The server lets nobody in for now: its connections, or those of our role or database, are all taken (53300)."""
 
 
 class OutcomeUnknown(DatabaseError):

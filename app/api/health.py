@@ -45,8 +45,9 @@ class Ready(BaseModel):
     )
 
     status: Literal["ok", "degraded", "unavailable"]
-    database: Literal["ok", "slow", "unreachable"] = Field(
-        description="slow: its server lets us in, and yet a plain question was not answered within two seconds."
+    database: Literal["ok", "slow", "full", "unreachable"] = Field(
+        description="slow: its server lets us in, and yet a plain question was not answered within two seconds. "
+        "full: its server takes no more connections."
     )
     sinks: dict[str, SinkHealth]
 
@@ -61,7 +62,7 @@ async def healthz() -> Alive:
     "/readyz",
     summary="Can it serve",
     response_model=Ready,
-    responses={503: {"model": Ready, "description": "The database cannot be reached, or is too slow."}},
+    responses={503: {"model": Ready, "description": "The database cannot be reached, is full, or is too slow."}},
 )
 async def readyz(context: In) -> JSONResponse:
     """Ready means that publishing works. A broker that is down leaves it ready, and is named."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from app.checks.check import Check, stricter_in_production
 from app.settings import Settings
 from db.direct import Direct, connect_direct
-from db.errors import DatabaseError
+from db.errors import DatabaseError, TooManyConnections
 from db.migrate import MigrationRefused, pending
 from db.pool import PoolOptions, Row
 
@@ -23,6 +23,9 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
     """All of them on one connection made as the pool makes its own; ``unreachable`` is an answer too."""
     try:
         connection = await connect_direct(options)
+    except TooManyConnections as error:
+        cure = "lower HOOKWIRE_DATABASE_CONNECTIONS_MAX, or raise max_connections of the server"
+        return [Check("database", "database", "unreachable", str(error), cure)]
     except DatabaseError as error:
         cure = "check HOOKWIRE_DATABASE_URL and the server behind it"
         return [Check("database", "database", "unreachable", str(error), cure)]

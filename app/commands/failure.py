@@ -20,7 +20,7 @@ def explained(error: Exception) -> CommandFailed | None:
     from app.server import ListenError
     from app.settings import SettingsRefused
     from db.embedded_error import EmbeddedError
-    from db.errors import DatabaseError
+    from db.errors import DatabaseError, TooManyConnections
     from db.migrate import MigrationRefused
     from db.secret_box import SecretBoxError
     from relay.sink import SinkUnavailable
@@ -36,6 +36,12 @@ def explained(error: Exception) -> CommandFailed | None:
         (EmbeddedError, 3, "{}"),
         (SinkUnavailable, 3, "{} (see HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS)"),
         (OutboxUnavailable, 3, "the outbox's database cannot be used: {} (see HOOKWIRE_OUTBOX_URL)"),
+        (
+            TooManyConnections,
+            3,
+            "the database takes no more connections: {} (see HOOKWIRE_DATABASE_CONNECTIONS_MAX, and max_connections of "
+            "the server)",
+        ),
         (DatabaseError, 3, "the database cannot be used: {} (see HOOKWIRE_DATABASE_URL)"),
     )
     return next(

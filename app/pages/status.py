@@ -29,6 +29,10 @@ _SILENCES: Final = {
         'on from where it stopped. See <a href="readyz">/readyz</a> and '
         '<a href="problems/database-unavailable">what to do</a>.</p>',
     ),
+    Silence.FULL: (
+        "The database takes no more connections",
+        files("app.pages").joinpath("full.html").read_text("utf-8"),
+    ),
     Silence.SLOW: ("The database is too slow", files("app.pages").joinpath("slow.html").read_text("utf-8")),
 }
 """Title and words, by why the database says nothing."""

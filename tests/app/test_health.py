@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
+from app.checks.database import database_checks
+from app.commands.failure import explained
 from app.witness.child import Child
 from app.witness.client import Client
+from db.direct import connect_direct
+from db.errors import TooManyConnections
+from db.pool import PoolOptions
 from tests.app.conftest import ALL_ROLES, RunHub, opened
 from tests.app.test_ingest import kind
 
@@ -93,6 +99,37 @@ async def test_a_database_that_takes_too_long_is_slow_and_not_unreachable(
         ready = await hub.client.get("/readyz")
 
         assert (ready.status_code, ready.json()) == (503, {"status": "unavailable", "database": "slow", "sinks": {}})
+
+
+async def test_a_database_that_takes_no_more_connections_is_full_and_the_pool_s_setting_is_named(
+    running_hub: RunHub, database_url: str
+) -> None:
+    """Its server runs and can be reached; what helps is a smaller pool, or room for a larger one."""
+    role = f"full_{database_url.rpartition('_')[2]}"
+    server = urlsplit(database_url)
+    url = urlunsplit(server._replace(netloc=f"{role}@{server.hostname}:{server.port}"))
+    async with opened(database_url) as (_, operator):
+        await operator.execute(f"CREATE ROLE {role} LOGIN; GRANT {server.username} TO {role}")
+        async with running_hub(database_url=url) as hub:
+            await operator.execute(f"ALTER ROLE {role} CONNECTION LIMIT 0")
+            await operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", role)
+            ready = await hub.client.get("/readyz")
+            page = await hub.client.get("/")
+            refused = await hub.publish("a")
+            checks = await database_checks(hub.settings, PoolOptions(url))
+            with pytest.raises(TooManyConnections) as error:
+                await connect_direct(PoolOptions(url))
+            told = explained(error.value)
+            await operator.execute(f"ALTER ROLE {role} CONNECTION LIMIT -1")
+            again = await hub.publish("a")
+        await operator.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER; DROP OWNED BY {role}; DROP ROLE {role}")
+
+    setting = "HOOKWIRE_DATABASE_CONNECTIONS_MAX"
+    assert (ready.status_code, ready.json()["database"]) == (503, "full")
+    assert (page.status_code, "takes no more connections" in page.text, setting in page.text) == (503, True, True)
+    assert (kind(refused)[::2], again.status_code) == ((503, "database-unavailable"), 202)
+    assert ([check.level for check in checks], setting in checks[0].sentence()) == (["unreachable"], True)
+    assert (told and told.code, setting in str(told)) == (3, True)
 
 
 async def test_every_answer_carries_a_request_id(running_hub: RunHub) -> None:
