@@ -23,8 +23,9 @@ from tests.relay.stage import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-goharvest.md"
 BLOCK = re.compile(
-    r"^```(sh|sql) follow( background| export)?\n(.*?)^```\n(?:<!-- (?:expect|background): (.*?) -->\n)?", re.M | re.S
-)
+    r"^```(sh|sql) follow( background| export)?\n(.*?)^```\n(?:<!-- (?:expect|background): (.*?) -->\n)?"
+    r"|^<!-- (stop): all -->\n", re.M | re.S
+)  # fmt: skip
 EXPORT = re.compile(r"^export (\w+)=(.*)$", re.MULTILINE)
 STASHER = (
     "INSERT INTO outbox (create_time, kafka_topic, kafka_key, kafka_value, kafka_header_keys, kafka_header_values)"
@@ -102,12 +103,13 @@ class Shop:
                 assert self.relays[number].returncode is None, self.logs()
                 await asyncio.sleep(0.05)
 
-    async def end(self) -> list[int]:
-        """A soft stop of all; their exit codes."""
-        for relay in self.relays:
+    async def stop(self) -> None:
+        """A soft stop of all that runs."""
+        running = [relay for relay in self.relays if relay.returncode is None]
+        for relay in running:
             relay.send_signal(signal.SIGTERM)
         async with asyncio.timeout(60):
-            return [await relay.wait() for relay in self.relays]
+            assert {await relay.wait() for relay in running} == {0}, self.logs()
 
     def _log(self, number: int) -> Path:
         return self.folder / f"relay-{number}.log"
@@ -134,46 +136,97 @@ async def opened(folder: Path, url: str, kafka: str) -> AsyncIterator[Shop]:
         await sql.close(timeout=5)
 
 
-async def written(shop: Shop, topic: str) -> None:
-    """300 records of goharvest's stasher; a goharvest that is gone has marked the first hundred."""
-    for number in range(300):
-        key = KEYS[number % len(KEYS)]
-        await shop.sql.execute(STASHER, topic, key, None if number % 10 == 0 else f"{number}", ["Seq"], [f"{number}"])
-    await shop.sql.execute("UPDATE outbox SET leader_id = gen_random_uuid() WHERE id <= 100")
+class Writer:
+    """Writes as goharvest's stasher does, with the same words all the while; ``count`` records are committed."""
+
+    def __init__(self, sql: asyncpg.Connection, topic: str) -> None:
+        self.count = 0
+        self._sql = sql
+        self._topic = topic
+
+    async def write(self) -> None:
+        n = self.count
+        value = None if n % 10 == 0 else f"{n}"
+        await self._sql.execute(STASHER, self._topic, KEYS[n % len(KEYS)], value, ["Seq"], [f"{n}"])
+        self.count += 1
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """While the block runs, some two hundred records a second, so that the table is hardly ever empty."""
+        stopping = asyncio.Event()
+
+        async def go_on() -> None:
+            while not stopping.is_set():
+                await self.write()
+                await asyncio.sleep(0.005)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(go_on())
+            try:
+                yield
+            finally:
+                stopping.set()
+
+
+@asynccontextmanager
+async def writer_of(shop: Shop, topic: str) -> AsyncIterator[Writer]:
+    """It has written 300 records; a goharvest that is gone has marked the first hundred."""
+    sql = await asyncpg.connect(shop.url)
+    try:
+        writer = Writer(sql, topic)
+        for _ in range(300):
+            await writer.write()
+        await sql.execute("UPDATE outbox SET leader_id = gen_random_uuid() WHERE id <= 100")
+        yield writer
+    finally:
+        await sql.close(timeout=5)
+
+
+async def follow_all(shop: Shop, pump: str) -> None:
+    """The page's blocks in their order, each held to what stands behind it."""
+    for language, kind, text, expected, stop in BLOCK.findall(PAGE.read_text()):
+        block = text.replace("--topic pump", f"--topic {pump}")
+        if stop:
+            await shop.stop()
+        elif kind == " export":
+            shop.export(block)
+        elif kind == " background":
+            await shop.start(block, expected)
+        else:
+            output = await shop.follow(language, block)
+            assert re.search(expected, output, re.DOTALL), output
 
 
 async def test_the_page_is_followed_to_its_end(tmp_path: Path, database_url15: str, kafka: object) -> None:
-    """RO-12: the topic holds every record in order per key, on goharvest's partitions, with its headers and nulls."""
+    """RO-12: while a writer goes on, the topic gets every record once, in order per key, on goharvest's partitions,
+    with its headers; those from before the move of the writers have their nulls as well."""
     bootstrap: str = kafka.bootstrap  # type: ignore[attr-defined]
-    topic, pump, moved = (f"{what}.{tmp_path.name}.{os.getpid()}" for what in ("shop", "pump", "moved"))
-    for name in (topic, pump, moved):
+    topic, pump = (f"{what}.{tmp_path.name}.{os.getpid()}" for what in ("shop", "pump"))
+    for name in (topic, pump):
         await make_topic(bootstrap, name, partitions=3)
-    async with opened(tmp_path, database_url15, bootstrap) as shop:
-        await written(shop, topic)
-        for language, kind, text, expected in BLOCK.findall(PAGE.read_text()):
-            block = text.replace("--topic pump", f"--topic {pump}")
-            if kind == " export":
-                shop.export(block)
-            elif kind == " background":
-                await shop.start(block, expected)
-            else:
-                output = await shop.follow(language, block)
-                assert re.search(expected, output, re.DOTALL), output
-        await shop.sql.execute(STASHER, moved, "ada", "as before", ["Seq"], ["1"])
+    async with opened(tmp_path, database_url15, bootstrap) as shop, writer_of(shop, topic) as writer:
+        async with writer.writing():
+            await follow_all(shop, pump)
 
         async def carried() -> bool:
             return not await shop.sql.fetchval("SELECT count(*) FROM hookwire.outbox")
 
         await until(carried)
-        assert (await shop.end(), "Traceback" in shop.logs()) == ([0, 0], False)
-    messages = await read_committed(bootstrap, topic)
-    per_key = {key: [int(m.headers["Seq"]) for m in messages if m.key == key.encode()] for key in KEYS}
-    assert per_key == {key: list(range(number, 300, len(KEYS))) for number, key in enumerate(KEYS)}
-    assert {(m.key, m.partition) for m in messages} == {(k.encode(), zlib.crc32(k.encode()) % 3) for k in KEYS}
-    assert all((m.value is None) == (int(m.headers["Seq"]) % 10 == 0) for m in messages)
-    [after] = await read_committed(bootstrap, moved)
-    assert (after.key, after.partition, after.value) == (b"ada", zlib.crc32(b"ada") % 3, b"as before")
-    assert after.headers["seq"] == "1"
+        await shop.stop()
+        assert "Traceback" not in shop.logs()
+        moved = await shop.sql.fetchval("SELECT count(*) FROM hookwire.events WHERE topic = $1", topic)
+    messages = [
+        (m, {name.lower(): value for name, value in m.headers.items()}) for m in await read_committed(bootstrap, topic)
+    ]
+    per_key = {key: [int(headers["seq"]) for m, headers in messages if m.key == key.encode()] for key in KEYS}
+    assert per_key == {key: list(range(number, writer.count, len(KEYS))) for number, key in enumerate(KEYS)}
+    assert {(m.key, m.partition) for m, _ in messages} == {(k.encode(), zlib.crc32(k.encode()) % 3) for k in KEYS}
+    assert 0 < moved < writer.count
+    for message, headers in messages:
+        n = int(headers["seq"])
+        null = None if n < writer.count - moved else b""
+        assert message.value == (null if n % 10 == 0 else str(n).encode())
+        assert ("Seq" in message.headers) == (n < writer.count - moved)
 
 
 def test_psql_is_there() -> None:
