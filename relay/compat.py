@@ -68,7 +68,6 @@ class CompatHarvester:
         self.name = f"harvester {table.name}"
         self.sink_name = table.name
         self.state = "standby"
-        self.last_error = ""
         self.in_flight: dict[int, Record] = {}
         self._table = table
         self._sink = sink
@@ -82,6 +81,11 @@ class CompatHarvester:
         self._backoff_seconds = options.backoff_seconds_first
         self._unpurged: set[int] = set()
         self._probe_at = 0.0
+
+    @property
+    def last_error(self) -> str:
+        """What went wrong last, in one line."""
+        return self._trouble.last_error
 
     def stop(self) -> None:
         """Soft stop: finish the batch in flight, purge it, free the seat."""
@@ -102,7 +106,7 @@ class CompatHarvester:
             except DatabaseError as error:
                 end_if_cancelled()
                 self._observer.fenced(self._table.leader_id, str(error))
-                self._report(error)
+                self._trouble.tell(error, outbox=self._table.name)
                 await self._pause()
         self.state = "stopped"
 
@@ -132,7 +136,7 @@ class CompatHarvester:
             except (SinkUnavailable, DatabaseError) as error:
                 end_if_cancelled()
                 self.state = "backing off"
-                self._report(error)
+                self._trouble.tell(error, outbox=self._table.name)
                 await self._pause()
             if not self._is_over():
                 before = self._table.leader_id
@@ -185,7 +189,7 @@ class CompatHarvester:
         for turn in rounds(records):
             ready = [record for record in turn if record.key not in stuck]
             receipt = await self._send(term, ready)
-            await self._settle(term, receipt)
+            await self._settle(term, len(ready), receipt)
             sent += receipt.acknowledged
             done = {record.id for record in receipt.acknowledged}
             stuck.update(record.key for record in ready if record.id not in done)
@@ -212,16 +216,13 @@ class CompatHarvester:
         firsts = {refusal.record.key: refusal for refusal in reversed(refusals)}
         return Receipt(receipt.acknowledged, list(firsts.values()), receipt.reopen, receipt.trouble)
 
-    async def _settle(self, term: Term, receipt: Receipt) -> None:
-        """Purge what Kafka keeps, park what it refused."""
+    async def _settle(self, term: Term, sent: int, receipt: Receipt) -> None:
+        """Purge what Kafka keeps, park what it refused, of so many records that it was given."""
         if receipt.acknowledged:
             self._observer.acknowledged(len(receipt.acknowledged))
             self._backoff_seconds = self._options.backoff_seconds_first
             await self._purge([record.id for record in receipt.acknowledged])
-            if receipt.trouble is None:
-                self._trouble.over(outbox=self._table.name)
-        if receipt.trouble is not None:
-            self._report(receipt.trouble)
+        self._trouble.hear(receipt, sent, outbox=self._table.name)
         for refusal in receipt.refused:
             _log.warning(
                 "compat_record_refused", outbox=self._table.name, id=refusal.record.id, topic=refusal.record.topic,
@@ -243,10 +244,6 @@ class CompatHarvester:
         self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
         while not self._stopping.is_set() and time.monotonic() < ends_at:
             await self._wake.wait()
-
-    def _report(self, error: Exception) -> None:
-        self.last_error = str(error)
-        self._trouble.tell(error, outbox=self._table.name)
 
 
 def rounds(records: Sequence[Record]) -> Iterator[list[Record]]:

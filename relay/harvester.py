@@ -86,7 +86,6 @@ class Harvester:
         observer: Observer | None = None,
     ) -> None:  # fmt: skip
         self.state = "standby"
-        self.last_error = ""
         self._sink = sink
         self._outbox = outbox
         self._holds = holds
@@ -105,6 +104,11 @@ class Harvester:
         self._reopening = False
         self._in_flight: dict[int, Record] = {}
         self._unpurged: dict[int, _Acknowledged] = {}
+
+    @property
+    def last_error(self) -> str:
+        """What went wrong last, in one line."""
+        return self._trouble.last_error
 
     @property
     def in_flight(self) -> Mapping[int, Record]:
@@ -332,8 +336,7 @@ class Harvester:
         """What follows from a receipt at once, before anything else can run."""
         if len(receipt.acknowledged) < len(batch.records):
             self._setbacks += 1
-        else:
-            self._trouble.over(sink=self._sink.name, group=batch.term.group)
+        self._trouble.hear(receipt, len(batch.records), sink=self._sink.name, group=batch.term.group)
         if receipt.acknowledged:
             self._backoff_seconds = self._options.backoff_seconds_first
             self._metrics.acknowledged(self._sink.name, batch.term.group, len(receipt.acknowledged))
@@ -348,7 +351,7 @@ class Harvester:
         if receipt.trouble is not None:
             unsettled = len(batch.records) - len(receipt.acknowledged) - len(receipt.refused)
             self._metrics.unsettled(self._sink.name, batch.term.group, unsettled)
-            self._report(batch.term, receipt.trouble)
+            self._metrics.failed(self._sink.name, batch.term.group)
         if receipt.reopen:
             self._reopening = True
             self._wake.ring()
@@ -410,7 +413,6 @@ class Harvester:
             limit = features.batch_records_max
 
     def _report(self, term: Term, error: Exception) -> None:
-        self.last_error = str(error)
         self._metrics.failed(self._sink.name, term.group)
         self._trouble.tell(error, sink=self._sink.name, group=term.group)
 

@@ -7,6 +7,8 @@ from typing import Final
 
 import structlog
 
+from relay.sink import Receipt
+
 __all__ = ["Trouble"]
 
 _log = structlog.get_logger(__name__)
@@ -16,7 +18,7 @@ _TELL_AGAIN_SECONDS: Final = 3_600.0
 
 class Trouble:
     """What keeps one service from going on; ``begins`` and ``ends`` are the events of its lines, ``labels`` say there
-    whose it is.
+    whose it is. ``last_error``: what was told last, for people; it outlasts the trouble.
     """
 
     def __init__(self, begins: str = "relay_backs_off", ends: str = "relay_goes_on") -> None:
@@ -25,9 +27,21 @@ class Trouble:
         self._began_at: float | None = None
         self._told: set[str] = set()
         self._told_until = 0.0
+        self.last_error = ""
+
+    def hear(self, receipt: Receipt, sent: int, **labels: object) -> None:
+        """What a receipt for so many records says of it: it is there, or over because the broker keeps all of them.
+
+        Or nothing: what a receipt without trouble leaves open may be what there is trouble with.
+        """
+        if receipt.trouble is not None:
+            self.tell(receipt.trouble, **labels)
+        elif 0 < len(receipt.acknowledged) == sent:
+            self.over(**labels)
 
     def tell(self, error: BaseException, **labels: object) -> None:
         """A warning for each different error, and again after an hour; in between a line for the log level debug."""
+        self.last_error = str(error)
         now = time.monotonic()
         if self._began_at is None:
             self._began_at = now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 from structlog.testing import CapturingLogger
@@ -10,6 +11,7 @@ from structlog.testing import CapturingLogger
 from db.direct import connect_direct
 from relay.lease import LeaseOptions, Leases
 from relay.memory import MemoryBroker, MemorySink
+from relay.record import Record
 from relay.sink import Batch, Features, Receipt, SinkUnavailable
 from relay.trouble import Trouble
 from tests.relay.stage import FaultyDatabase, all_carried, relay_of, running, staged, until
@@ -40,6 +42,17 @@ def test_trouble_is_told_when_it_begins_when_its_cause_changes_and_when_it_is_ov
         ("warning", "relay_backs_off", "no answer"), again, ("warning", "relay_backs_off", "access denied"), again,
         ("info", "relay_goes_on", None), ("warning", "relay_backs_off", "no answer"),
     ]  # fmt: skip
+
+
+def test_a_receipt_ends_trouble_only_if_it_leaves_nothing_open(log: CapturingLogger) -> None:
+    """What was left open may be what there is trouble with."""
+    trouble, kept = Trouble(), [Record(1, 1, "", "default", "t", "k", None, None, {}, b"", datetime.now(UTC))]
+    trouble.hear(Receipt(kept, reopen=True, trouble=SinkUnavailable("no answer")), 2, sink="kafka")
+    for receipt, sent in ((Receipt(kept), 2), (Receipt(()), 2), (Receipt(()), 0), (Receipt(kept), 1)):
+        trouble.hear(receipt, sent, sink="kafka")
+    assert (told(log), trouble.last_error) == (
+        [("warning", "relay_backs_off", "no answer"), ("info", "relay_goes_on", None)], "no answer",
+    )  # fmt: skip
 
 
 def test_errors_that_differ_each_time_do_not_fill_the_log(log: CapturingLogger) -> None:
