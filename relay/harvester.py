@@ -221,7 +221,8 @@ class Harvester:
                     await self._outbox.advance_low_water()
                     await self._probe_holds(term, slots)
                     if batch is None:
-                        if not self._in_flight:
+                        # What a setback has left is not in flight, and owed all the same.
+                        if not self._in_flight and setbacks == self._setbacks and not self._is_over():
                             self._trouble.over(sink=self._sink.name, group=term.group)
                         await self._wake.wait()
                     if batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max:

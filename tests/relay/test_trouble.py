@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import pytest
 from structlog.testing import CapturingLogger
 
 from db.direct import connect_direct
+from db.pool import Database, Row
 from relay.lease import LeaseOptions, Leases
 from relay.memory import MemoryBroker, MemorySink
 from relay.record import Record
@@ -99,6 +101,59 @@ async def test_a_relay_whose_broker_was_away_says_so_once_and_that_it_goes_on(
     again = ("debug", "relay_backs_off", "no broker")
     assert told(log) == [
         ("warning", "relay_backs_off", "no broker"), again, again, ("info", "relay_goes_on", None),
+    ]  # fmt: skip
+
+
+class HalfAway(MemorySink):
+    """Takes one record at each of its first three sends, as if the others lay on partitions without a leader, and
+    answers while the relay reads what else there is.
+    """
+
+    def __init__(self, reading: asyncio.Event) -> None:
+        super().__init__(MemoryBroker(), Features(window="batch", batch_records_max=50, overlap=2))
+        self.tries = 0
+        self._reading = reading
+
+    async def send(self, batch: Batch) -> Receipt:
+        self.tries += 1
+        if self.tries > 3:
+            return await super().send(batch)
+        self._reading.clear()
+        await self._reading.wait()
+        return Receipt(batch.records[:1], reopen=True, trouble=SinkUnavailable("no leader"))
+
+
+class SlowReading(FaultyDatabase):
+    """What was read while a batch was on its way comes when that has been dealt with."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.reading = asyncio.Event()
+        self.in_flight: Callable[[], object] = dict
+
+    async def fetch(self, name: str, *args: object) -> Sequence[Row]:
+        rows = await super().fetch(name, *args)
+        if name == "outbox.claim" and self.in_flight():
+            self.reading.set()
+            await until(lambda: not self.in_flight())
+        return rows
+
+
+async def test_a_relay_one_of_whose_partitions_was_away_says_so_once_and_that_it_goes_on(
+    database_url: str, log: CapturingLogger
+) -> None:
+    """Each time it found nothing else to send it said that it went on, and the next moment that it did not."""
+    async with staged(database_url) as stage:
+        await stage.publish(*"abcd")
+        database = SlowReading(stage.database)
+        relay = relay_of(stage, HalfAway(database.reading), database=database)
+        database.in_flight = lambda: relay.in_flight
+        async with running(relay):
+            await all_carried(stage)
+            await until(lambda: log.calls and log.calls[-1].method_name == "info")
+    again = ("debug", "relay_backs_off", "no leader")
+    assert told(log) == [
+        ("warning", "relay_backs_off", "no leader"), again, again, ("info", "relay_goes_on", None),
     ]  # fmt: skip
 
 
