@@ -151,15 +151,17 @@ class KafkaSink:
     async def _lay_out(self, life: _Life, batch: Batch) -> Layout:
         prefix = self._options.topic_prefix
         names = [record.kafka_topic or prefix + record.topic for record in batch.records]
-        layout = await self._packed(life, batch, names)
-        if any(refusal.reason == "too_large" for refusal in layout.refused):
-            life.topics.forget()  # somebody may have raised the limit since it was asked for
-            layout = await self._packed(life, batch, names)
-        return layout
-
-    async def _packed(self, life: _Life, batch: Batch, names: Sequence[str]) -> Layout:
         topics = await life.topics.resolve(set(names))
-        return life.packer.pack(batch.records, [topics[name] for name in names])
+        layout = life.packer.pack(batch.records, [topics[name] for name in names])
+        too_large = {refusal.record.id for refusal in layout.refused if refusal.reason == "too_large"}
+        if too_large:
+            # Somebody may have raised the limit since it was asked for.
+            doubtful = {name for record, name in zip(batch.records, names, strict=True) if record.id in too_large}
+            life.topics.forget(doubtful)
+            topics_now = {**topics, **await life.topics.resolve(doubtful)}
+            if topics_now != topics:
+                layout = life.packer.pack(batch.records, [topics_now[name] for name in names])
+        return layout
 
     async def _deliver(self, life: _Life, batch: Batch, layout: Layout) -> Receipt:
         if self._options.mode == "idempotent":

@@ -60,9 +60,10 @@ class KafkaTopics:
             found.update(await self._look_up(strange))
         return found
 
-    def forget(self) -> None:
-        """Ask for every topic's limits again before it is used next."""
-        self._known.clear()
+    def forget(self, names: Collection[str]) -> None:
+        """Ask for the limits of these topics again before they are used next."""
+        for name in names:
+            self._known.pop(name, None)
 
     async def _look_up(self, names: Collection[str]) -> Mapping[str, KafkaTopic | Unusable]:
         described = await self._wait_for(names)

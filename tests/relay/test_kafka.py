@@ -9,13 +9,13 @@ import asyncio
 import gc
 import logging
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from aiokafka import errors
@@ -24,8 +24,8 @@ from aiokafka.admin import NewPartitions
 import relay.kafka_topics
 from event.partition import Partitioner, Scheme
 from relay.kafka import KafkaOptions, KafkaSink
-from relay.kafka_admin import TopicDescription, TopicLimits
-from relay.kafka_batches import KafkaBatch
+from relay.kafka_admin import KafkaAdmin, TopicDescription, TopicLimits
+from relay.kafka_batches import KafkaBatch, Layout, Packer
 from relay.kafka_error import blame
 from relay.kafka_producer import KafkaProducer
 from relay.kafka_security import KafkaSecurity
@@ -300,6 +300,33 @@ async def test_a_limit_that_was_raised_is_noticed_at_the_next_try(kafka: KafkaSe
         await set_message_bytes_max(kafka.bootstrap, topic, 50_000)
         second = await relay.send(large)
     assert ([r.reason for r in first.refused], list(second.acknowledged)) == (["too_large"], [large])
+
+
+async def test_a_record_that_is_too_large_has_its_own_topic_asked_again_and_no_other(
+    kafka: KafkaServer, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was laid out stands, unless the answer is another one."""
+    asked, packed = [], []
+
+    async def limits(self: KafkaAdmin, names: Collection[str]) -> Mapping[str, TopicLimits]:
+        asked.append(sorted(names))
+        return await ask(self, names)
+
+    def pack(self: Packer, *given: Sequence[Any]) -> Layout:
+        packed.append(len(given[0]))
+        return lay_out(self, *given)
+
+    ask, lay_out = KafkaAdmin.limits, Packer.pack
+    monkeypatch.setattr(KafkaAdmin, "limits", limits)
+    monkeypatch.setattr(Packer, "pack", pack)
+    other = f"{topic}.other"
+    await make_topic(kafka.bootstrap, topic, 1, max_message_bytes="5000")
+    await make_topic(kafka.bootstrap, other, 1)
+    async with opened(options_of(kafka.bootstrap)) as relay:
+        await relay.send(record(1, topic), record(2, other))
+        receipt = await relay.send(record(3, topic, payload=bytes(6_000)), record(4, other))
+    assert ([r.record.id for r in receipt.refused], [r.id for r in receipt.acknowledged]) == ([3], [4])
+    assert (asked, packed) == ([[topic, other], [topic]], [2, 2])
 
 
 @both_modes
