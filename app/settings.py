@@ -275,7 +275,11 @@ class Settings(KafkaSettings, OutboxSettings, RabbitHubSettings):
     @classmethod
     def _check_public_url(cls, value: str) -> str:
         # It is written into Link headers and problem documents as it stands.
-        if value and not (value.isascii() and _PUBLIC_URL.fullmatch(value)):
+        try:
+            named = value.isascii() and _PUBLIC_URL.fullmatch(value) and urlsplit(value).port != 0
+        except ValueError:
+            named = False
+        if value and not named:
             raise ValueError("must be an http or https URL without query, such as https://hub.example")
         return value
 
@@ -287,11 +291,14 @@ class Settings(KafkaSettings, OutboxSettings, RabbitHubSettings):
             return None
         try:
             parts = urlsplit(value.get_secret_value())
-            named = parts.scheme in schemes and (parts.port is None or parts.port > 0)
+            named = parts.scheme in schemes and parts.netloc.count("@") < 2 and (parts.port is None or parts.port > 0)
         except ValueError:
             named = False
         if not named:
-            raise ValueError(f"must be a URL of one server, {schemes[0]}://user:secret@host:port/name")
+            raise ValueError(
+                f"must be a URL of one server, {schemes[0]}://user:secret@host:port/name; in user and secret @ is %40, "
+                "/ is %2F, # is %23, ? is %3F, % is %25"
+            )
         return value
 
     @field_validator("egress_proxy")
@@ -358,8 +365,8 @@ class Settings(KafkaSettings, OutboxSettings, RabbitHubSettings):
 
 def _address(name: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not port.isdigit() or not host:
-        raise SettingsRefused(f"{PREFIX}{name} is host:port, not {text!r}")
+    if not (host and re.fullmatch("[0-9]{1,5}", port) and int(port) < 2**16):
+        raise SettingsRefused(f"{PREFIX}{name} is host:port, the port at most 65535, not {text!r}")
     return host.strip("[]"), int(port)
 
 

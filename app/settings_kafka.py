@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings
 
 __all__ = ["KafkaSettings"]
 
-_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 
 class KafkaSettings(BaseSettings):
@@ -60,6 +60,7 @@ class KafkaSettings(BaseSettings):
     @field_validator("kafka_bootstrap_servers")
     @classmethod
     def _check_servers(cls, value: str) -> str:
-        if value and not all(_SERVER.fullmatch(server.strip()) for server in value.split(",")):
-            raise ValueError("must be host:port, several separated by commas")
+        found = [_SERVER.fullmatch(server.strip()) for server in value.split(",")]
+        if value and not all(server and 0 < int(server[2]) < 2**16 for server in found):
+            raise ValueError("must be host:port, several separated by commas, each port 1 to 65535")
         return value

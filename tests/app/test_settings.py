@@ -233,10 +233,42 @@ def test_fail_points_are_refused_in_production() -> None:
         Settings(profile="production", failpoints="x:kill")
 
 
-@pytest.mark.parametrize("listen", ["8080", "host", ":8080", "host:http", "127.0.0.1:"])
+@pytest.mark.parametrize("listen", ["8080", "host", ":8080", "host:http", "127.0.0.1:", "host:65536", "host:²"])
 def test_an_address_to_listen_at_is_host_and_port(listen: str) -> None:
     with pytest.raises(SettingsRefused, match="HOOKWIRE_LISTEN is host:port"):
         _ = Settings(listen=listen).listen_address
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("public_url", "https://hub.example:65536"),
+        ("public_url", "https://hub.example:0"),
+        ("public_url", "https://[hub.example"),
+        ("kafka_bootstrap_servers", "a:9092,b:65536"),
+        ("kafka_bootstrap_servers", "a:0"),
+        ("database_url", "postgresql://u:s@db:65536/x"),
+    ],
+)
+def test_a_port_that_does_not_exist_is_refused_with_the_settings(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"HOOKWIRE_{name.upper()}", value)
+
+    assert refusal({f"HOOKWIRE_{name.upper()}": value}).startswith(f"HOOKWIRE_{name.upper()}: must be ")
+
+
+@pytest.mark.parametrize("name", ["database_url", "amqp_url"])
+def test_a_secret_with_an_at_sign_in_it_is_refused_with_how_it_is_written(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RFC 3986, 3.2.1. Clients differ about which @ ends the secret; one would look for the host ``canary@db``."""
+    scheme = "postgresql" if name == "database_url" else "amqp"
+    monkeypatch.setenv(f"HOOKWIRE_{name.upper()}", f"{scheme}://u:a@canary@db/x")
+
+    said = refusal({f"HOOKWIRE_{name.upper()}": ""})
+
+    assert ("@ is %40" in said, "canary" in said) == (True, False)
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
