@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import Request
+from typing import Annotated
+
+from fastapi import Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.gate import grant_of
 
-__all__ = ["Reason", "actor_of"]
+__all__ = ["Reason", "Reasoned", "actor_of"]
 
 _ACTOR_MAX = 100
 
@@ -20,6 +22,10 @@ class Reason(BaseModel):
     )
 
     reason: str | None = Field(None, max_length=500)
+
+
+Reasoned = Annotated[Reason, Body(default_factory=Reason)]
+"""A request's body that may be left out, as its only member may be."""
 
 
 def actor_of(request: Request) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.actor import Reason, actor_of
+from app.api.actor import Reason, Reasoned, actor_of
 from app.api.context import Context, context_of
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.api.refusals import refusals
@@ -145,14 +145,14 @@ async def show(dead_letter: str, context: In) -> DeadLetterOut:
 
 
 @router.post("/{dead_letter}/retry", summary="Take it up again", responses=_VERB)
-async def retry(dead_letter: str, body: Reason, request: Request, context: In) -> DeadLetterDone:
+async def retry(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
     """It is sent again, marked as a replay, with a fresh schedule; it comes later than what followed it."""
     await _do(dead_letter, "retry", body, request, context)
     return DeadLetterDone(id=dead_letter, done="retried")
 
 
 @router.post("/{dead_letter}/purge", summary="Forget it", responses=_VERB)
-async def purge(dead_letter: str, body: Reason, request: Request, context: In) -> DeadLetterDone:
+async def purge(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
     """The event itself stays until its retention ends, and can still be replayed."""
     await _do(dead_letter, "purge", body, request, context)
     return DeadLetterDone(id=dead_letter, done="purged")

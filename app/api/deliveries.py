@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.actor import Reason, actor_of
+from app.api.actor import Reason, Reasoned, actor_of
 from app.api.context import Context, context_of
 from app.api.events import event_number
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
@@ -183,14 +183,14 @@ async def attempts(request: Request, delivery_id: str, context: In) -> AttemptLi
 
 
 @router.post("/{delivery_id}/try", summary="Try a delivery now", responses=_REFUSED)
-async def try_now(request: Request, delivery_id: str, body: Reason, context: In) -> DeliveryDone:
+async def try_now(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
     """One that waits for its next attempt or is parked; a parked one has its whole schedule again."""
     await _turn(request, delivery_id, body, context, "delivery.try_now")
     return DeliveryDone(id=delivery_id, done="due")
 
 
 @router.post("/{delivery_id}/give-up", summary="Give a delivery up", responses=_REFUSED)
-async def give_up(request: Request, delivery_id: str, body: Reason, context: In) -> DeliveryDone:
+async def give_up(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
     """It becomes a dead letter; what waits behind it for its key goes on."""
     await _turn(request, delivery_id, body, context, "delivery.give_up")
     return DeliveryDone(id=delivery_id, done="given_up")

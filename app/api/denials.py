@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
-from app.api.actor import Reason
+from app.api.actor import Reasoned
 from app.api.context import Context, context_of
 from app.api.refusals import refusals
 from app.api.strict_route import StrictRoute
@@ -29,7 +29,7 @@ In = Annotated[Context, Depends(context_of)]
     summary="Deny an active WebSub subscription",
     responses=refusals("not-found", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"),
 )
-async def deny(request: Request, subscription_id: str, body: Reason, context: In) -> None:
+async def deny(request: Request, subscription_id: str, body: Reasoned, context: In) -> None:
     """It ends at once, what it was owed is dropped, and its callback gets a GET with `hub.mode=denied`."""
     row = await find(request, subscription_id, context)
     if not await revoke(context.hub, row["public_id"], body.reason or ""):

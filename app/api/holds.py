@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.actor import Reason, actor_of
+from app.api.actor import Reason, Reasoned, actor_of
 from app.api.context import Context, context_of
 from app.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.api.refusals import refusals
@@ -130,7 +130,7 @@ async def show(hold: HoldId, context: In) -> HoldDetail:
 
 
 @router.post("/{hold}/retry", summary="Try it now", responses=_VERB)
-async def retry(hold: HoldId, body: Reason, request: Request, context: In) -> VerbOut:
+async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """Its oldest record is sent at once; when it is taken, the others follow in order."""
     done = await context.database.fetchval("hold.retry", "default", _number(hold), actor_of(request), body.reason)
     if done is None:
@@ -139,14 +139,14 @@ async def retry(hold: HoldId, body: Reason, request: Request, context: In) -> Ve
 
 
 @router.post("/{hold}/skip", summary="Give up the oldest record", responses=_VERB)
-async def skip(hold: HoldId, body: Reason, request: Request, context: In) -> VerbOut:
+async def skip(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """It becomes a dead letter; the next one is tried at once."""
     row = await _give_up(hold, body, request, context, 1, "hold.skip")
     return VerbOut(id=hold, dead_letters=_there(row)["records"])
 
 
 @router.post("/{hold}/purge", summary="Give up all its records", responses=_VERB)
-async def purge(hold: HoldId, body: Reason, request: Request, context: In) -> VerbOut:
+async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """All that waits becomes dead letters, and the hold is lifted."""
     row = _there(await _give_up(hold, body, request, context, _PURGE_BATCH, "hold.purge"))
     given_up: int = row["records"]

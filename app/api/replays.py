@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.actor import Reason, actor_of
+from app.api.actor import Reason, Reasoned, actor_of
 from app.api.context import Context, context_of
 from app.api.events import event_number
 from app.api.moment import ZonedMoment
@@ -233,19 +233,19 @@ async def get(replay: ReplayId, context: In) -> ReplayOut:
 
 
 @router.post("/{replay}/pause", summary="Pause a replay", responses=refusals("not-found", "replay-over", *_BODY))
-async def pause(replay: ReplayId, body: Reason, request: Request, context: In) -> ReplayOut:
+async def pause(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
     """What it has made already is delivered; it can be resumed."""
     return await _turn(replay, ["running", "paused"], "paused", body, request, context)
 
 
 @router.post("/{replay}/resume", summary="Resume a replay", responses=refusals("not-found", "replay-over", *_BODY))
-async def resume(replay: ReplayId, body: Reason, request: Request, context: In) -> ReplayOut:
+async def resume(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
     """It goes on where it was."""
     return await _turn(replay, ["running", "paused"], "running", body, request, context)
 
 
 @router.post("/{replay}/cancel", summary="Cancel a replay", responses=refusals("not-found", "replay-over", *_BODY))
-async def cancel(replay: ReplayId, body: Reason, request: Request, context: In) -> ReplayOut:
+async def cancel(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
     """It makes no more deliveries; what it has made already is delivered."""
     return await _turn(replay, ["running", "paused", "cancelled"], "cancelled", body, request, context)
 
