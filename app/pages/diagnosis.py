@@ -96,7 +96,7 @@ def _owed(about: Diagnosis) -> str:
         ]
         for row in about.owed
     ]
-    return section("Owed", table(["Event", "Last outcome", "#Attempts", "Made", "Next try"], rows), "next first")
+    return section("Owed", table(["Event", "Last outcome", "#Attempts", "~Made", "Next try"], rows), "next first")
 
 
 def _attempts(about: Diagnosis) -> str:
@@ -112,7 +112,7 @@ def _attempts(about: Diagnosis) -> str:
         ]
         for row in about.attempts
     ]
-    return section("Attempts", table(["Event", "#Number", "Outcome", "#Took", "When"], rows), "of the latest events")
+    return section("Attempts", table(["Event", "#Number", "Outcome", "#~Took", "When"], rows), "of the latest events")
 
 
 def _event(about: Diagnosis, number: int) -> str:

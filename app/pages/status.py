@@ -120,7 +120,7 @@ def _sinks(status: Status) -> str:
         ]
         for row in status.sinks
     ]
-    heads = ["Sink", "State", "#Backlog", "#Held", "Oldest", "#~Term", "~Leader"]
+    heads = ["Sink", "State", "#Backlog", "#~Held", "Oldest", "#~Term", "~Leader"]
     return section("Sinks", table(heads, rows), f"{code(status.public_url)} &middot; {escape(status.profile)}")
 
 
@@ -153,7 +153,7 @@ def _topics(status: Status) -> str:
         for name, row in known.items()
     ]
     aside = f'{count(status.totals["topics"], COUNTED_MAX)} in all, <a href="topics">list</a>'
-    return section("Topics", table(["Topic", "Last event", "When", "#Last minute"], rows), aside)
+    return section("Topics", table(["Topic", "~Last event", "When", "#Last minute"], rows), aside)
 
 
 def _event_link(status: Status, number: int | None) -> str:

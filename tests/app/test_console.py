@@ -61,8 +61,10 @@ async def test_a_busy_hub_shows_topics_sinks_subscriptions_and_dead_letters(
         subscription = await hub.subscribe("orders.*", receiver.callback, retry_schedule_seconds=[])
         event = (await hub.publish("orders.created")).json()["id"]
         await hub.until("/deliveries?state=dead", lambda page: page["items"])
-        page = _Page((await hub.client.get("/")).text)
+        markup = (await hub.client.get("/")).text
+        page, left_out_on_a_phone = _Page(markup), re.findall('<th class="[^"]*detail">([^<]*)<', markup)
 
+        assert left_out_on_a_phone[:5] == ["Held", "Term", "Leader", "Last event", "Made"]
         for shown in ("orders.created", event, subscription["id"], "leading", "exhausted", "1 active", "development"):
             assert shown in page.text
         assert f"events/{event}" in page.addresses
