@@ -34,7 +34,7 @@ _ROWS: Final = (
         "The body is too large",
         "The request body has more bytes than this route accepts. Reading stopped at the limit and nothing was stored.",
         "Send less in one request: split a batch, or store the content elsewhere and publish a link to it. "
-        "The operator can raise the limit for events.",
+        "The operator can raise the limit for events (HOOKWIRE_EVENT_BYTES_MAX).",
     ),
     Kind(
         "unsupported-media-type",
@@ -110,7 +110,8 @@ _ROWS: Final = (
         422,
         "The callback URL is not accepted",
         "The callback must be an absolute http or https URL with a plain host name, without user name, password or "
-        "fragment, at most 2,048 characters long.",
+        "fragment, at most 2,048 characters long. Its port is 80, 443, or one from 1024 on that no usual database or "
+        "broker has.",
         "Correct the URL; put credentials into the query or check the delivery's signature instead.",
     ),
     Kind(

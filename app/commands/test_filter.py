@@ -12,7 +12,7 @@ from app.commands.entry import Config, Json, Url, parsed, run, say, settings_fro
 
 __all__ = ["test_filter"]
 
-Filter = Annotated[str, typer.Argument(help="The filter, JSON.")]
+Filter = Annotated[str, typer.Argument(metavar="filter", help="The filter, JSON.")]
 Data = Annotated[str | None, typer.Argument(help="What the event says, JSON.")]
 Event = Annotated[str | None, typer.Option("--event-id", help="A stored event instead of DATA.")]
 Topic = Annotated[str, typer.Option("--topic", help="The sample's topic.")]
