@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from app.settings import Settings, SettingsRefused
+from app.settings import PREFIX, Settings, SettingsRefused
 from app.tls import amqp_tls, kafka_tls
 from event.partition import Scheme
 from relay.amqp import AmqpSink
@@ -79,4 +79,5 @@ def _refused(name: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise SettingsRefused(f"HOOKWIRE_{name.upper()}_*: {error}") from None
+        text = str(error)
+        raise SettingsRefused(text if text.startswith(PREFIX) else f"{PREFIX}{name.upper()}_*: {text}") from None

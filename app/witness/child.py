@@ -32,6 +32,13 @@ __all__ = ["Child", "ChildFailed", "ChildOverdue", "free_port"]
 
 _READY_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.05
+# The command, which the kernel ends when whoever started it has ended, by whatever (prctl(2), PR_SET_PDEATHSIG). Text,
+# not a module: the tree whose product runs may be another version's. Whoever ended before the call sends no signal.
+_LEASHED = """import ctypes, os, sys
+if ctypes.CDLL(None).prctl(1, ctypes.c_ulong(9)) or os.getppid() != int(sys.argv.pop(1)):
+    os._exit(1)
+from {module} import main
+main()"""
 # Below the ranges of outgoing connections, so that nobody's client takes the port while the child is down.
 _PORTS = range(20_000, 32_000)
 
@@ -57,10 +64,11 @@ def free_port() -> int:
 
 
 class Child:
-    """``settings`` are HOOKWIRE_* without the prefix; nothing of the caller's own settings reaches the child.
+    """``settings`` are HOOKWIRE_* without the prefix; nothing of the caller's own settings reaches the child, and it
+    never outlives the thread that started it.
 
     ``command`` is what follows ``hookwire``; only one that has an API, or metrics, is ever ready. ``seeded_bug`` starts
-    it as ``python -m app.broken <name>`` instead, which is the product with that bug. ``tree`` is where the product's
+    it as :mod:`app.broken` with this name instead, which is the product with that bug. ``tree`` is where the product's
     code is; before a start another version's may be named. ``environment`` is added to that of its next
     starts.
     """
@@ -121,9 +129,10 @@ class Child:
 
     async def _spawn(self, environment: Mapping[str, str], log: IO[bytes]) -> asyncio.subprocess.Process:
         bug = self._seeded_bug
-        product = ["-m", "app.broken", bug] if bug else ["-c", "from app.cli import main; main()"]
+        product = _LEASHED.format(module="app.broken" if bug else "app.cli")
+        arguments = [str(os.getpid()), *([bug] if bug else []), *self._command]
         return await asyncio.create_subprocess_exec(
-            sys.executable, *product, *self._command, cwd=self._folder, env=environment,
+            sys.executable, "-c", product, *arguments, cwd=self._folder, env=environment,
             stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
 

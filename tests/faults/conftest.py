@@ -2,19 +2,14 @@
 
 import os
 import secrets
-import signal
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-import psutil
 import pytest
 
 import app
 from app.witness.child import Child
-from scripts.servers.tree import ProcessTree
-from scripts.servers.warden import WARDEN
 from tests.faults.nursery import Nursery
 
 _SEED = "HOOKWIRE_TEST_SEED"
@@ -38,10 +33,7 @@ async def spawn(child: Child, environment: Mapping[str, str], log: IO[bytes]) ->
     """From the nursery, but for another version's code or with variables for the loader. Neither outlives us."""
     if not child.environment and child.tree == Path(app.__path__[0]).parent:
         return await _NURSERY.fork(child._seeded_bug, child._command, child._folder, environment, log)
-    process = await _exec(child, environment, log)
-    with suppress(psutil.NoSuchProcess):  # it has ended already
-        WARDEN.watch(ProcessTree.of(process.pid), signal.SIGKILL)
-    return process
+    return await _exec(child, environment, log)
 
 
 @pytest.fixture(autouse=True)

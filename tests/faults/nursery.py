@@ -64,7 +64,7 @@ class Nursery:
     async def fork(
         self, bug: str | None, command: Sequence[str], folder: Path, environment: Mapping[str, str], log: IO[bytes]
     ) -> Forked:
-        """``hookwire`` with this command, or ``python -m app.broken`` with this bug and it."""
+        """``hookwire`` with this command, or :mod:`app.broken` with this bug and it."""
         line = self._line = self._line or _begin()
         reading, writing = os.pipe()
         what = {"bug": bug, "command": list(command), "folder": str(folder), "environment": dict(environment)}

@@ -271,8 +271,9 @@ def test_kafka_settings_that_cannot_work_together_are_refused_at_the_start(
     monkeypatch.chdir(tmp_path)
     Path("garbage.pem").write_text("nothing that is PEM")
     settings = settings_of(tmp_path, {"kafka_bootstrap_servers": "localhost:9092", **values})
-    with pytest.raises(SettingsRefused, match=says):
+    with pytest.raises(SettingsRefused, match=says) as refused:
         kafka_options(settings, "abcd2345")
+    assert "_*: HOOKWIRE_" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -285,5 +286,6 @@ def test_kafka_settings_that_cannot_work_together_are_refused_at_the_start(
 def test_amqp_settings_that_cannot_work_together_are_refused_at_the_start(
     tmp_path: Path, values: dict[str, Any], says: str
 ) -> None:
-    with pytest.raises(SettingsRefused, match=says):
+    with pytest.raises(SettingsRefused, match=says) as refused:
         amqp_options(settings_of(tmp_path, values), "abcd2345")
+    assert "_*: HOOKWIRE_" not in str(refused.value)
