@@ -1,21 +1,28 @@
 """Brokers that are down, restart, hang, or lose what we publish to; one of them never holds up another (F19-F27)."""
 
 import asyncio
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from app.witness.client import Client
 from app.witness.stage import TOPIC
+from relay.kafka import KafkaOptions, KafkaSink
+from relay.record import Record
+from relay.sink import Batch, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
 from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
 from tests.faults.traffic import Traffic, is_slower, read_by
-from tests.relay.kafka_topic import make_topic
+from tests.relay.kafka_topic import make_topic, read_committed
 
 # What is in flight when a broker goes: an AMQP window of 500 with one message per key.
 DUPLICATES_MAX = 100
+
+RECORDS = 100  # of one commit
 
 
 async def held(rig: Rig, sink: str, seconds_max: float = 60.0) -> None:
@@ -135,6 +142,62 @@ async def stands_still(rabbit: Rabbit, seconds_max: float = 60.0) -> None:
         while (count := await rabbit.count()) != before:
             before = count
             await asyncio.sleep(1.0)
+
+
+async def test_a_commit_that_had_begun_when_kafka_was_killed_is_whole_or_nothing_and_the_marker_says_which(
+    kafka: KafkaServer, seed: int
+) -> None:
+    """RO-07, F20: eight groups commit at once, so each is struck at another step, some before the markers are written.
+
+    Decision 34: brokers with KAFKA-20734 forget markers then. This test finds it.
+    """
+    topic = f"killed-{seed}"
+    options = KafkaOptions(kafka.bootstrap, installation=topic, request_seconds=5, delivery_seconds=5)
+    await make_topic(kafka.bootstrap, topic)
+    sinks = [KafkaSink(options) for _ in range(8)]
+    acknowledged: set[int] = set()
+
+    async def commits(group: int) -> None:
+        term = Term("kafka", group, 1, 1, 0)
+        assert await sinks[group].open(term) == 0
+        records = [committed_by(group, place, topic) for place in range(RECORDS)]
+        try:
+            await sinks[group].send(Batch(term, records, number=1))
+            acknowledged.add(group)
+        except SinkUnavailable:
+            pass  # nobody knows
+        kafka.kill()
+
+    async def resumes(group: int) -> int | None:
+        while True:
+            try:
+                return await sinks[group].open(Term("kafka", group, 2, 1, 0))
+            except SinkUnavailable:
+                await asyncio.sleep(0.1)
+
+    try:
+        await asyncio.gather(*(commits(group) for group in range(len(sinks))))
+        starting = asyncio.create_task(asyncio.to_thread(kafka.start))
+        markers = await asyncio.gather(*(resumes(group) for group in range(len(sinks))))
+        await starting
+        read = Counter(message.headers["group"] for message in await read_committed(kafka.bootstrap, topic))
+    finally:
+        kafka.start()
+        for sink in sinks:
+            await sink.close()
+    print(f"seed {seed}: acknowledged {sorted(acknowledged)}, markers {markers}")
+    assert {group: read[str(group)] for group in range(len(sinks))} == {
+        group: RECORDS * (marker or 0) for group, marker in enumerate(markers)
+    }
+    assert all(markers[group] == 1 for group in acknowledged)
+
+
+def committed_by(group: int, place: int, topic: str) -> Record:
+    return Record(
+        id=1 + RECORDS * group + place, shard=0, event_id=f"evt_{group}_{place}", tenant="default", topic=topic,
+        key=f"k{place % 16}", sequence=None, content_type=None, headers={"group": str(group)}, payload=b"x" * 200,
+        accepted_at=datetime.now(UTC),
+    )  # fmt: skip
 
 
 @pytest.mark.slow
