@@ -141,27 +141,33 @@ async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> 
 @router.post("/{hold}/skip", summary="Give up the oldest record", responses=_VERB)
 async def skip(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """It becomes a dead letter; the next one is tried at once."""
-    row = await _give_up(hold, body, request, context, 1, "hold.skip")
+    row = await _give_up(hold, body, request, context, "hold.skip", 1)
     return VerbOut(id=hold, dead_letters=_there(row)["records"])
 
 
 @router.post("/{hold}/purge", summary="Give up all its records", responses=_VERB)
 async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
-    """All that waits becomes dead letters, and the hold is lifted."""
-    row = _there(await _give_up(hold, body, request, context, _PURGE_BATCH, "hold.purge"))
+    """All that waits becomes dead letters, and the hold is lifted. What waited behind a key's refused record has the
+    outcome `purged_with_key`."""
+    row = _there(await _give_up(hold, body, request, context, "hold.purge", _PURGE_BATCH))
     given_up: int = row["records"]
     while row["chosen"] == _PURGE_BATCH:
-        again = await _give_up(hold, body, request, context, _PURGE_BATCH, "hold.purge")
+        again = await _give_up(hold, body, request, context, "hold.purge", _PURGE_BATCH, with_refused=False)
         if again is None:
             break  # the relay has found nothing more and has lifted it
         given_up, row = given_up + again["records"], again
     return VerbOut(id=hold, dead_letters=given_up)
 
 
-async def _give_up(hold: str, body: Reason, request: Request, context: Context, most: int, action: str) -> Row | None:
-    """How many of the oldest were chosen, and how many given up; None: there is no such hold."""
+async def _give_up(
+    hold: str, body: Reason, request: Request, context: Context, action: str, most: int, *, with_refused: bool = True
+) -> Row | None:
+    """How many of the oldest were chosen, and how many given up; None: there is no such hold.
+
+    ``with_refused``: the oldest is the one for whose sake the others wait.
+    """
     row = await context.database.fetchrow(
-        "hold.skip", "default", _number(hold), actor_of(request), body.reason, most, action
+        "hold.skip", "default", _number(hold), actor_of(request), body.reason, most, action, with_refused
     )
     return row if row is not None and row["holds"] else None
 

@@ -160,13 +160,15 @@ RETURNING id;
 
 -- name: skip
 -- A person's verb: the $5 oldest records that wait become dead letters, and the leader goes on with the next at once.
--- A record that is on its way at this moment may arrive all the same, and is chosen and not given up then.
+-- A record that is on its way at this moment may arrive all the same, and is chosen and not given up then. Of a key only
+-- the oldest was refused, and not even that ($7 false) where an earlier statement of the same purge has taken it; what
+-- waited behind it has a reason of its own. A topic's reason is that of all its records.
 WITH hold AS MATERIALIZED (
     SELECT h.id, h.sink, h.grp, h.tenant, h.topic, h.key, h.reason, h.detail FROM hookwire.holds h
     WHERE h.tenant = $1 AND h.id = $2
 ), chosen AS MATERIALIZED (
-    SELECT x.place FROM hold h CROSS JOIN LATERAL (
-        SELECT y.ctid AS place FROM hookwire.held y
+    SELECT x.place, x.id FROM hold h CROSS JOIN LATERAL (
+        SELECT y.ctid AS place, y.id FROM hookwire.held y
         WHERE y.sink = h.sink AND y.grp = h.grp AND y.tenant = h.tenant AND y.topic = h.topic
           AND y.key BETWEEN h.key AND h.key -- as in claim
         ORDER BY y.key, y.id LIMIT $5
@@ -176,8 +178,11 @@ WITH hold AS MATERIALIZED (
 ), buried AS (
     INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail)
     SELECT h.sink, g.id, h.tenant, h.topic, (SELECT e.key FROM hookwire.events e WHERE e.id = g.id), g.shard, g.layout,
-           h.reason, h.detail
-    FROM gone g, hold h
+           CASE WHEN g.was_refused THEN h.reason ELSE 'purged_with_key' END,
+           CASE WHEN g.was_refused THEN h.detail ELSE 'waited behind a record that was refused: ' || h.reason END
+    FROM hold h
+    CROSS JOIN LATERAL (
+        SELECT *, h.key = '' OR ($7 AND id = (SELECT min(c.id) FROM chosen c)) AS was_refused FROM gone) AS g
     ON CONFLICT DO NOTHING
 ), noted AS (
     INSERT INTO hookwire.ledger_entries (sink, outcome, ids)

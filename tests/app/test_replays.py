@@ -111,8 +111,11 @@ async def test_what_is_not_there_is_said_so(running_hub: RunHub, path: str, verb
         assert kind(answer)[-1] == "not-found"
 
 
-async def test_a_hold_is_listed_shown_and_purged(running_hub: RunHub) -> None:
-    """RU-10, RO-08: all that waits becomes dead letters, which can be shown, taken up again and forgotten."""
+async def test_a_hold_is_listed_shown_and_purged(running_hub: RunHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RU-10, RO-08: all that waits becomes dead letters, which can be shown, taken up again and forgotten; only the
+    first of them was refused.
+    """
+    monkeypatch.setattr("app.api.holds._PURGE_BATCH", 2)
     async with running_hub() as hub:
         await hub.sql("UPDATE hookwire.sinks SET configured = (name = 'kafka')")
         events = [(await hub.publish("a", hookwire_key="k")).json()["id"] for _ in range(3)]
@@ -139,6 +142,9 @@ async def test_a_hold_is_listed_shown_and_purged(running_hub: RunHub) -> None:
         assert (hold["scope"], hold["key"], hold["records"], shown["oldest"]) == ("key", "k", 3, events)
         assert (retried.status_code, purged.json()["dead_letters"]) == (200, 3)
         assert ([letter["event_id"] for letter in letters], one) == (events[::-1], letters[0])
+        behind = ("purged_with_key", "waited behind a record that was refused: too_large")
+        reasons = [(letter["last_outcome"], letter["detail"]) for letter in letters]
+        assert reasons == [behind, behind, ("too_large", "by far")]
         assert (again.code, gone.code, wrong.code, [letter["event_id"] for letter in left]) == (0, 0, 2, events[:1])
 
 

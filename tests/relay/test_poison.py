@@ -140,7 +140,7 @@ async def test_what_a_person_skips_or_takes_up_again_is_carried_by_the_leader(st
         await until(lambda: ids[3] in arrived(broker))
         await until(stage.held)
         hold = await stage.connection.fetchval("SELECT id FROM hookwire.holds")
-        await stage.database.fetchrow("hold.skip", "default", hold, "alice", "too big", 1, "hold.skip")
+        await stage.database.fetchrow("hold.skip", "default", hold, "alice", "too big", 1, "hold.skip", True)
         await until(stage_is_empty(stage))
         skipped = await dead(stage)
         sink.poison = False
