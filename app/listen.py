@@ -8,15 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from db.direct import Direct
 from db.errors import DatabaseError
 from db.pause import pause
+from relay.trouble import Trouble
 
 __all__ = ["Listener"]
 
-_log = structlog.get_logger(__name__)
 _CHANNEL = "hookwire_outbox"
 
 
@@ -28,6 +26,7 @@ class Listener:
     def __init__(self, connect: Callable[[], Awaitable[Direct]], ring: Callable[[], None]) -> None:
         self._connect = connect
         self._ring = ring
+        self._trouble = Trouble("listener_lost", "listener_back")
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -40,13 +39,14 @@ class Listener:
             try:
                 await self._listen()
             except DatabaseError as error:
-                _log.warning("listener_lost", error=str(error))
+                self._trouble.tell(error)
             await pause(self._stopping, 1.0)
 
     async def _listen(self) -> None:
         connection = await self._connect()
         try:
             await connection.listen(_CHANNEL, self._ring)
+            self._trouble.over()
             self._ring()  # whatever was committed before we listened
             lost = asyncio.ensure_future(connection.lost.wait())
             stopped = asyncio.ensure_future(self._stopping.wait())

@@ -98,6 +98,7 @@ class Leases:
         self._renewed_at = -options.lease_seconds
         self._in_vain: dict[tuple[str, int, int], float] = {}
         self._trouble = Trouble("election_unattended", "election_attended")
+        self._lock_trouble = Trouble("session_lock_not_held", "session_lock_held")
         self._look = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -180,8 +181,9 @@ class Leases:
             self._session = await self._connect()
             await self._session.fetchval("member.try_session_lock", member)
             await self._session.listen(_CHANNEL, self.look)
+            self._lock_trouble.over()
         except DatabaseError as error:
-            _log.warning("session_lock_not_held", error=str(error))
+            self._lock_trouble.tell(error)
             await self._drop_session()
 
     async def _drop_session(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import asyncpg
+from structlog.testing import capture_logs
 
 from app.listen import Listener
 from db.direct import Direct, connect_direct
@@ -84,18 +85,20 @@ async def test_a_lost_connection_is_made_again_and_rings_for_what_was_missed(dat
         assert (ended, bell.rings) == (1, 3)
 
 
-async def test_a_database_that_cannot_be_reached_is_tried_again(database_url: str) -> None:
+async def test_a_database_that_cannot_be_reached_is_tried_again_and_told_once(database_url: str) -> None:
     options = PoolOptions(database_url)
-    refusals = [Unavailable("away")]
+    refusals = [Unavailable("away")] * 2
 
     async def connect() -> Direct:
         if refusals:
             raise refusals.pop()
         return await connect_direct(options)
 
-    async with listening(database_url, connect) as (_, bell, _sql):
-        await bell.next()
-        assert refusals == []
+    with capture_logs() as lines:
+        async with listening(database_url, connect) as (_, bell, _sql):
+            await bell.next()
+            assert refusals == []
+    assert [line["event"] for line in lines if line["log_level"] != "debug"] == ["listener_lost", "listener_back"]
 
 
 async def test_a_stop_ends_it_at_once_and_closes_its_connection(database_url: str) -> None:
