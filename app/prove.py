@@ -19,6 +19,7 @@ import logging
 import secrets
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -57,6 +58,14 @@ _ATTEMPT_SECONDS = 3.0
 _PAUSE_SECONDS = 4.5
 """Longer than the relay's lease and than our broker's patience (3 s), shorter than a delivery's lease (8 s): a worker
 that is stopped for longer than its claim may repeat out of order, which RR-10 excludes from the promise."""
+_GUARD = """import signal, sys
+if not sys.stdin.read():
+    from pathlib import Path
+    from db.embedded_postmaster import read_record
+    cluster = Path(sys.argv[1]).resolve()
+    if record := read_record(cluster):
+        record.send(signal.SIGQUIT, cluster)"""
+"""What waits for our end on a pipe. What it imports it imports then: hardly any run needs it."""
 _KEYS = 12
 _WRITE_PAUSE_SECONDS = 0.03
 _DUPLICATES_PER_FAULT_MAX = 200
@@ -184,18 +193,31 @@ async def _run(options: ProveOptions, run: _Run, folder: Path) -> None:
         await _conclude(stage, run, max(_QUIET_SECONDS_MAX, _QUIET_SHARE * options.seconds))
 
 
+@contextmanager
+def _guarded(cluster: Path) -> Iterator[None]:
+    """Should we be killed while the block runs, the server of this cluster is ended; nobody else would."""
+    guard = subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", _GUARD, cluster], stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        guard.communicate(b"an orderly end")
+
+
 @asynccontextmanager
 async def _own_postgres(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
     """A new database that is gone afterwards, wherever its account made us put it."""
     server = EmbeddedServer(EmbeddedOptions(data_dir, on_progress=lambda _: None))
-    try:
-        await migrate(await server.start())
-        yield server
-    finally:
-        await server.stop()
-        cluster = (data_dir / "postgres").resolve()
-        if data_dir.resolve() not in cluster.parents:
-            shutil.rmtree(cluster, ignore_errors=True)
+    with _guarded(data_dir / "postgres"):
+        try:
+            await migrate(await server.start())
+            yield server
+        finally:
+            await server.stop()
+            cluster = (data_dir / "postgres").resolve()
+            if data_dir.resolve() not in cluster.parents:
+                shutil.rmtree(cluster, ignore_errors=True)
 
 
 async def _stand_baseline(stage: Stage, run: _Run) -> None:

@@ -1,5 +1,6 @@
 """`hookwire prove` as a user runs it: the line, the exit code, and that it fails when the product is broken."""
 
+import asyncio
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import psutil
 import pytest
 
 from app.witness.checker import VIOLATIONS
+from tests.faults.rig import until
 
 FIVE = ["ack-before-commit", "purge-before-ack", "no-key-lock", "no-term-check", "unroutable-as-sent"]
 
@@ -43,6 +45,27 @@ def test_prove_prints_its_line_and_leaves_no_process_and_no_folder_behind(server
     ]
     running = [one.info for one in psutil.process_iter(["cwd", "cmdline"])]
     assert ([one for one in running if str(folder) in str(one)], os.listdir(folder)) == ([], [])
+
+
+@pytest.mark.slow
+async def test_prove_that_is_killed_leaves_no_process_behind(servers_folder: Path) -> None:
+    """Its services and its database: nobody else knows of them."""
+    folder = Path(tempfile.mkdtemp(dir=servers_folder))
+    folder.chmod(0o711)
+
+    def left() -> str:
+        return " ".join(
+            str(one.info) for one in psutil.process_iter(["cwd", "cmdline"]) if str(folder) in str(one.info)
+        )
+
+    run = [sys.executable, "-c", "from app.cli import main; main()", "prove"]
+    child = await asyncio.create_subprocess_exec(*run, env=os.environ | {"TMPDIR": str(folder)})
+    try:
+        await until(lambda: left().count("app.cli") == 2 and "bin/postgres" in left(), 60)
+    finally:
+        child.kill()
+        await child.wait()
+    await until(lambda: not left(), 60)
 
 
 @pytest.mark.slow
