@@ -162,7 +162,8 @@ RETURNING id;
 -- A person's verb: the $5 oldest records that wait become dead letters, and the leader goes on with the next at once.
 -- A record that is on its way at this moment may arrive all the same, and is chosen and not given up then. Of a key only
 -- the oldest was refused, and not even that ($7 false) where an earlier statement of the same purge has taken it; what
--- waited behind it has a reason of its own. A topic's reason is that of all its records.
+-- waited behind it has a reason of its own, and in a key's order across topics a topic of its own. A topic's reason is
+-- that of all its records.
 WITH hold AS MATERIALIZED (
     SELECT h.id, h.sink, h.grp, h.tenant, h.topic, h.key, h.reason, h.detail FROM hookwire.holds h
     WHERE h.tenant = $1 AND h.id = $2
@@ -177,7 +178,8 @@ WITH hold AS MATERIALIZED (
     DELETE FROM hookwire.held WHERE ctid = ANY (ARRAY(SELECT c.place FROM chosen c)) RETURNING id, shard, layout
 ), buried AS (
     INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail)
-    SELECT h.sink, g.id, h.tenant, h.topic, (SELECT e.key FROM hookwire.events e WHERE e.id = g.id), g.shard, g.layout,
+    SELECT h.sink, g.id, h.tenant, coalesce((SELECT e.topic FROM hookwire.events e WHERE e.id = g.id), h.topic),
+           (SELECT e.key FROM hookwire.events e WHERE e.id = g.id), g.shard, g.layout,
            CASE WHEN g.was_refused THEN h.reason ELSE 'purged_with_key' END,
            CASE WHEN g.was_refused THEN h.detail ELSE 'waited behind a record that was refused: ' || h.reason END
     FROM hold h

@@ -246,6 +246,21 @@ async def test_with_order_scope_key_poison_in_one_topic_holds_the_key_in_all(sta
     assert [row["state"] for row in judged] == ["waiting"]
 
 
+async def test_with_order_scope_key_a_dead_letter_names_its_own_topic(stage: Stage) -> None:
+    """RG-10, RO-08: not that of the record behind which it waited."""
+    broker = MemoryBroker()
+    broker.record_bytes_max = 10
+    await by_key(stage, broker)
+    await stage.publish("sick", topic="orders", payload=bytes(20))
+    await stage.publish("sick", topic="bills")
+    async with two_relays(stage, broker):
+        await until(lambda: held_are(stage, 2))
+    hold = await stage.connection.fetchval("SELECT id FROM hookwire.holds")
+    await stage.database.fetchrow("hold.skip", "default", hold, "alice", "too big", 10, "hold.purge", True)
+    dead = await stage.connection.fetch("SELECT topic, reason FROM hookwire.relay_dead_letters ORDER BY event_id")
+    assert [tuple(row) for row in dead] == [("orders", "too_large"), ("bills", "purged_with_key")]
+
+
 async def test_with_order_scope_key_a_key_that_waits_with_its_topic_waits_in_all(stage: Stage) -> None:
     """RG-10: the topic is held whole because of a record without a key."""
     broker = MemoryBroker()
