@@ -68,12 +68,13 @@ async def ask(child: Child, method: str, path: str, body: bytes = b"") -> Answer
 
 
 async def kafka_of(child: Child, state: str, seconds_max: float = 60.0) -> dict[str, Any]:
-    """What /readyz says of the Kafka sink once it is in this state."""
+    """What /readyz says of the Kafka sink once it is in this state, and the webhooks, which no marker concerns, go on."""
     async with asyncio.timeout(seconds_max):
         while True:
             found: dict[str, Any] = json.loads((await ask(child, "GET", "/readyz")).body)
-            if found["sinks"]["kafka"]["state"] == state:
-                return {"ready": found["status"], **found["sinks"]["kafka"], "webhooks": found["sinks"]["webhooks"]}
+            kafka, webhooks = found["sinks"]["kafka"], found["sinks"]["webhooks"]
+            if (kafka["state"], webhooks["state"]) == (state, "leading"):
+                return {"ready": found["status"], **kafka}
             await asyncio.sleep(0.05)
 
 
@@ -114,6 +115,6 @@ async def test_a_restored_database_sends_nothing_to_kafka_until_it_is_confirmed_
                 await clone.end()
         print(f"seed {seed}, the clone: {refused['error']}")
     assert (verdict, answer.status, before) == (CLEAN, 202, [])
-    assert (still, refused["ready"], refused["webhooks"]["state"]) == (refused, "degraded", "leading")
+    assert (still, refused["ready"]) == (refused, "degraded")
     assert re.fullmatch(r"kafka has committed batch \d+, .* only \d+: it was restored or cloned; .*", refused["error"])
     assert [message.value for message in after] == [b"after the restore"]
