@@ -68,7 +68,7 @@ async def ask(child: Child, method: str, path: str, body: bytes = b"") -> Answer
 
 
 async def kafka_of(child: Child, state: str, seconds_max: float = 60.0) -> dict[str, Any]:
-    """What /readyz says of the Kafka sink once it is in this state, and the webhooks, which no marker concerns, go on."""
+    """What /readyz says of the Kafka sink once it is in this state, and the webhooks go on: no marker concerns them."""
     async with asyncio.timeout(seconds_max):
         while True:
             found: dict[str, Any] = json.loads((await ask(child, "GET", "/readyz")).body)
