@@ -119,6 +119,14 @@ class Nemesis:
         await self.rabbit.bind()
 
 
+def heal(postgres: PostgresServer, kafka: KafkaServer, rabbit: RabbitServer) -> None:
+    """Start what may be stopped."""
+    postgres.start()
+    kafka.start()
+    rabbit.start()
+    rabbit.start_app()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("mode", ["transactional", "idempotent"])
@@ -131,8 +139,12 @@ async def test_nothing_is_lost_or_reordered_whatever_fails_together(
     brokers = Kafka(kafka.bootstrap, mode=mode), Rabbit(rabbitmq.url)
     async with open_rig(database_url, tmp_path, seed, *brokers, keys=12, pause_seconds=0.08) as rig:
         nemesis = Nemesis(rig, brokers[1], (postgres18, kafka, rabbitmq), seed + number)
-        async with rig.stage.load():
-            await nemesis.run(RUN_SECONDS)
+        try:
+            async with rig.stage.load():
+                await nemesis.run(RUN_SECONDS)
+        except BaseException:
+            heal(postgres18, kafka, rabbitmq)  # a deed that was interrupted; all who come after would find it so
+            raise
         print(f"seed {seed}, {rig.stage.accepted} accepted, {len(nemesis.done)} faults: {nemesis.done}")
         for child in rig.stage.children:
             await child.kill()
