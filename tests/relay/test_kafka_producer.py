@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from aiokafka.errors import NotLeaderForPartitionError
 
-from relay.kafka_error import close_client, translated
 from relay.kafka_options import KafkaOptions
 from relay.kafka_producer import KafkaProducer
-from relay.sink import SinkUnavailable
 
 
 def producer(monkeypatch: pytest.MonkeyPatch) -> tuple[KafkaProducer, dict[str, Any]]:
@@ -39,31 +37,3 @@ async def test_a_batch_without_an_offset_is_kept(monkeypatch: pytest.MonkeyPatch
     one, _ = producer(monkeypatch)
     one._unanswered = [kept, failed]
     assert await one.answers() == [None, error]
-
-
-class GoneClient:
-    """A client whose metadata task has died of what uvloop says of a connection that has gone; aiokafka's own order."""
-
-    def __init__(self) -> None:
-        self._sync_task: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()
-        self._sync_task.set_exception(RuntimeError("unable to perform operation on <TCP>; the handler is closed"))
-        self.disconnected = False
-
-    async def close(self) -> None:
-        if self._sync_task:
-            await self._sync_task
-        self.disconnected = True
-
-
-async def test_a_client_that_had_lost_its_connection_is_closed_like_any_other() -> None:
-    """F20: the process ended, and took what the other sinks were doing with it."""
-    client = GoneClient()
-    await close_client(client, 60.0)
-    assert client.disconnected
-
-
-def test_a_connection_that_has_gone_is_trouble_of_the_broker_and_any_other_bug_is_not() -> None:
-    with pytest.raises(SinkUnavailable, match="gone"), translated("asking"):
-        raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
-    with pytest.raises(RuntimeError, match="dictionary"), translated("asking"):
-        raise RuntimeError("dictionary changed size during iteration")
