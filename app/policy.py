@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import unquote, urlsplit
 
 from app.settings import Settings, SettingsRefused
-from webhooks.guard import GuardPolicy, networks
-from webhooks.outbound import Proxy
+from egress.guard import GuardPolicy, networks
+from egress.client import Proxy
 
 __all__ = ["egress_proxy", "guard_policy"]
 

@@ -62,12 +62,12 @@ from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
 from webhooks.error_policy import ErrorPolicy
 from webhooks.fanout import FanOut
-from webhooks.guard import GuardPolicy
+from egress.guard import GuardPolicy
 from webhooks.metrics import DeliveryMetrics
-from webhooks.outbound import Client, ClientOptions, Outbound
+from egress.client import Client, ClientOptions, Outbound
 from webhooks.pull import Pull
 from webhooks.replay import Replayer
-from webhooks.resolver import ThreadResolver
+from egress.resolver import ThreadResolver
 from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers
 from webhooks.worker import Worker, WorkerOptions

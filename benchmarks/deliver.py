@@ -18,10 +18,10 @@ import httpx
 import uvloop
 
 from benchmarks.stage import Sink, Stage, cpu_seconds, postgres_cpu_seconds, running_sink, running_stage
-from webhooks.guard import GuardPolicy, networks
-from webhooks.outbound import Client, ClientOptions, Request
-from webhooks.resolver import ThreadResolver
-from webhooks.url import parse_target
+from egress.guard import GuardPolicy, networks
+from egress.client import Client, ClientOptions, Request
+from egress.resolver import ThreadResolver
+from egress.url import parse_target
 
 _BODY_BYTES = 600
 _CLIENTS = 50

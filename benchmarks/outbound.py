@@ -21,10 +21,10 @@ import aiohttp
 import httpx
 import uvloop
 
-from webhooks.guard import GuardPolicy, networks
-from webhooks.outbound import Client, ClientOptions, Request
-from webhooks.resolver import ThreadResolver
-from webhooks.url import parse_target
+from egress.guard import GuardPolicy, networks
+from egress.client import Client, ClientOptions, Request
+from egress.resolver import ThreadResolver
+from egress.url import parse_target
 
 BODY = b'{"n": 1, "text": "' + b"x" * 580 + b'"}'
 HEADERS = [

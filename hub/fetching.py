@@ -28,10 +28,10 @@ from hub.feed import FeedRefused, read_feed, without
 from hub.options import HubOptions
 from hub.topic_url import hub_url
 from relay.wake import Wake
-from webhooks.failure import OutboundError
+from egress.failure import OutboundError
 from webhooks.message import LINK_HEADER, link_header
-from webhooks.outbound import Outbound, ReadLimits, Request, Response
-from webhooks.url import UrlRefused, parse_target
+from egress.client import Outbound, ReadLimits, Request, Response
+from egress.url import UrlRefused, parse_target
 
 __all__ = ["Fetching"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hub.form import Dialect
-from webhooks.guard import GuardPolicy
+from egress.guard import GuardPolicy
 
 __all__ = ["ForeignTopics", "HubOptions", "SecretOverHttp"]
 

@@ -15,7 +15,7 @@ from hub.acceptance import request_context
 from hub.form import Mode, Verify
 from hub.options import HubOptions
 from webhooks.subscriber import secret_context
-from webhooks.url import UrlRefused, parse_target
+from egress.url import UrlRefused, parse_target
 
 __all__ = ["refresh"]
 

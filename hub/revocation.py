@@ -14,7 +14,7 @@ import structlog
 from db.pool import Row, Session
 from hub.acceptance import Hub
 from hub.options import HubOptions
-from webhooks.url import UrlRefused, parse_target
+from egress.url import UrlRefused, parse_target
 
 __all__ = ["revoke", "tell"]
 

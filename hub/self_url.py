@@ -6,9 +6,9 @@ from urllib.parse import urljoin
 
 from hub.discovery import discover
 from hub.options import HubOptions
-from webhooks.failure import OutboundError
-from webhooks.outbound import Outbound, ReadLimits, Request
-from webhooks.url import UrlRefused, parse_target
+from egress.failure import OutboundError
+from egress.client import Outbound, ReadLimits, Request
+from egress.url import UrlRefused, parse_target
 
 __all__ = ["TopicSilent", "own_url_of"]
 

@@ -26,10 +26,10 @@ from hub.discovery import Discovered, discover
 from hub.form import Refused
 from hub.topic_url import foreign_name, matching_text
 from relay.wake import Wake
-from webhooks.failure import OutboundError
-from webhooks.outbound import Outbound, ReadLimits, Request, Response
+from egress.failure import OutboundError
+from egress.client import Outbound, ReadLimits, Request, Response
 from webhooks.signature import SignatureRefused, verify_hub_signature
-from webhooks.url import UrlRefused, parse_target
+from egress.url import UrlRefused, parse_target
 
 __all__ = ["Upstreams", "confirm", "end", "receive", "want"]
 

@@ -55,10 +55,10 @@ from hub.revocation import tell
 from hub.self_url import TopicSilent, own_url_of
 from hub.topic_url import matching_text, url_of
 from relay.wake import Wake
-from webhooks.failure import Blocked, OutboundError
-from webhooks.outbound import Outbound, ReadLimits, Request
+from egress.failure import Blocked, OutboundError
+from egress.client import Outbound, ReadLimits, Request
 from webhooks.subscriber import secret_context
-from webhooks.url import Target, UrlRefused, parse_target
+from egress.url import Target, UrlRefused, parse_target
 
 __all__ = ["Verification"]
 

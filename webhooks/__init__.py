@@ -25,6 +25,6 @@ Order: a plain subscription has none. In an *ordered* one a key's events form a 
 is ever claimed, and a failing one holds back its own key alone. What is behind it is due at infinity until the
 settlement of the one before promotes it. WebSub's new content wakes a head that backs off, outside its schedule.
 
-Every URL that a stranger named goes through :mod:`webhooks.outbound`, which dials only what
-:mod:`webhooks.guard` has judged.
+Every URL that a stranger named goes through :mod:`egress.client`, which dials only what
+:mod:`egress.guard` has judged.
 """

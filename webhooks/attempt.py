@@ -10,9 +10,9 @@ import structlog
 
 from event.cloudevents import is_opaque
 from webhooks.claim import Claim
-from webhooks.failure import OutboundError
+from egress.failure import OutboundError
 from webhooks.message import REPLAY_HEADER, batch_message, delivery_message
-from webhooks.outbound import Outbound, Request
+from egress.client import Outbound, Request
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
 from webhooks.retry_after import CAP_SECONDS_MAX
 from webhooks.subscriber import Subscriber

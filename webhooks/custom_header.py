@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from webhooks.header import OWNED_HEADERS, HeaderRefused, check_header
+from egress.header import OWNED_HEADERS, HeaderRefused, check_header
 
 __all__ = ["HEADERS_BYTES_MAX", "HEADERS_MAX", "checked_headers", "is_ours"]
 
@@ -21,7 +21,7 @@ def is_ours(name: str) -> bool:
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """A subscriber's headers with lower-case names; raises ``webhooks.header.HeaderRefused``."""
+    """A subscriber's headers with lower-case names; raises ``egress.header.HeaderRefused``."""
     checked: dict[str, str] = {}
     for name, value in headers.items():
         check_header(name, value)

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from webhooks.outbound import Outbound, Request, Response
-from webhooks.url import Target
+from egress.client import Outbound, Request, Response
+from egress.url import Target
 
 __all__ = ["Consent", "NoConsent", "allowed_rate", "ask_consent", "consent_in"]
 
@@ -40,7 +40,7 @@ async def ask_consent(
 ) -> Consent:  # fmt: skip
     """Ask the exact callback; ``invitation`` is the URL by which it may agree later, None: it may not.
 
-    Raises :class:`NoConsent`, ``webhooks.failure.OutboundError``.
+    Raises :class:`NoConsent`, ``egress.failure.OutboundError``.
     """
     headers = [("webhook-request-origin", origin)]
     if invitation is not None:

@@ -3,7 +3,7 @@
 ::
 
     2xx delivered   3xx redirect   410 gone   429 502 504 throttled   other 4xx client_error   5xx server_error
-    no answer: timeout, connect, tls, dns, bad_response, blocked (the words of webhooks.failure)
+    no answer: timeout, connect, tls, dns, bad_response, blocked (the words of egress.failure)
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from webhooks.failure import OutboundError
-from webhooks.outbound import Response
+from egress.failure import OutboundError
+from egress.client import Response
 from webhooks.retry_after import retry_after_seconds
 
 __all__ = ["Outcome", "outcome_of_error", "outcome_of_response"]

@@ -18,10 +18,10 @@ import structlog
 from db.pool import Database, Row
 from db.secret_box import SecretBox, SecretBoxError
 from webhooks.error_policy import ErrorPolicy
-from webhooks.guard import GuardPolicy
+from egress.guard import GuardPolicy
 from webhooks.retry import Policy
 from webhooks.signature import LIVE_KEYS_MAX, SigningKey, hub_key, parse_key
-from webhooks.url import Target, UrlRefused, parse_target
+from egress.url import Target, UrlRefused, parse_target
 
 __all__ = ["Subscriber", "Subscribers", "headers_context", "secret_context"]
 

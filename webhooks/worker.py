@@ -39,7 +39,7 @@ from webhooks.contents import Contents
 from webhooks.lifetime import ttl_seconds, within_lifetime
 from webhooks.metrics import DeliveryMetrics
 from webhooks.operator_event import RESERVED_PREFIX, notices_of
-from webhooks.outbound import Outbound
+from egress.client import Outbound
 from webhooks.outcome import Outcome
 from webhooks.ready import Ready
 from webhooks.rests import Rests

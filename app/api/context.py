@@ -16,8 +16,8 @@ from hub.acceptance import Hub
 from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
-from webhooks.guard import GuardPolicy
-from webhooks.outbound import Outbound
+from egress.guard import GuardPolicy
+from egress.client import Outbound
 from webhooks.pull import Pull
 
 __all__ = ["Context", "context_of"]

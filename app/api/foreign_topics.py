@@ -17,7 +17,7 @@ from db.pool import Row
 from hub.intent import Stage, State
 from hub.standing import Standing, standing
 from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
-from webhooks.url import UrlRefused, parse_target
+from egress.url import UrlRefused, parse_target
 
 __all__ = ["foreign", "pair_of", "router", "standing_of"]
 

@@ -14,9 +14,9 @@ from app.api.strict_route import StrictRoute
 from app.api.subscriptions import SubscriptionOut, find, subscription_out
 from app.problem import Problem
 from db.pool import Row
-from webhooks.failure import OutboundError
+from egress.failure import OutboundError
 from webhooks.handshake import NoConsent, allowed_rate, ask_consent
-from webhooks.url import Target, UrlRefused, parse_target
+from egress.url import Target, UrlRefused, parse_target
 
 __all__ = ["invitations", "router"]
 

@@ -23,9 +23,9 @@ from hub.filter import FilterError
 from hub.subscriptions import Change, InUse, NewSubscription, Stale
 from webhooks.chat import CHAT_FORMATS, TEMPLATE_MAX, TemplateRefused, check_template
 from webhooks.custom_header import checked_headers
-from webhooks.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
-from webhooks.header import HeaderRefused
-from webhooks.url import UrlRefused, parse_target
+from egress.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
+from egress.header import HeaderRefused
+from egress.url import UrlRefused, parse_target
 
 __all__ = ["find", "pattern_of", "router", "subscription_out"]
 

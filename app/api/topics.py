@@ -19,7 +19,7 @@ from db.pool import Row
 from event.identity import format_event_id
 from event.topic import TopicError, validate_topic
 from webhooks.message import link_header
-from webhooks.url import UrlRefused, parse_target
+from egress.url import UrlRefused, parse_target
 
 __all__ = ["router"]
 

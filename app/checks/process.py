@@ -7,9 +7,9 @@ import resource
 from app.checks.check import Check
 from app.policy import guard_policy
 from app.settings import Settings
-from webhooks.connector import Dialer
-from webhooks.outbound import Client, Outbound, self_test
-from webhooks.resolver import Resolver
+from egress.connector import Dialer
+from egress.client import Client, Outbound, self_test
+from egress.resolver import Resolver
 
 __all__ = ["descriptor_check", "guard_check"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from app.checks.check import Check, stricter_in_production
 from app.settings import Settings
-from webhooks.connector import tls_context
-from webhooks.guard import DENIED_IPV4, METADATA, Network, networks
+from egress.connector import tls_context
+from egress.guard import DENIED_IPV4, METADATA, Network, networks
 
 __all__ = ["settings_checks"]
 

@@ -444,8 +444,8 @@ async def test_the_guard_proves_itself(tmp_path: Path, profile: str) -> None:
 
 async def test_a_guard_that_lets_metadata_pass_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SC-14: the seam itself is what is tested."""
-    monkeypatch.setattr("webhooks.guard.METADATA", frozenset())
-    monkeypatch.setattr("webhooks.guard.DENIED_IPV4", ())
+    monkeypatch.setattr("egress.guard.METADATA", frozenset())
+    monkeypatch.setattr("egress.guard.DENIED_IPV4", ())
 
     assert (await guard_check(settings_of(tmp_path), 8080)).level == "refuse"
 

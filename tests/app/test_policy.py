@@ -7,8 +7,8 @@ import pytest
 
 from app.policy import egress_proxy, guard_policy
 from app.settings import Settings, SettingsRefused
-from webhooks.guard import judge, judge_name
-from webhooks.outbound import Proxy
+from egress.guard import judge, judge_name
+from egress.client import Proxy
 
 
 def settings(**more: Any) -> Settings:

@@ -13,13 +13,13 @@ from typing import Any
 import httpcore
 import httpx
 
-from webhooks.connector import Dialer, tls_context
-from webhooks.failure import BadResponse, Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, OutboundError, TlsFailed
-from webhooks.guard import GuardPolicy, judge
-from webhooks.header import request_head
-from webhooks.outbound import ClientOptions, Request, Response
-from webhooks.resolver import ResolveFailed, Resolver
-from webhooks.url import literal_address
+from egress.connector import Dialer, tls_context
+from egress.failure import BadResponse, Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, OutboundError, TlsFailed
+from egress.guard import GuardPolicy, judge
+from egress.header import request_head
+from egress.client import ClientOptions, Request, Response
+from egress.resolver import ResolveFailed, Resolver
+from egress.url import literal_address
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):

@@ -28,21 +28,12 @@ from tests.hostile.server import (
     half_answer_on_second,
     hostile_server,
 )
-from webhooks.connector import ProtocolFactory, dial
-from webhooks.failure import (
-    NOT_ALLOWED,
-    BadResponse,
-    Blocked,
-    ConnectFailed,
-    DeadlineExceeded,
-    DnsFailed,
-    OutboundError,
-    TlsFailed,
-)
-from webhooks.guard import Address, GuardPolicy, networks
-from webhooks.outbound import Client, ClientOptions, Outbound, Request, Response
-from webhooks.resolver import Resolver
-from webhooks.url import parse_target
+from egress.connector import ProtocolFactory, dial
+from egress.failure import NOT_ALLOWED, BadResponse, Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, OutboundError, TlsFailed
+from egress.guard import Address, GuardPolicy, networks
+from egress.client import Client, ClientOptions, Outbound, Request, Response
+from egress.resolver import Resolver
+from egress.url import parse_target
 
 LOOPBACK = GuardPolicy(
     allow_cidrs=networks(["127.0.0.0/8", "::1/128"]),

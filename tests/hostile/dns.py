@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
 
-from webhooks.guard import Address
-from webhooks.resolver import ResolveFailed
+from egress.guard import Address
+from egress.resolver import ResolveFailed
 
 Answer = Sequence[str] | None
 """Address texts; an empty one for no such name; None for a server that never answers."""

@@ -18,8 +18,8 @@ ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "db", "event", "pi
 WRONG = [
     ("hub/topics.py", "app.settings"),
     ("relay/outbox.py", "hub.topics"),
-    ("relay/outbox.py", "webhooks.guard"),
-    ("webhooks/guard.py", "relay.outbox"),
+    ("relay/outbox.py", "egress.guard"),
+    ("egress/guard.py", "relay.outbox"),
     ("jobs/__init__.py", "reqrep"),
     ("reqrep/__init__.py", "jobs"),
     ("db/pool.py", "event"),
@@ -32,10 +32,10 @@ WRONG = [
     ("app/breaks.py", "app.cli"),
     ("app/settings.py", "hookwire"),
     ("app/settings.py", "asyncpg"),
-    ("webhooks/guard.py", "aiokafka"),
+    ("egress/guard.py", "aiokafka"),
     ("hub/topics.py", "aio_pika"),
     ("app/settings.py", "httptools"),
-    ("webhooks/guard.py", "httpx"),
+    ("egress/guard.py", "httpx"),
     ("relay/outbox.py", "fastapi"),
     ("app/settings.py", "pyspark"),
     ("app/settings.py", "slixmpp"),
@@ -56,7 +56,7 @@ DIALLERS = {
     "HTTPSConnection",
 }
 ALLOWED_DIALLERS = {
-    "webhooks/connector.py": "the guarded client: dials what the guard has judged (EG-19)",
+    "egress/connector.py": "the guarded client: dials what the guard has judged (EG-19)",
     "app/commands/hub_client.py": "commands speak to the hub that the user names on the command line",
     "app/commands/listening.py": "`listen` forwards to the port that the user names",
     "app/commands/pulling.py": "`listen` and `monitor` ask the hub that the user names",

@@ -19,9 +19,9 @@ from hub.options import HubOptions
 from hub.verification import Verification
 from relay.wake import Wake
 from tests.hub.callback import Callbacks, serve_callbacks
-from webhooks.guard import GuardPolicy
-from webhooks.outbound import Client, Outbound
-from webhooks.resolver import ThreadResolver
+from egress.guard import GuardPolicy
+from egress.client import Client, Outbound
+from egress.resolver import ThreadResolver
 from webhooks.subscriber import secret_context
 
 PUBLIC = "http://hub.example"

@@ -16,8 +16,8 @@ from hub.form import Mode, Pinging, Refused
 from relay.wake import Wake
 from tests.hub.publisher import Page, Publisher, serve_topics
 from tests.hub.rig import POLICY, Rig, hub_rig, until
-from webhooks.outbound import Client
-from webhooks.resolver import ThreadResolver
+from egress.client import Client
+from egress.resolver import ThreadResolver
 
 ATOM = "application/atom+xml"
 

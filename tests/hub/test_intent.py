@@ -28,7 +28,7 @@ from hub.intent import (
     step,
 )
 from hub.options import HubOptions
-from webhooks.guard import GuardPolicy
+from egress.guard import GuardPolicy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OPTIONS = HubOptions("http://hub.example", GuardPolicy())

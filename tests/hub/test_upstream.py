@@ -18,8 +18,8 @@ from relay.wake import Wake
 from tests.app.api.test_hub import client_of
 from tests.hub.publisher import Page, Publisher, serve_topics
 from tests.hub.rig import POLICY, Rig, until
-from webhooks.outbound import Client
-from webhooks.resolver import ThreadResolver
+from egress.client import Client
+from egress.resolver import ThreadResolver
 
 
 @dataclass

@@ -8,9 +8,9 @@ from app.log import configure_logging
 from hub.form import Mode, Refused
 from tests.hub.callback import after, answers, hang, reset
 from tests.hub.rig import POLICY, TOPIC, hub_rig, until
-from webhooks.guard import GuardPolicy
-from webhooks.outbound import Client, ConnectFailed, Request, Response
-from webhooks.resolver import ThreadResolver
+from egress.guard import GuardPolicy
+from egress.client import Client, ConnectFailed, Request, Response
+from egress.resolver import ThreadResolver
 
 BEHAVIOURS = {
     "/echo-200": answers(200),

@@ -20,10 +20,10 @@ from hub.subscriptions import NewSubscription, Subscriptions
 from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
 from webhooks.fanout import FanOut
-from webhooks.guard import GuardPolicy
+from egress.guard import GuardPolicy
 from webhooks.metrics import DeliveryMetrics
-from webhooks.outbound import Client, Outbound
-from webhooks.resolver import ThreadResolver
+from egress.client import Client, Outbound
+from egress.resolver import ThreadResolver
 from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers, secret_context
 from webhooks.worker import Worker, WorkerOptions

@@ -11,12 +11,12 @@ from tests.webhooks.bench import delivery_bench
 from tests.webhooks.test_message import KEY, event, subscriber
 from webhooks.attempt import Attempts
 from webhooks.claim import Claim
-from webhooks.failure import DeadlineExceeded
-from webhooks.guard import GuardPolicy
+from egress.failure import DeadlineExceeded
+from egress.guard import GuardPolicy
 from webhooks.metrics import DeliveryMetrics
-from webhooks.outbound import Outbound, Request, Response
+from egress.client import Outbound, Request, Response
 from webhooks.signature import verify_webhook
-from webhooks.url import parse_target
+from egress.url import parse_target
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 TARGET = parse_target("https://a.example/hook", GuardPolicy())

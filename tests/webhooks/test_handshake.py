@@ -3,7 +3,7 @@
 import pytest
 
 from webhooks.handshake import Consent, NoConsent, consent_in
-from webhooks.outbound import Response
+from egress.client import Response
 
 ORIGIN = "hub.example"
 

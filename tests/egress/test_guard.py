@@ -1,4 +1,4 @@
-"""webhooks/guard.py: the pure verdict (EG-01, EG-03, EG-12, EG-14; hardening 5.2 and 5.3)."""
+"""egress/guard.py: the pure verdict (EG-01, EG-03, EG-12, EG-14; hardening 5.2 and 5.3)."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ssrfguard import DEFAULT_DENIED
 
-from webhooks.guard import GuardPolicy, Verdict, is_port_allowed, judge, judge_name, networks
+from egress.guard import GuardPolicy, Verdict, is_port_allowed, judge, judge_name, networks
 
 STRICT = GuardPolicy()
 

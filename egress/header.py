@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from webhooks.failure import Blocked
-from webhooks.url import Target
+from egress.failure import Blocked
+from egress.url import Target
 
 METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Methods whose answers are framed alike; HEAD and CONNECT are not and are not needed."""

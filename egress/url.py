@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 import idna
 
-from webhooks.failure import NOT_ALLOWED
-from webhooks.guard import Address, GuardPolicy, is_port_allowed, judge, judge_name
+from egress.failure import NOT_ALLOWED
+from egress.guard import Address, GuardPolicy, is_port_allowed, judge, judge_name
 
 URL_BYTES_MAX = 2048
 """Longest URL accepted from a stranger (WS-102)."""

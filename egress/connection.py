@@ -6,7 +6,7 @@
        | peer closes,            |        | read limit, deadline, bad framing, peer closes
        | or sends unasked        |        v
        '------------> closed <---+--- status line seen: the exchange succeeds, cut short (OB-05)
-                                      not seen: it fails with a class of `webhooks.failure`
+                                      not seen: it fails with a class of `egress.failure`
 
 The read side is bounded before anything is parsed: the transport reads into a buffer of `head_bytes_max` that all
 connections of a client share (reads are synchronous: filled, parsed, free again), so that a hostile answer costs no
@@ -21,7 +21,7 @@ from typing import cast
 
 import httptools
 
-from webhooks.failure import BadResponse, ConnectFailed, DeadlineExceeded, OutboundError
+from egress.failure import BadResponse, ConnectFailed, DeadlineExceeded, OutboundError
 
 Origin = tuple[bool, str, int]
 """What connections are kept by: is TLS, host, port."""

@@ -1,4 +1,4 @@
-"""webhooks/tunnel.py: requests through the operator's proxy, over a real one on loopback (EG-11, WH-G05)."""
+"""egress/tunnel.py: requests through the operator's proxy, over a real one on loopback (EG-11, WH-G05)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,10 +13,10 @@ from tests.hostile.authority import Authority
 from tests.hostile.dns import always
 from tests.hostile.proxy import ESTABLISHED, connecting
 from tests.hostile.server import HostileServer, Script, answering, close_now, hang, hostile_server
-from webhooks.failure import Blocked, OutboundError
-from webhooks.guard import GuardPolicy, networks
-from webhooks.outbound import Client, ClientOptions, Proxy, Request
-from webhooks.url import parse_target
+from egress.failure import Blocked, OutboundError
+from egress.guard import GuardPolicy, networks
+from egress.client import Client, ClientOptions, Proxy, Request
+from egress.url import parse_target
 
 POLICY = GuardPolicy(allow_cidrs=networks(["127.0.0.0/8"]), allow_hosts=("subscriber.example",), allow_high_ports=True)
 ALL = networks(["0.0.0.0/0"])

@@ -1,4 +1,4 @@
-"""webhooks/resolver.py: bounded lookups with a deadline (EG-06, WH-I12, F33); no name leaves this machine."""
+"""egress/resolver.py: bounded lookups with a deadline (EG-06, WH-I12, F33); no name leaves this machine."""
 
 import asyncio
 import socket
@@ -9,7 +9,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from webhooks.resolver import ResolveFailed, ThreadResolver
+from egress.resolver import ResolveFailed, ThreadResolver
 
 
 class Stalling:

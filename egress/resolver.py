@@ -16,7 +16,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Protocol
 
-from webhooks.guard import Address
+from egress.guard import Address
 
 Lookup = Callable[[str], list[str]]
 """Blocking: host name in, address texts out in order of preference; raises OSError."""

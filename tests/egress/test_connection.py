@@ -1,4 +1,4 @@
-"""webhooks/connection.py: one exchange, however its bytes are cut up, on a transport that only remembers."""
+"""egress/connection.py: one exchange, however its bytes are cut up, on a transport that only remembers."""
 
 import asyncio
 from itertools import pairwise
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.connection import Connection, ReadLimits
-from webhooks.failure import BadResponse, ConnectFailed, DeadlineExceeded, OutboundError
+from egress.connection import Connection, ReadLimits
+from egress.failure import BadResponse, ConnectFailed, DeadlineExceeded, OutboundError
 
 
 class Transport:

@@ -9,7 +9,7 @@
 One total deadline spans the walk (OB-01). The name is resolved once, every address is judged, and what was judged is
 dialled: there is no second lookup in which an answer could change (EG-01, EG-19). Redirects are answers, proxies and
 credentials from the environment are never read, cookies are not kept, bodies are not decoded (EG-09, EG-10, OB-04). A
-proxy that the operator names is gone through by :mod:`webhooks.tunnel` (EG-11).
+proxy that the operator names is gone through by :mod:`egress.tunnel` (EG-11).
 """
 
 import asyncio
@@ -18,23 +18,15 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Protocol
 
-from webhooks.connection import Connection, Origin, ReadLimits
-from webhooks.connector import Connector, Dialer, ProtocolFactory, dial, tls_context
-from webhooks.failure import (
-    BadResponse,
-    Blocked,
-    ConnectFailed,
-    DeadlineExceeded,
-    DnsFailed,
-    OutboundError,
-    TlsFailed,
-)
-from webhooks.guard import Address, GuardPolicy
-from webhooks.header import OWNED_HEADERS, HeaderRefused, check_header, request_head
-from webhooks.pool import Pool
-from webhooks.resolver import Resolver
-from webhooks.tunnel import Proxy
-from webhooks.url import Target
+from egress.connection import Connection, Origin, ReadLimits
+from egress.connector import Connector, Dialer, ProtocolFactory, dial, tls_context
+from egress.failure import BadResponse, Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, OutboundError, TlsFailed
+from egress.guard import Address, GuardPolicy
+from egress.header import OWNED_HEADERS, HeaderRefused, check_header, request_head
+from egress.pool import Pool
+from egress.resolver import Resolver
+from egress.tunnel import Proxy
+from egress.url import Target
 
 __all__ = [
     "OWNED_HEADERS",

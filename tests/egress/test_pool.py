@@ -1,8 +1,8 @@
-"""webhooks/pool.py: which connection is used next, and for how long (EG-05, OB-08, WH-I04)."""
+"""egress/pool.py: which connection is used next, and for how long (EG-05, OB-08, WH-I04)."""
 
 from typing import Any
 
-from webhooks.pool import Pool
+from egress.pool import Pool
 
 ORIGIN = (False, "a.example", 80)
 OTHER = (True, "b.example", 443)

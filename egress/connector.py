@@ -11,13 +11,13 @@ import ssl
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 
-from webhooks.connection import Connection, Origin
-from webhooks.failure import Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, TlsFailed
-from webhooks.guard import Address, GuardPolicy, judge
-from webhooks.pool import Pool
-from webhooks.resolver import ResolveFailed, Resolver
-from webhooks.tunnel import Proxy, open_tunnel
-from webhooks.url import Target, literal_address
+from egress.connection import Connection, Origin
+from egress.failure import Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, TlsFailed
+from egress.guard import Address, GuardPolicy, judge
+from egress.pool import Pool
+from egress.resolver import ResolveFailed, Resolver
+from egress.tunnel import Proxy, open_tunnel
+from egress.url import Target, literal_address
 
 _CERTIFICATE_FAULTS = {
     9: "the certificate is not valid yet",

@@ -1,4 +1,4 @@
-"""webhooks/url.py: parsed once, strictly; what is sent is what was given (PA-06, EG-07, EG-08, WS-21..27, WH-T06)."""
+"""egress/url.py: parsed once, strictly; what is sent is what was given (PA-06, EG-07, EG-08, WS-21..27, WH-T06)."""
 
 from urllib.parse import parse_qsl, urlsplit
 
@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hostile.urls import REBOUND, hostile_urls
-from webhooks.failure import NOT_ALLOWED
-from webhooks.guard import GuardPolicy, networks
-from webhooks.url import Target, UrlRefused, literal_address, parse_target, with_query
+from egress.failure import NOT_ALLOWED
+from egress.guard import GuardPolicy, networks
+from egress.url import Target, UrlRefused, literal_address, parse_target, with_query
 
 STRICT = GuardPolicy()
 HIGH_PORTS = GuardPolicy(allow_high_ports=True)

@@ -7,7 +7,7 @@ hold at most `idle_per_origin_max`, all together `idle_max` (OB-08, WH-I04).
 
 import asyncio
 
-from webhooks.connection import Connection, Origin
+from egress.connection import Connection, Origin
 
 
 class Pool:

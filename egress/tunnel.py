@@ -16,8 +16,8 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 
-from webhooks.failure import Blocked, ConnectFailed
-from webhooks.guard import Address
+from egress.failure import Blocked, ConnectFailed
+from egress.guard import Address
 
 __all__ = ["Proxy", "open_tunnel"]
 
