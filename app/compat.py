@@ -10,7 +10,7 @@ from typing import Any
 
 from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
 from app.outbox_database import open_outbox_database
-from app.process import Process, end_within, process_name
+from runtime.process import Process, end_within, process_name
 from app.settings import Settings, SettingsRefused
 from app.sinks import kafka_options
 from app.storage import open_storage

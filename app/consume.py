@@ -54,7 +54,7 @@ from app.consume_message import Memory
 from app.consume_options import ConsumeOptions
 from app.consume_session import Lost, Session
 from app.script import Script
-from db.pause import pause
+from runtime.pause import pause
 
 __all__ = ["ConsumeOptions", "consume"]
 

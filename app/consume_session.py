@@ -35,7 +35,7 @@ from aio_pika.exceptions import (
 from app.consume_message import Memory, buried, line_of
 from app.consume_options import ConsumeOptions
 from app.script import Outcome, Script, environment_of
-from db.pause import pause
+from runtime.pause import pause
 
 __all__ = ["Lost", "Session"]
 

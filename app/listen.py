@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from db.direct import Direct
 from db.errors import DatabaseError
-from db.pause import pause
+from runtime.pause import pause
 from relay.trouble import Trouble
 
 __all__ = ["Listener"]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from db.errors import DatabaseError
-from db.pause import pause
+from runtime.pause import pause
 from db.pool import Database
 
 __all__ = ["Lookout"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from app.failpoints import Failpoints, FailpointSink
-from app.process import process_name
+from runtime.process import process_name
 from app.settings import Settings
 from app.sinks import kafka_options, sink_maker
 from db.direct import Direct
@@ -26,7 +26,7 @@ from relay.observer import Handler, Observer
 from relay.outbox import Outbox
 from relay.sink import Sink
 from relay.sink_relay import SinkRelay
-from relay.wake import Wake
+from runtime.wake import Wake
 
 __all__ = ["Relaying"]
 

@@ -28,7 +28,7 @@ from datetime import UTC, date, datetime
 import structlog
 
 from db.errors import Busy, DatabaseError, Refused
-from db.pause import pause
+from runtime.pause import pause
 from db.pool import Database
 from db.statements import for_partition
 

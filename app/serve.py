@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from app.checks import early_checks, startup_checks
-from app.process import Process, end_within
+from runtime.process import Process, end_within
 from app.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
 

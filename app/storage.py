@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from app.process import last_act
+from runtime.process import last_act
 from app.settings import Settings
 from db.embedded import EmbeddedOptions, EmbeddedServer
 from db.embedded_error import EmbeddedError

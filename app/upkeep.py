@@ -10,7 +10,7 @@ import structlog
 
 from app.ledger import Ledger
 from db.errors import DatabaseError
-from db.pause import pause
+from runtime.pause import pause
 from db.pool import Database
 
 __all__ = ["Upkeep"]

@@ -26,13 +26,13 @@ from app.ingest import Ingest
 from app.limits import RequestIds
 from app.listen import Listener
 from app.lookout import Lookout
-from app.loop_lag import LoopLag
+from runtime.loop_lag import LoopLag
 from app.notice import Notices
 from app.notify import Notifier
 from app.overview import Overview
 from app.policy import egress_proxy, guard_policy
 from app.problem import Problems
-from app.process import Service, process_name
+from runtime.process import Service, process_name
 from app.relaying import Relaying
 from app.retention import Retention, RetentionOptions
 from app.server import HttpServer, bind
@@ -57,7 +57,7 @@ from hub.upstream import Upstreams
 from hub.verification import Verification
 from relay.metrics import RelayMetrics
 from relay.observer import Handler
-from relay.wake import Wake
+from runtime.wake import Wake
 from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
 from webhooks.error_policy import ErrorPolicy

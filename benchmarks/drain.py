@@ -38,7 +38,7 @@ from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
 from relay.sink import Sink
 from relay.sink_relay import SinkRelay
-from relay.wake import Wake
+from runtime.wake import Wake
 from scripts.servers.fleet import take_server
 
 __all__ = [

@@ -27,7 +27,7 @@ from hub.discovery import discover
 from hub.feed import FeedRefused, read_feed, without
 from hub.options import HubOptions
 from hub.topic_url import hub_url
-from relay.wake import Wake
+from runtime.wake import Wake
 from egress.failure import OutboundError
 from webhooks.message import LINK_HEADER, link_header
 from egress.client import Outbound, ReadLimits, Request, Response

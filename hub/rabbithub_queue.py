@@ -19,7 +19,7 @@ import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database, Row
-from relay.wake import Wake
+from runtime.wake import Wake
 
 __all__ = ["RabbitHubQueues"]
 

@@ -25,7 +25,7 @@ from hub.content import distribute
 from hub.discovery import Discovered, discover
 from hub.form import Refused
 from hub.topic_url import foreign_name, matching_text
-from relay.wake import Wake
+from runtime.wake import Wake
 from egress.failure import OutboundError
 from egress.client import Outbound, ReadLimits, Request, Response
 from webhooks.signature import SignatureRefused, verify_hub_signature

@@ -27,7 +27,7 @@ from typing import assert_never
 import structlog
 
 from db.errors import DatabaseError
-from db.pause import pause
+from runtime.pause import pause
 from db.pool import Database, Row, Session
 from db.secret_box import SecretBox, SecretBoxError
 from hub.acceptance import request_context
@@ -54,7 +54,7 @@ from hub.refresh import refresh
 from hub.revocation import tell
 from hub.self_url import TopicSilent, own_url_of
 from hub.topic_url import matching_text, url_of
-from relay.wake import Wake
+from runtime.wake import Wake
 from egress.failure import Blocked, OutboundError
 from egress.client import Outbound, ReadLimits, Request
 from webhooks.subscriber import secret_context

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from relay.cancellation import TaskGroup
+from runtime.cancellation import TaskGroup
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
 

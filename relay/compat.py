@@ -31,14 +31,14 @@ from dataclasses import dataclass
 import structlog
 
 from db.errors import DatabaseError
-from relay.cancellation import end_if_cancelled
+from runtime.cancellation import end_if_cancelled
 from relay.election import Deposed, Election, elected
 from relay.observer import Observer
 from relay.outbox_table import OutboxTable
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
 from relay.trouble import Trouble
-from relay.wake import Wake
+from runtime.wake import Wake
 
 __all__ = ["CompatHarvester", "CompatOptions", "rounds"]
 

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
-from relay.cancellation import TaskGroup
+from runtime.cancellation import TaskGroup
 from relay.sink import Term
 
 __all__ = ["Deposed", "Election", "Seat", "boot_seconds", "elected", "seated", "until_untrusted"]

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from relay.cancellation import TaskGroup
+from runtime.cancellation import TaskGroup
 from relay.observer import Observer
 from relay.record import Record
 

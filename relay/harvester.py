@@ -30,8 +30,8 @@ from dataclasses import dataclass
 import structlog
 
 from db.errors import DatabaseError
-from db.pause import pause
-from relay.cancellation import TaskGroup, end_if_cancelled
+from runtime.pause import pause
+from runtime.cancellation import TaskGroup, end_if_cancelled
 from relay.election import Deposed, Election, Seat
 from relay.hold import Hold, Holds
 from relay.key_order import one_topic_of_each_key, refusals_by_key
@@ -41,7 +41,7 @@ from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
 from relay.trouble import Trouble
-from relay.wake import Wake
+from runtime.wake import Wake
 
 __all__ = ["Harvester", "HarvesterOptions", "MarkerAhead"]
 

@@ -33,9 +33,9 @@ import structlog
 
 from db.direct import Direct
 from db.errors import DatabaseError
-from db.pause import pause
+from runtime.pause import pause
 from db.pool import Database, Row
-from relay.cancellation import end_if_cancelled
+from runtime.cancellation import end_if_cancelled
 from relay.election import Seat, boot_seconds, seated, until_untrusted
 from relay.seats import ensure_seats
 from relay.sink import Term

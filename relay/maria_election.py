@@ -25,8 +25,8 @@ import structlog
 
 from db.errors import DatabaseError
 from db.maria import MariaDatabase
-from db.pause import pause
-from relay.cancellation import end_if_cancelled
+from runtime.pause import pause
+from runtime.cancellation import end_if_cancelled
 from relay.election import Seat, boot_seconds, seated, until_untrusted
 from relay.lease import LeaseOptions
 from relay.sink import Term

@@ -22,9 +22,9 @@ from contextlib import asynccontextmanager
 import structlog
 
 from db.errors import DatabaseError
-from db.pause import pause
+from runtime.pause import pause
 from db.pool import Database
-from relay.cancellation import TaskGroup, end_if_cancelled
+from runtime.cancellation import TaskGroup, end_if_cancelled
 from relay.election import Seat, boot_seconds, seated
 from relay.kafka_options import KafkaOptions
 from relay.neli_core import (

@@ -16,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
 
-from relay.cancellation import TaskGroup
+from runtime.cancellation import TaskGroup
 from relay.kafka_error import close_client, described, stop_client, translated
 from relay.kafka_options import KafkaOptions
 from relay.neli_beat import beat_of, value_of

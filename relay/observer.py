@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 
 import structlog
 
-from db.pause import pause
+from runtime.pause import pause
 
 __all__ = [
     "Event", "Handler", "LeaderAcquired", "LeaderFenced", "LeaderRefreshed", "LeaderRevoked", "MeterRead", "Observer",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from relay.cancellation import TaskGroup
+from runtime.cancellation import TaskGroup
 from relay.election import Election, Seat, elected
 from relay.harvester import Harvester
 from relay.record import Record

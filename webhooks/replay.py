@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from db.errors import DatabaseError
-from db.pause import pause
+from runtime.pause import pause
 from db.pool import Database
 
 __all__ = ["Replayer"]

@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 import structlog
 
 from db.errors import DatabaseError
-from db.pause import pause
+from runtime.pause import pause
 from db.pool import Database, Row
 from webhooks.attempt import Attempts
 from webhooks.batch import BatchSizes

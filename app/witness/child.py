@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 import app
-from app.process import CUT_OFF_CODE
+from runtime.process import CUT_OFF_CODE
 from app.settings import PREFIX
 from app.witness.client import Client, NoAnswer
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from app.witness.client import Answer, Client, NoAnswer
 from app.witness.history import Attempt, HistoryWriter, Outcome
 from app.witness.mark import Mark
-from db.pause import pause
+from runtime.pause import pause
 
 __all__ = ["Writer", "WriterOptions"]
 

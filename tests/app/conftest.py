@@ -13,7 +13,7 @@ import asyncpg
 import httpx
 import pytest
 
-from app.process import Process
+from runtime.process import Process
 from app.settings import Settings
 from app.wiring import open_hub
 from db.pool import Database, PoolOptions, open_database

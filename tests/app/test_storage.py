@@ -113,7 +113,7 @@ async def until_answered(storage: Storage) -> Any:
 HANGING = """
 import asyncio, sys, time
 from pathlib import Path
-from app.process import end_within
+from runtime.process import end_within
 from app.settings import Settings
 from app.storage import open_storage
 from db.embedded_postmaster import read_record

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.process import CUT_OFF_CODE
+from runtime.process import CUT_OFF_CODE
 from app.witness.child import Child
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer

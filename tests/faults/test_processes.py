@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.process import CUT_OFF_CODE
+from runtime.process import CUT_OFF_CODE
 from app.witness.child import Child
 from app.witness.client import Client, NoAnswer
 from app.witness.listening import listening

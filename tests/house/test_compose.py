@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from app.process import CLOSING_SECONDS
+from runtime.process import CLOSING_SECONDS
 from app.settings import PREFIX, Settings, load_settings
 
 ROOT = Path(__file__).parents[2]

@@ -30,7 +30,7 @@ LOOSE_TASKS = {
     "app/failpoints.py": "what a fail point in its middle interrupts, cancelled in the same function",
     "app/gate.py": "one question for all requests that wait for its answer; each may leave, it ends by itself",
     "app/listen.py": "two waits of which the first ends both; cancelled in the same function",
-    "app/process.py": "the wait for a second signal, cancelled in the same function",
+    "runtime/process.py": "the wait for a second signal, cancelled in the same function",
     "app/witness/broker.py": "a heartbeat beside one call, cancelled in the same function",
     "relay/amqp_link.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
     "relay/embeddable.py": "the embedding program owns it: start() begins it, wait() awaits it",

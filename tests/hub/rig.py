@@ -17,7 +17,7 @@ from hub.acceptance import Hub, accept
 from hub.form import Mode, Subscribing
 from hub.options import HubOptions
 from hub.verification import Verification
-from relay.wake import Wake
+from runtime.wake import Wake
 from tests.hub.callback import Callbacks, serve_callbacks
 from egress.guard import GuardPolicy
 from egress.client import Client, Outbound

@@ -13,7 +13,7 @@ import pytest
 from hub.acceptance import ping
 from hub.fetching import Fetching
 from hub.form import Mode, Pinging, Refused
-from relay.wake import Wake
+from runtime.wake import Wake
 from tests.hub.publisher import Page, Publisher, serve_topics
 from tests.hub.rig import POLICY, Rig, hub_rig, until
 from egress.client import Client

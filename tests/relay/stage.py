@@ -20,7 +20,7 @@ from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
 from relay.sink import Sink, Term
 from relay.sink_relay import SinkRelay
-from relay.wake import Wake
+from runtime.wake import Wake
 
 INCARNATION = "abcd2345"
 DEADLINE_SECONDS = 60.0

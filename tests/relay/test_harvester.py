@@ -26,7 +26,7 @@ from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Batch, Features, Receipt, SinkUnavailable
 from relay.sink_relay import SinkRelay
-from relay.wake import Wake
+from runtime.wake import Wake
 from tests.relay.stage import (
     DEADLINE_SECONDS,
     INCARNATION,

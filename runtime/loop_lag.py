@@ -7,7 +7,7 @@ import time
 
 from prometheus_client import CollectorRegistry, Histogram
 
-from db.pause import pause
+from runtime.pause import pause
 
 __all__ = ["LoopLag"]
 

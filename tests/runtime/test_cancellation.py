@@ -1,11 +1,11 @@
-"""relay/cancellation.py: who was asked to end, and who was not."""
+"""runtime/cancellation.py: who was asked to end, and who was not."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from relay.cancellation import TaskGroup, end_if_cancelled
+from runtime.cancellation import TaskGroup, end_if_cancelled
 
 
 async def broken() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.process import Process, Service
+from runtime.process import Process, Service
 
 
 @dataclass
@@ -129,7 +129,7 @@ def cut_off(program: str, act: str) -> tuple[int, bytes]:
     """The exit code and the output of a process that begins so, and hangs then; a cut-off's last act is this one."""
     program = f"""
 import time
-from app.process import end_within, last_act
+from runtime.process import end_within, last_act
 
 with last_act(lambda: print("no more", flush=True)):
     pass
@@ -152,5 +152,5 @@ def test_a_process_that_hangs_is_cut_off() -> None:
 @pytest.mark.parametrize("act", ["lambda: 1 / 0", "lambda: None"])
 def test_a_process_is_cut_off_although_its_log_hangs_or_the_last_act_fails(act: str) -> None:
     """A reader of the log that stands still keeps whoever writes to it, and with it all others."""
-    held = "import app.process; app.process._tell_of_it = lambda: time.sleep(60)"
+    held = "import runtime.process; runtime.process._tell_of_it = lambda: time.sleep(60)"
     assert cut_off(f"{held}; end_within(0.1)", act)[0] == 75

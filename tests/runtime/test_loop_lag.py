@@ -5,7 +5,7 @@ import time
 
 from prometheus_client import CollectorRegistry
 
-from app.loop_lag import LoopLag
+from runtime.loop_lag import LoopLag
 from tests.relay.stage import until
 
 
