@@ -36,13 +36,13 @@ from typing import Any, Final
 import app.wiring
 import db.bound
 import hub.publish
-import relay.lease
+import relay.election.lease
 from app.settings import Settings, SettingsRefused
 from app.storage import Storage
 from db.errors import DatabaseError
 from db.pool import Row, Session
-from relay.amqp_link import Link
-from relay.election import Seat
+from relay.amqp.link import Link
+from relay.election.port import Seat
 from relay.harvester import Harvester
 from relay.outbox import Outbox
 from relay.record import Record
@@ -206,12 +206,12 @@ def _no_term_check() -> None:
     async def never(seat: Seat, *_: object) -> None:
         await seat.lost.wait()
 
-    def trust(_: relay.lease.LeaseElection, group: int) -> bool:
+    def trust(_: relay.election.lease.LeaseElection, group: int) -> bool:
         return group >= 0
 
     _replace(Outbox, "assert_term", "async (self, term)", lambda _: believe)
     _replace(Seat, "lose", "(self, reason)", lambda _: stay)
-    _replace(relay.lease.LeaseElection, "trusted", "(self, group)", lambda _: trust)
+    _replace(relay.election.lease.LeaseElection, "trusted", "(self, group)", lambda _: trust)
     _replace(relay.lease, "until_untrusted", "async (seat, trusted_until, whose)", lambda _: never)
 
 

@@ -17,17 +17,17 @@ from app.storage import open_storage
 from db.direct import Direct, connect_direct
 from db.maria import table_parts
 from db.statements import quoted_table
-from relay.compat import CompatHarvester, CompatOptions
-from relay.compat_table import CompatTable
-from relay.election import Election
+from relay.goharvest.compat import CompatHarvester, CompatOptions
+from relay.goharvest.compat_table import CompatTable
+from relay.election.port import Election
 from relay.embeddable import Attendant, Relay
-from relay.kafka import KafkaSink
-from relay.lease import LeaseOptions, Leases
-from relay.maria_election import MariaElection
-from relay.maria_house import furnish
-from relay.maria_table import MariaTable
+from relay.kafka.sink import KafkaSink
+from relay.election.lease import LeaseOptions, Leases
+from relay.goharvest.maria_election import MariaElection
+from relay.goharvest.maria_installation import furnish
+from relay.goharvest.maria_table import MariaTable
 from relay.observer import Handler, Observer
-from relay.outbox_table import OutboxTable, TableRefused
+from relay.goharvest.outbox_table import OutboxTable, TableRefused
 
 __all__ = ["Compat", "open_compat", "serve_compat"]
 

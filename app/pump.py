@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from db.maria import MariaDatabase, as_json
 from db.pool import Database
-from relay.kafka_reader import Arrival
+from relay.kafka.reader import Arrival
 
 __all__ = ["PumpOptions", "Pumped", "Stash", "Verified", "pump", "stash_in_maria", "stash_in_postgres", "verify"]
 

@@ -35,7 +35,7 @@ class Line:
 @dataclass(slots=True)
 class Imported:
     """The file in our words. ``settings`` are fields of :class:`app.settings.Settings`, ``options`` of
-    :class:`relay.compat.CompatOptions`, ``kafka`` of :class:`relay.kafka_options.KafkaOptions`."""
+    :class:`relay.goharvest.compat.CompatOptions`, ``kafka`` of :class:`relay.kafka.options.KafkaOptions`."""
 
     lines: list[Line] = field(default_factory=list)
     table: str = "outbox"

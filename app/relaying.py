@@ -14,14 +14,14 @@ from app.settings import Settings
 from app.sinks import kafka_options, sink_maker
 from db.direct import Direct
 from db.pool import Database
-from relay.election import Election
+from relay.election.port import Election
 from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
-from relay.lease import LeaseOptions, Leases
+from relay.election.lease import LeaseOptions, Leases
 from relay.metrics import RelayMetrics
-from relay.neli import NeliElection
-from relay.neli_core import NeliTimes
-from relay.neli_options import NeliOptions
+from relay.election.neli import NeliElection
+from relay.election.neli_core import NeliTimes
+from relay.election.neli_options import NeliOptions
 from relay.observer import Handler, Observer
 from relay.outbox import Outbox
 from relay.sink import Sink

@@ -25,7 +25,7 @@ import aio_pika
 from aio_pika import DeliveryMode, Message
 from aio_pika.abc import AbstractChannel
 
-from relay.amqp import AmqpOptions, AmqpSink
+from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.record import Record
 from relay.sink import Batch, Term
 from scripts.servers.fleet import take_server

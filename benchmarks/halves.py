@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from benchmarks.clock import Clock
 from benchmarks.drain import PAYLOAD, Bench, Costs, Mode
-from relay.election import Election
-from relay.kafka import KafkaOptions, KafkaSink
+from relay.election.port import Election
+from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.record import Record
 from relay.sink import SHARDS, Batch, Features, Receipt, Sink, Term
 

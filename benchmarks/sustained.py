@@ -37,8 +37,8 @@ from benchmarks.drain import (
 from benchmarks.pair import led_by, relay_process
 from db.direct import connect_direct
 from db.pool import PoolOptions
-from relay.election import Election
-from relay.kafka import KafkaOptions, KafkaSink
+from relay.election.port import Election
+from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.sink import Batch, Receipt, Sink
 
 _DRAINED = 200_000

@@ -19,11 +19,11 @@ gap, and a repeat is one contiguous re-run of an unacknowledged batch (RR-01).
 Who leads
 ---------
 
-Election only detects (:mod:`relay.lease`); being refused is what makes a paused leader harmless when it wakes:
+Election only detects (:mod:`relay.election.lease`); being refused is what makes a paused leader harmless when it wakes:
 
 * in PostgreSQL every deciding write names its term and takes FOR KEY SHARE on the term's row (RR-08);
-* in Kafka the transactional id grants an epoch, and an older one is refused (:mod:`relay.kafka`);
-* in AMQP an exclusive lock queue lives and dies with the publishing connection (:mod:`relay.amqp`).
+* in Kafka the transactional id grants an epoch, and an older one is refused (:mod:`relay.kafka.sink`);
+* in AMQP an exclusive lock queue lives and dies with the publishing connection (:mod:`relay.amqp.sink`).
 
 Each sink has its own seat, so that one broker that is down stops nobody else (RR-09). Ancestors: goharvest and
 goneli by obsidiandynamics; their verbs (stash, mark, purge, reset) and words (harvester, leader, fence) are kept.

@@ -32,7 +32,7 @@ import structlog
 from db.errors import DatabaseError
 from runtime.pause import pause
 from runtime.cancellation import TaskGroup, end_if_cancelled
-from relay.election import Deposed, Election, Seat
+from relay.election.port import Deposed, Election, Seat
 from relay.hold import Hold, Holds
 from relay.key_order import one_topic_of_each_key, refusals_by_key
 from relay.metrics import RelayMetrics

@@ -29,7 +29,7 @@ from typing import Literal
 import structlog
 
 from db.pool import Database
-from relay.election import Deposed
+from relay.election.port import Deposed
 from relay.record import Record, record_from_row
 from relay.sink import Refusal, SinkUnavailable, Term
 

@@ -1,6 +1,6 @@
 """The ports in memory: a sink with a broker behind it, and a seat whose holder the caller names. For tests.
 
-They keep every rule of :mod:`relay.sink` and :mod:`relay.election`, and pass the same conformance suite as the real
+They keep every rule of :mod:`relay.sink` and :mod:`relay.election.port`, and pass the same conformance suite as the real
 ones; what a test adds is control. Faults are attributes of :class:`MemoryBroker`, set at any time::
 
     broker.missing.add("orders")     that topic has no destination until it is removed again
@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from relay.election import Seat, seated
+from relay.election.port import Seat, seated
 from relay.record import Record
 from relay.sink import Batch, Features, Fenced, Receipt, Refusal, SinkUnavailable, Term
 

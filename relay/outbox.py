@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 import structlog
 
 from db.pool import Database, Row
-from relay.election import Deposed
+from relay.election.port import Deposed
 from relay.record import Record, record_from_row
 from relay.sink import Batch, Term
 

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from runtime.cancellation import TaskGroup
-from relay.election import Election, Seat, elected
+from relay.election.port import Election, Seat, elected
 from relay.harvester import Harvester
 from relay.record import Record
 

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from app.checks.check import Check
 from app.settings import Settings, SettingsRefused
 from app.sinks import amqp_options, kafka_options
-from relay import amqp_door, kafka_knock
+from relay.amqp import connection_check as amqp_door
+from relay.kafka import connection_check as kafka_knock
 
 __all__ = ["broker_checks"]
 

@@ -13,7 +13,7 @@ from app.log import configure_logging
 from app.reaper_yaml import Imported, Line, import_reaper
 from app.settings import Settings, SettingsRefused, load_settings
 from event.partition import Scheme
-from relay.compat import CompatOptions
+from relay.goharvest.compat import CompatOptions
 
 __all__ = ["relay_compat"]
 

@@ -174,7 +174,7 @@ async def _database(stack: AsyncExitStack, url: str, outbox: str | None) -> Data
 async def _verified(settings: Settings, options: PumpOptions, idle_seconds: float) -> Verified:
     from app.pump import verify
     from app.sinks import kafka_options
-    from relay.kafka_reader import KafkaReader
+    from relay.kafka.reader import KafkaReader
 
     topic = options.topic if options.compat else settings.kafka_topic_prefix + options.topic
     async with KafkaReader(kafka_options(settings, "pump"), topic) as reader:

@@ -1,4 +1,4 @@
--- The relay processes and the seats they hold: relay.lease.
+-- The relay processes and the seats they hold: relay.election.lease.
 
 -- name: enter
 WITH forgotten AS (

@@ -13,8 +13,8 @@ import yaml
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from relay.amqp_message import message_of
-from relay.kafka_headers import Headers
+from relay.amqp.message import message_of
+from relay.kafka.headers import Headers
 from relay.record import Record
 from scripts.openapi import OPENAPI_FILE, text
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub

@@ -17,8 +17,8 @@ from app.pump import PumpOptions, Verified, pump, stash_in_maria, stash_in_postg
 from app.settings import SettingsRefused
 from db.maria import for_outbox
 from db.pool import PoolOptions, open_database
-from relay.kafka_reader import Arrival
-from tests.relay.yards import MARIA_TABLE, MariaYard, connected, on_mariadb
+from relay.kafka.reader import Arrival
+from tests.relay.goharvest.yards import MARIA_TABLE, MariaYard, connected, on_mariadb
 
 OPTIONS = PumpOptions(keys=2, records=4, run="here")
 

@@ -1,4 +1,4 @@
-"""The port :class:`relay.election.Election`, one suite for every adapter: memory, leases twice, NELI."""
+"""The port :class:`relay.election.port.Election`, one suite for every adapter: memory, leases twice, NELI."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from relay.election import Deposed, Election, Seat
+from relay.election.port import Deposed, Election, Seat
 from scripts.servers.kafka import KafkaServer
 from tests.contract.elections import ARENAS, Arena, Ground
 from tests.relay.stage import Stage, staged, until

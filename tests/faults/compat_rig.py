@@ -30,9 +30,9 @@ from app.witness.stage import TOPIC
 from db.errors import DatabaseError
 from db.pool import Database, PoolOptions, open_database
 from db.statements import for_outbox
-from relay.compat_table import CompatTable
+from relay.goharvest.compat_table import CompatTable
 from tests.faults.rig import Kafka, Verdict, until, verdict
-from tests.relay.kafka_topic import make_topic
+from tests.relay.kafka.kafka_topic import make_topic
 
 TABLE = "outbox"
 _WAITS = f"SELECT EXISTS (SELECT FROM {TABLE})"

@@ -9,7 +9,7 @@ import pytest
 
 from app.witness.client import Client
 from app.witness.stage import TOPIC
-from relay.kafka import KafkaOptions, KafkaSink
+from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.record import Record
 from relay.sink import Batch, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
@@ -17,7 +17,7 @@ from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
 from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
 from tests.faults.traffic import Traffic, is_slower, read_by
-from tests.relay.kafka_topic import make_topic, read_committed
+from tests.relay.kafka.kafka_topic import make_topic, read_committed
 
 # What is in flight when a broker goes: an AMQP window of 500 with one message per key.
 DUPLICATES_MAX = 100

@@ -12,7 +12,7 @@ from app.witness.arrivals import read_arrivals
 from app.witness.stage import TOPIC
 from scripts.servers.kafka import KafkaServer
 from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
-from tests.relay.kafka_topic import kafka_admin, make_topic
+from tests.relay.kafka.kafka_topic import kafka_admin, make_topic
 
 
 async def used(bootstrap: str, topic: str, partitions: range, seconds_max: float = 90.0) -> None:

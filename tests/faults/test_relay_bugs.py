@@ -18,20 +18,20 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 import db.bound
-import relay.election
-import relay.lease
+import relay.election.port.port
+import relay.election.port.lease
 from relay.harvester import Harvester
-from relay.kafka import KafkaOptions, KafkaSink
-from relay.kafka_batches import Layout, waves
+from relay.kafka.sink import KafkaOptions, KafkaSink
+from relay.kafka.batches import Layout, waves
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.outbox import Outbox
 from relay.sink import SHARDS, Batch, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
-from tests.relay.kafka_topic import make_topic, read_committed
+from tests.relay.kafka.kafka_topic import make_topic, read_committed
 from tests.relay.stage import INCARNATION, Stage, all_carried, relay_of, running, staged, until
 from tests.relay.test_harvester import NUMBERED, PLAIN
-from tests.relay.test_kafka import IMPATIENT, TERM, record
-from tests.relay.test_lease import leases_of, process, rows
+from tests.relay.kafka.test_sink import IMPATIENT, TERM, record
+from tests.relay.election.test_lease import leases_of, process, rows
 from tests.relay.wire import PRODUCE, wire_to
 
 both = pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "without"])

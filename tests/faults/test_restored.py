@@ -20,7 +20,7 @@ from app.witness.stage import stage_settings
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import embedded_bin_dir
 from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
-from tests.relay.kafka_topic import read_committed
+from tests.relay.kafka.kafka_topic import read_committed
 
 TOPIC = "restored.events"
 _PAGE = Path("docs/how-to/restore.md")

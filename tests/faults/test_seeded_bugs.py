@@ -26,8 +26,8 @@ from app.witness.child import Child
 from app.witness.mark import Mark
 from app.witness.stage import NotQuiet, StageOptions, open_stage
 from db.pool import PoolOptions, open_database
-from relay.amqp import AmqpOptions, AmqpSink
-from relay.amqp_link import Link
+from relay.amqp.sink import AmqpOptions, AmqpSink
+from relay.amqp.link import Link
 from relay.harvester import Harvester
 from relay.record import Record
 from relay.sink import Batch, SinkUnavailable, Term

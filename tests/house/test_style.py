@@ -32,10 +32,10 @@ LOOSE_TASKS = {
     "app/listen.py": "two waits of which the first ends both; cancelled in the same function",
     "runtime/process.py": "the wait for a second signal, cancelled in the same function",
     "app/witness/broker.py": "a heartbeat beside one call, cancelled in the same function",
-    "relay/amqp_link.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
+    "relay/amqp/link.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
     "relay/embeddable.py": "the embedding program owns it: start() begins it, wait() awaits it",
-    "relay/neli.py": "the waits of one membership, of which the first ends all; cancelled in the same function",
-    "relay/election.py": "two waits of which the first ends both; cancelled in the same function",
+    "relay/election/neli.py": "the waits of one membership, of which the first ends all; cancelled in the same function",
+    "relay/election/port.py": "two waits of which the first ends both; cancelled in the same function",
 }
 ENVIRONMENT_READERS = {
     "app/settings.py": "settings are read here and handed on",

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from pipeline.audit.selftest import Record
 from pipeline.kafka_options import KafkaOptions
 from scripts.servers.kafka import KafkaServer
-from tests.relay.kafka_topic import kafka_admin, make_topic
+from tests.relay.kafka.kafka_topic import kafka_admin, make_topic
 
 Source = Literal["python", "jvm"]
 Written = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]  # key, value, partition, headers

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from db.errors import Unavailable
 from db.pool import Database, PoolOptions, Row, open_database
-from relay.election import Election
+from relay.election.port import Election
 from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
 from relay.memory import MemoryElection

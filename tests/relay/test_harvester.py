@@ -17,7 +17,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from db.pool import Database
-from relay.election import Deposed
+from relay.election.port import Deposed
 from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink

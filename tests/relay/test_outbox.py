@@ -10,7 +10,7 @@ import pytest
 
 from db.pool import Database
 from db.statements import STATEMENTS
-from relay.election import Deposed
+from relay.election.port import Deposed
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.record import Record

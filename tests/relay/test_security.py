@@ -23,13 +23,13 @@ from app.consume_session import Lost, _connection
 from app.log import configure_logging
 from app.settings import Settings, SettingsRefused
 from app.sinks import amqp_options, kafka_options
-from relay.amqp import AmqpSink
-from relay.kafka import KafkaSink
+from relay.amqp.sink import AmqpSink
+from relay.kafka.sink import KafkaSink
 from relay.sink import Batch, SinkUnavailable, Term
 from scripts.servers.secured import Identity, SecuredKafka, SecuredRabbit
 from tests.hostile.authority import Authority
-from tests.relay.kafka_topic import read_committed
-from tests.relay.test_kafka import record
+from tests.relay.kafka.kafka_topic import read_committed
+from tests.relay.kafka.test_sink import record
 
 PASSWORD = "wire-only-secret"
 KAFKA_TERM, AMQP_TERM = Term("kafka", 0, 1, 1, 0), Term("amqp", 0, 1, 1, 0)

@@ -11,7 +11,7 @@ from structlog.testing import CapturingLogger
 
 from db.direct import connect_direct
 from db.pool import Database, Row
-from relay.lease import LeaseOptions, Leases
+from relay.election.lease import LeaseOptions, Leases
 from relay.memory import MemoryBroker, MemorySink
 from relay.record import Record
 from relay.sink import Batch, Features, Receipt, SinkUnavailable

@@ -1,4 +1,4 @@
--- The lease of an outbox in MariaDB or MySQL (relay/maria_election.py). The time is the server's.
+-- The lease of an outbox in MariaDB or MySQL (relay/goharvest/maria_election.py). The time is the server's.
 
 -- name: ensure
 INSERT INTO hookwire_terms (sink) VALUES (%(sink)s) ON DUPLICATE KEY UPDATE sink = hookwire_terms.sink;

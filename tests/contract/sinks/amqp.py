@@ -11,14 +11,14 @@ import aio_pika
 import pytest
 from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 
-from relay.amqp import AmqpOptions, AmqpSink
+from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.record import Record
 from scripts.servers.port import free_port
 from tests.contract.sinks.bench import Kept, SinkAdapter
 
 
 class AmqpBench:
-    refused_bytes = 0  # 128 MiB, and then the broker closes the channel: see tests/relay/test_amqp.py
+    refused_bytes = 0  # 128 MiB, and then the broker closes the channel: see tests/relay/amqp/test_sink.py
 
     def __init__(self, url: str, seat: str, queue: AbstractQueue) -> None:
         self._options = AmqpOptions(url, incarnation=seat, exchange=seat, lock_seconds=0.5)

@@ -10,11 +10,11 @@ from typing import Literal
 
 import pytest
 
-from relay.kafka import KafkaOptions, KafkaSink
+from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.record import Record
 from scripts.servers.port import free_port
 from tests.contract.sinks.bench import Kept, SinkAdapter
-from tests.relay.kafka_topic import read_committed
+from tests.relay.kafka.kafka_topic import read_committed
 
 Mode = Literal["transactional", "idempotent"]
 

@@ -1,0 +1,62 @@
+"""The AMQP broker's door: connecting, and why it does not let us in, in words that name the setting to change."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+import aio_pika
+from aio_pika.abc import AbstractConnection
+from aio_pika.exceptions import AMQPError, AuthenticationError, IncompatibleProtocolError, ProbableAuthenticationError
+
+from relay.amqp.options import AmqpOptions
+from relay.sink import SinkUnavailable
+from relay.tls import causes
+
+__all__ = ["DoorClosed", "connect", "knock"]
+
+
+class DoorClosed(SinkUnavailable):
+    """No connection. ``refused``: the broker is there and wants other settings."""
+
+    def __init__(self, text: str, *, refused: bool) -> None:
+        super().__init__(text)
+        self.refused = refused
+
+
+async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
+    """Open a plain connection, never a robust one (RQ-06); ``name`` is for the broker's list. Raises DoorClosed."""
+    doing = "cannot connect to the AMQP broker"
+    try:
+        context = options.tls.context() if options.url.startswith("amqps://") else None
+        async with asyncio.timeout(options.connect_seconds):
+            return await aio_pika.connect(
+                options.url, ssl_context=context, heartbeat=options.heartbeat_seconds, name=name
+            )
+    except TimeoutError as error:
+        raise DoorClosed(f"{doing}: no answer in time", refused=False) from error
+    except (AMQPError, OSError, ValueError) as error:
+        blame = str(error) if type(error) is ValueError else _blame(error, options)
+        text = blame or str(error) or type(error).__name__
+        raise DoorClosed(f"{doing}: {text}".replace("\n", " ")[:300], refused=bool(blame)) from error
+
+
+async def knock(options: AmqpOptions) -> None:
+    """Connect and go; raises DoorClosed."""
+    connection = await connect(options, "hookwire doctor")
+    await connection.close()
+
+
+def _blame(error: BaseException, options: AmqpOptions) -> str:
+    """Which setting is wrong, '' when it is not known to be one."""
+    scheme = urlsplit(options.url).scheme
+    if isinstance(error, AuthenticationError | ProbableAuthenticationError):
+        return "the user or the password is refused: HOOKWIRE_AMQP_URL"
+    if tls := options.tls.blame(error):
+        return f"{tls}: HOOKWIRE_AMQP_URL begins with {scheme}://" if tls.startswith("there is no TLS") else tls
+    refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes(error))
+    if refused or not isinstance(error, ConnectionError | IncompatibleProtocolError):
+        return ""
+    wanted = f"{options.tls.settings}_CERTIFICATE, {options.tls.settings}_KEY"
+    guess = f"that wants a certificate ({wanted})" if scheme == "amqps" else "that speaks TLS"
+    return f"it closed the connection before it greeted us, like one {guess}: HOOKWIRE_AMQP_URL begins with {scheme}://"

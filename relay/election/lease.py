@@ -1,0 +1,327 @@
+"""Election by leases in PostgreSQL (RO-14): one member for each relay process, one seat for each (sink, group).
+
+::
+
+    enter --> attend, twice a second --> seats that fall to us --> campaign() hands them out
+                 |     ^                                                   |
+                 |     +------------- released, asked for, lost <----------+
+                 +-- sign on, renew, see who is there and what is vacant
+
+A *member* is a relay process. It has a row with a time until which it is believed, and a session lock on its id. So two
+signs say that it is gone: its session lock is free, because its connection is closed (it is dead or cut off); or its
+time has come by the database's clock (it hangs). Then its seats are vacant. Both only detect; raising the term is what
+refuses a leader that wakes up, because every deciding write names its term (RO-04).
+
+The seats of a sink are shared out fairly (RO-05): of N seats and P members each has N div P, and the N mod P that
+hold most already one more. Who has more than that asks its own harvesters to leave the surplus: they finish what
+is in flight and free the seat; nothing is sent twice. Who has less takes what is vacant. Entering and freeing are told
+by NOTIFY, so a hand-over takes milliseconds; a dead member is noticed at the next look.
+
+A leader trusts its lease from the moment *before* the renewal left, on a clock that also runs during suspend (RR-09).
+If it cannot renew in time it deposes itself: a watch beside each seat asks only the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import groupby
+
+import structlog
+
+from db.direct import Direct
+from db.errors import DatabaseError
+from runtime.pause import pause
+from db.pool import Database, Row
+from runtime.cancellation import end_if_cancelled
+from relay.election.port import Seat, boot_seconds, seated, until_untrusted
+from relay.election.leases_table import ensure_seats
+from relay.sink import Term
+from relay.trouble import Trouble
+
+__all__ = ["LeaseElection", "LeaseOptions", "Leases", "quota"]
+
+_log = structlog.get_logger(__name__)
+_CHANNEL = "hookwire_relay"
+
+
+def quota(holders: Sequence[int | None], members: Sequence[int], me: int) -> int:
+    """How many of a sink's seats are a member's share. ``holders``: who has each seat now; ``members`` are alive.
+
+    Whoever has most already is the first to have one more than the others, so that nothing moves without need.
+
+    >>> [quota([None, 8, 8, 8], [7, 8, 9], member) for member in (7, 8, 9)]
+    [1, 2, 1]
+    """
+    if me not in members:
+        return 0
+    everyone, rest = divmod(len(holders), len(members))
+    ranked = sorted(members, key=lambda member: (-holders.count(member), member))
+    return everyone + (ranked.index(me) < rest)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """``lease_seconds``: how long a silent leader keeps its seats; ``poll_seconds``: between two looks at the others;
+    ``blocked_seconds``: how long a vacant seat's row may be locked before whoever locks it is disconnected.
+
+    A process that is alone looks only as often as it has to renew: whoever joins it says so.
+    """
+
+    owner: str
+    lease_seconds: float = 6.0
+    poll_seconds: float = 0.5
+    blocked_seconds: float = 4.0
+
+
+class Leases:
+    """This process's membership, and the elections of its sinks. A service: run it for as long as seats are held."""
+
+    def __init__(
+        self,
+        database: Database,
+        connect: Callable[[], Awaitable[Direct]],
+        sinks: Sequence[str],
+        options: LeaseOptions,
+    ) -> None:
+        self.name = "election"
+        self._database = database
+        self._connect = connect
+        self._options = options
+        self._elections = {sink: LeaseElection(sink, self) for sink in sinks}
+        self._member: int | None = None
+        self._session: Direct | None = None
+        self._alone = False
+        self._standing = list(sinks)
+        self._renewed_at = -options.lease_seconds
+        self._in_vain: dict[tuple[str, int, int], float] = {}
+        self._trouble = Trouble("election_unattended", "election_attended")
+        self._lock_trouble = Trouble("session_lock_not_held", "session_lock_held")
+        self._look = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    def election(self, sink: str) -> LeaseElection:
+        """The election of one sink."""
+        return self._elections[sink]
+
+    def look(self) -> None:
+        """Attend at once."""
+        self._look.set()
+
+    def stop(self) -> None:
+        """Leave; to be called when no seat is held any more."""
+        self._stopping.set()
+        self.look()
+
+    async def run(self) -> None:
+        """Attend until stopped, then leave."""
+        try:
+            while not self._stopping.is_set():
+                self._look.clear()
+                try:
+                    await self._attend()
+                    self._trouble.over()
+                except (DatabaseError, TimeoutError, asyncio.CancelledError) as error:
+                    end_if_cancelled()  # a client library may cancel a statement of its own accord
+                    self._trouble.tell(error)
+                await self._pause()
+        finally:
+            await self._leave()
+
+    def _patience(self) -> float:
+        """How long to wait for the database: not beyond the end of a lease of ours."""
+        ends = [
+            election.trusted_until(seat) - boot_seconds() for election, seat in self._held() if not seat.lost.is_set()
+        ]
+        return max(min([self._options.lease_seconds / 2, *ends]), 0.001)
+
+    async def _pause(self) -> None:
+        options = self._options
+        undisturbed = self._alone and not self._in_vain
+        seconds = options.lease_seconds / 3 if undisturbed else options.poll_seconds
+        await pause(self._look, min(seconds, options.lease_seconds / 3))
+
+    def _held(self) -> list[tuple[LeaseElection, Seat]]:
+        return [(election, seat) for election in self._elections.values() for seat in election.seats.values()]
+
+    async def _attend(self) -> None:
+        """Sign on and renew where it is time, hear what has happened, give and take seats."""
+        async with asyncio.timeout(self._patience()):
+            member = await self._entered()
+            asked_at = boot_seconds()
+            renew = asked_at - self._renewed_at >= self._options.lease_seconds / 3 * 0.9
+            held = [seat.term for _, seat in self._held()]
+            rows = await self._database.fetch(
+                "member.attend", member, self._options.lease_seconds, [t.sink for t in held], [t.group for t in held],
+                [t.number for t in held], list(self._elections), renew,
+            )  # fmt: skip
+        if renew:
+            self._renewed_at = asked_at
+        self._alone = all(len(row["members"]) <= 1 for row in rows)
+        for sink, seats in groupby(rows, key=lambda row: row["sink"]):
+            await self._elections[sink].heard(member, list(seats), asked_at if renew else None)
+
+    async def _entered(self) -> int:
+        """Our id, with a session lock on it where that can be had; without it the others take us for dead."""
+        if self._member is None:
+            await ensure_seats(self._database, list(self._elections))
+            self._member = await self._database.fetchval(
+                "member.enter", self._options.owner, self._standing, self._options.lease_seconds
+            )
+        if self._session is None or self._session.lost.is_set():
+            await self._open_session(self._member)
+            await self._database.execute("member.tell")
+        return self._member
+
+    async def _open_session(self, member: int) -> None:
+        await self._drop_session()
+        try:
+            self._session = await self._connect()
+            await self._session.fetchval("member.try_session_lock", member)
+            await self._session.listen(_CHANNEL, self.look)
+            self._lock_trouble.over()
+        except DatabaseError as error:
+            self._lock_trouble.tell(error)
+            await self._drop_session()
+
+    async def _drop_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.aclose()
+
+    async def take(self, sink: str, row: Row) -> Term | None:
+        """Raise the term of a vacant seat; None when somebody else was faster, or its last holder blocks the row."""
+        options, seat = self._options, (sink, row["grp"], row["term"])
+        taken = await self._database.fetchrow(
+            "term.take", sink, row["grp"], options.owner, options.lease_seconds, row["term"], self._member
+        )
+        if taken is not None:
+            self._in_vain.clear()
+            return Term(
+                sink, row["grp"], taken["term"], taken["layout"], taken["batch_no"], taken["groups"],
+                taken["order_scope"],
+            )  # fmt: skip
+        # A leader that was stopped in the middle of a deciding statement may hold the row for ever (RR-08).
+        if boot_seconds() - self._in_vain.setdefault(seat, boot_seconds()) >= options.blocked_seconds:
+            self._in_vain[seat] = boot_seconds()
+            ended = await self._database.fetchval("term.terminate_blockers")
+            _log.warning("term_blockers_ended", sink=sink, connections=ended)
+        return None
+
+    async def release(self, term: Term) -> None:
+        """Free a seat at once, if the database can be asked; otherwise the lease ends by itself."""
+        try:
+            async with asyncio.timeout(2):
+                await self._database.execute("term.release", term.sink, term.group, term.number)
+        except (DatabaseError, TimeoutError):
+            _log.warning("lease_not_released", sink=term.sink, group=term.group, term=term.number)
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a lease lasts."""
+        return self._options.lease_seconds
+
+    async def withdraw(self, sink: str) -> None:
+        """Stand no more for a sink, so that what it frees falls to others."""
+        self._standing = [name for name in self._standing if name != sink]
+        if self._member is None:
+            return
+        try:
+            async with asyncio.timeout(2):
+                await self._database.execute("member.stand", self._member, self._standing)
+        except (DatabaseError, TimeoutError) as error:
+            _log.warning("not_withdrawn", sink=sink, error=str(error))
+
+    async def _leave(self) -> None:
+        for election, seat in self._held():
+            await election.give_up(seat)
+        if self._member is not None:
+            try:
+                async with asyncio.timeout(2):
+                    await self._database.execute("member.leave", self._member)
+                    await self._database.execute("member.tell")
+            except (DatabaseError, TimeoutError) as error:
+                _log.warning("member_not_removed", error=str(error))
+        await self._drop_session()
+
+
+class LeaseElection:
+    """The seats of one sink: :class:`relay.election.port.Election`. ``seats`` are ours, by group."""
+
+    def __init__(self, sink: str, leases: Leases) -> None:
+        self.seats: dict[int, Seat] = {}
+        self._sink = sink
+        self._leases = leases
+        self._trusted_until: dict[int, float] = {}
+        self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
+        self._standing = True
+
+    async def campaign(self) -> Seat:
+        """The next seat that falls to us."""
+        return await self._fallen.get()
+
+    async def withdraw(self) -> None:
+        """Take no more seats; those that we hold stay ours until they are left."""
+        self._standing = False
+        await self._leases.withdraw(self._sink)
+
+    def trusted(self, group: int) -> bool:
+        """Whether the lease still holds by our own clock."""
+        seat = self.seats.get(group)
+        return seat is not None and not seat.lost.is_set() and boot_seconds() < self._trusted_until[group]
+
+    def trusted_until(self, seat: Seat) -> float:
+        """The end of a lease by our own clock."""
+        return self._trusted_until[seat.term.group]
+
+    async def heard(self, member: int, rows: Sequence[Row], renewed_at: float | None) -> None:
+        """What a look at the seats has shown; ``renewed_at``: when the renewal left, if one did."""
+        by_group: Mapping[int, Row] = {row["grp"]: row for row in rows}
+        for group, seat in self.seats.items():
+            row = by_group.get(group)
+            if row is None or row["term"] != seat.term.number:
+                seat.lose(f"term {seat.term.number} of {self._sink}/{group} is over")
+            elif renewed_at is not None:
+                self._trusted_until[group] = renewed_at + self._leases.lease_seconds
+            if row is not None and not row["is_open"]:
+                seat.ask()
+        open_rows = [row for row in rows if row["is_open"]]
+        holders = [row["holder"] for row in open_rows]
+        share = quota(holders, open_rows[0]["members"], member) if open_rows else 0
+        self._give(len(self.seats) - share)
+        await self._take([row for row in open_rows if row["vacant"]], share)
+
+    def _give(self, surplus: int) -> None:
+        """Ask for the highest groups back, as many as are too many."""
+        if surplus <= 0 or not self._standing:
+            return
+        for group in sorted(self.seats)[-surplus:]:
+            self.seats[group].ask()
+
+    async def _take(self, vacant: Sequence[Row], share: int) -> None:
+        for row in vacant:
+            if len(self.seats) >= share or not self._standing:
+                return
+            asked_at = boot_seconds()
+            if row["grp"] not in self.seats and (term := await self._leases.take(self._sink, row)) is not None:
+                self._trusted_until[term.group] = asked_at + self._leases.lease_seconds
+                seat = self.seats[term.group] = Seat(term)
+                self._fallen.put_nowait(seat)
+
+    @asynccontextmanager
+    async def reign(self, seat: Seat) -> AsyncIterator[None]:
+        """Hold a seat while the block runs; the leases' service renews it."""
+        try:
+            whose = f"{self._sink}/{seat.term.group}"
+            async with seated(seat, lambda: until_untrusted(seat, lambda: self.trusted_until(seat), whose)):
+                yield
+        finally:
+            await self.give_up(seat)
+
+    async def give_up(self, seat: Seat) -> None:
+        """The seat is held by nobody here any more."""
+        await self._leases.release(seat.term)  # of a lost one too: if nobody has taken it yet, it is free at once
+        self.seats.pop(seat.term.group, None)
+        self._leases.look()

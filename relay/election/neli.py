@@ -1,0 +1,297 @@
+"""Election by NELI: the shell of :mod:`relay.election.neli_core` round a Kafka consumer group; :class:`relay.election.port.Election`.
+
+::
+
+    membership (joins, beats, asks) --inputs--> neli_core --events--> seats: take the term, ask, lose
+         ^                                          |
+         +------------- beats, questions -----------+
+
+NELI elects, the term fences (RR-08, RR-09): before a seat is handed out its term is raised in PostgreSQL. It may govern
+the Kafka sink only, because with Kafka down its leaders fence themselves.
+
+The machine has its own clock task, so that a consumer that hangs cannot keep a leader in office (RL-20).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from db.errors import DatabaseError
+from runtime.pause import pause
+from db.pool import Database
+from runtime.cancellation import TaskGroup, end_if_cancelled
+from relay.election.port import Seat, boot_seconds, seated
+from relay.kafka.options import KafkaOptions
+from relay.election.neli_core import Assigned, BarrierOpen, Confirm, Event, Heard, Input, LeaderAcquired, LeaderFenced, LeaderRevoked, Left, Neli, Output, Reigns, Revoked, SendBeat, Tick
+from relay.election.neli_group import Membership
+from relay.election.neli_options import NeliOptions
+from relay.election.leases_table import ensure_seats
+from relay.sink import SinkUnavailable, Term
+from relay.trouble import Trouble
+
+__all__ = ["NeliElection", "NeliOptions"]
+
+_log = structlog.get_logger(__name__)
+_RETRY_SECONDS = 0.25
+_RETRY_SECONDS_MAX = 4.0
+_LOOK_SECONDS = 2.0
+_SEEN_SECONDS = 3 * _LOOK_SECONDS  # how long a seat counts as held for who asks the database; its holder asks Kafka
+
+
+class NeliElection:
+    """The seats of one sink, and the service that attends the election: run it for as long as seats are held."""
+
+    def __init__(self, database: Database, kafka: KafkaOptions, sink: str, options: NeliOptions) -> None:
+        self.name = f"election {sink}"
+        self.seats: dict[int, Seat] = {}
+        self._database = database
+        self._kafka = kafka
+        self._sink = sink
+        self._options = options
+        self._me = f"{options.owner}-{secrets.token_hex(4)}"
+        self._core = Neli(self._me, 1, 0, options.times)
+        self._roles = 0
+        self._membership: Membership | None = None
+        self._tasks: TaskGroup | None = None
+        self._taking: dict[int, asyncio.Task[None]] = {}
+        self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
+        self._barrier_open = asyncio.Event()
+        self._outputs: asyncio.Queue[Output] = asyncio.Queue()
+        self._trouble = Trouble("election_unattended", "election_attended")
+        self._standing = True
+        self._leaving = asyncio.Event()
+        self._outdated = asyncio.Event()
+
+    # --- the port -----------------------------------------------------------------------------------------------
+
+    async def campaign(self) -> Seat:
+        """The next seat that falls to us; one that was lost before anybody took it is passed over."""
+        while True:
+            seat = await self._fallen.get()
+            if not seat.lost.is_set():
+                return seat
+            await self._give_up(seat)
+
+    @asynccontextmanager
+    async def reign(self, seat: Seat) -> AsyncIterator[None]:
+        """Hold a seat while the block runs."""
+        try:
+            async with seated(seat):
+                yield
+        finally:
+            await self._give_up(seat)
+
+    async def withdraw(self) -> None:
+        """Take no more seats, and leave the group with the last one, so that a successor need not wait (RO-06 c)."""
+        self._standing = False
+        self._leave_if_idle()
+
+    def trusted(self, group: int) -> bool:
+        """Whether we lead by our own clock."""
+        seat = self.seats.get(group)
+        return seat is not None and not seat.lost.is_set() and boot_seconds() < self._core.trusted_until(group)
+
+    # --- the service --------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Leave; to be called when no seat is held any more."""
+        self._standing = False
+        self._leaving.set()
+
+    async def run(self) -> None:
+        """Attend until stopped, with one membership after the other."""
+        async with TaskGroup() as tasks:
+            self._tasks = tasks
+            service = [tasks.create_task(work(), name=self.name) for work in (self._clock, self._send, self._look)]
+            backoff = _RETRY_SECONDS
+            while not self._leaving.is_set():
+                begun = boot_seconds()
+                try:
+                    await self._attend()
+                except (SinkUnavailable, DatabaseError) as error:
+                    end_if_cancelled()
+                    self._trouble.tell(error, sink=self._sink)
+                    lasted = boot_seconds() - begun > _RETRY_SECONDS_MAX * 2
+                    backoff = _RETRY_SECONDS if lasted else min(backoff * 2, _RETRY_SECONDS_MAX)
+                    await pause(self._leaving, backoff)
+            for task in [*service, *self._taking.values()]:
+                task.cancel()
+
+    async def _attend(self) -> None:
+        """One membership, from joining to leaving."""
+        await ensure_seats(self._database, [self._sink])
+        self._outdated.clear()
+        self._roles = await self._count_roles()
+        membership = Membership(self._kafka, self._options, self._receive, self._barrier)
+        try:
+            partitions = await membership.join()
+            await self._free_of_seats()
+            self._core = Neli(self._me, partitions, self._roles, self._options.times)
+            self._membership = membership
+            await self._until_leaving(membership)
+        finally:
+            self._membership = None
+            self._receive(Revoked())  # the client does not say so when it is stopped (RK-05)
+            await membership.leave()
+
+    async def _until_leaving(self, membership: Membership) -> None:
+        waits = [membership.attend(), self._leaving.wait(), self._outdated.wait()]
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _free_of_seats(self) -> None:
+        """A new machine knows nothing of the old one's seats: their holders leave first."""
+        while self.seats or self._taking:
+            for seat in self.seats.values():
+                seat.lose("the membership in the election has ended")
+            await pause(self._leaving, 0.02)
+
+    async def _count_roles(self) -> int:
+        row = await self._database.fetchrow("term.current", self._sink, 0)
+        assert row is not None, "the seats were just ensured"
+        return int(row["groups"])
+
+    async def _clock(self) -> None:
+        while True:
+            now = boot_seconds()
+            await asyncio.sleep(max(self._core.due_at(now) - now, 0.01))
+            self._receive(Tick())
+
+    async def _send(self) -> None:
+        while True:
+            output = await self._outputs.get()
+            membership = self._membership
+            if membership is not None and isinstance(output, SendBeat):
+                await membership.beat(output)
+
+    async def _look(self) -> None:
+        """See whether somebody else took a seat of ours, whether one was closed, whether there are more (RR-11)."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                held = [seat.term for seat in self.seats.values() if not seat.lost.is_set()]
+                found = await self._database.fetch(
+                    "term.look", self._sink, [term.group for term in held], [term.number for term in held],
+                    _SEEN_SECONDS,
+                )  # fmt: skip
+                rows = {row["grp"]: row for row in found}
+                if self._membership is not None and await self._count_roles() != self._roles:
+                    self._outdated.set()
+            except DatabaseError:
+                end_if_cancelled()
+                continue  # the term fences whoever is wrong
+            for group, seat in list(self.seats.items()):
+                if group not in rows or rows[group]["term"] != seat.term.number:
+                    seat.lose(f"term {seat.term.number} of {self._sink}/{group} is over")
+                elif not rows[group]["is_open"]:
+                    seat.ask()
+
+    # --- the machine's inputs, outputs and events ---------------------------------------------------------------
+
+    def _receive(self, event: Input) -> None:
+        """Never waits, so that nothing comes between an input and what follows from it."""
+        if isinstance(event, Heard) or (isinstance(event, Assigned) and not event.partitions):
+            self._trouble.over(sink=self._sink)  # the group has let us in, and what we have to read can be read
+        outputs, events = self._core.receive(boot_seconds(), event)
+        for happened in events:
+            self._happened(happened)
+        for output in outputs:
+            match output:
+                case BarrierOpen():
+                    self._barrier_open.set()
+                case Confirm():
+                    if self._membership is not None:
+                        self._membership.confirm(output)
+                case SendBeat():
+                    self._outputs.put_nowait(output)
+
+    async def _barrier(self) -> None:
+        """Wait until the rebalance may go on; the machine's own deadline ends it."""
+        await self._barrier_open.wait()
+        self._barrier_open.clear()
+
+    def _happened(self, event: Event) -> None:
+        match event:
+            case LeaderAcquired(role):
+                if self._standing and self._tasks is not None:
+                    self._taking[role] = self._tasks.create_task(self._take(role), name=f"{self.name} {role}")
+            case LeaderRevoked(role):
+                self._stop_taking(role)
+                if role in self.seats:
+                    self.seats[role].ask()
+            case LeaderFenced(role, reason):
+                self._stop_taking(role)
+                if role in self.seats:
+                    self.seats[role].lose(reason)
+
+    def _stop_taking(self, role: int) -> None:
+        if role in self._taking:
+            self._taking[role].cancel()
+
+    async def _take(self, role: int) -> None:
+        """Raise the term and hand the seat out; tells the machine when nothing came of it."""
+        try:
+            term = await self._raised(role)
+            seat = self.seats[role] = Seat(term)
+        finally:
+            self._taking.pop(role, None)
+            if role not in self.seats:
+                self._left(role)
+        self._receive(Reigns(role, term.number))
+        self._fallen.put_nowait(seat)
+
+    async def _raised(self, role: int) -> Term:
+        """Ask until the database answers and the seat is open; cancelled when we lead no more."""
+        while True:
+            try:
+                row = await self._database.fetchrow(
+                    "term.raise", self._sink, role, self._options.owner, self._options.times.session_seconds
+                )
+                if row is not None:
+                    return Term(
+                        self._sink, role, row["term"], row["layout"], row["batch_no"], row["groups"], row["order_scope"]
+                    )
+            except DatabaseError as error:
+                end_if_cancelled()
+                _log.warning("term_not_raised", sink=self._sink, group=role, error=str(error))
+                await self._end_blockers()
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _end_blockers(self) -> None:
+        """A leader that was stopped in the middle of a deciding statement may hold the row for ever (RR-08)."""
+        try:
+            await self._database.fetchval("term.terminate_blockers")
+        except DatabaseError as error:
+            _log.warning("term_blockers_not_ended", sink=self._sink, error=str(error))
+
+    async def _give_up(self, seat: Seat) -> None:
+        """The seat is held by nobody here any more."""
+        group = seat.term.group
+        try:
+            async with asyncio.timeout(2):
+                await self._database.execute("term.release", self._sink, group, seat.term.number)
+        except (DatabaseError, TimeoutError) as error:
+            _log.warning("term_not_released", sink=self._sink, group=group, error=str(error))
+        finally:
+            self.seats.pop(group, None)
+            self._left(group)
+            self._leave_if_idle()
+
+    def _left(self, role: int) -> None:
+        self._receive(Left(role))
+
+    def _leave_if_idle(self) -> None:
+        if not self._standing and not self.seats and not self._taking:
+            self._leaving.set()

@@ -1,0 +1,260 @@
+"""Compat mode: goharvest's own table relayed to Kafka, by goharvest's rules and without its ceiling (RO-01).
+
+::
+
+    stand for election --> fresh identity --> open sink --> purge what is still owed --> mark, send, purge, mark ...
+          ^                     ^                                                            |          |
+          |                     +-- back off <-- SinkUnavailable, DatabaseError -------------+          |
+          +----------------------------- Deposed, Fenced -----------------------------------------------+
+
+* A row leaves the table only after Kafka has confirmed it (RG-01); one statement deletes a batch.
+* The key alone is the unit of order, also across topics (RG-10): a batch is sent in *rounds*, and within one a key has
+  records of one topic only. The next round is sent when the last is confirmed.
+* A record that Kafka refuses parks its key; the row stays, unmarked, and is tried again after 2 to 300 seconds. All
+  other keys go on (RL-07, RO-08).
+* After any unknown outcome the identity is a fresh one, and everything that was not purged is marked and sent again
+  from the lowest id (RG-06).
+
+The table is a port, :mod:`relay.goharvest.outbox_table`: in PostgreSQL, or in MariaDB and MySQL.
+
+The seat is a lease in the same database; the fence is Kafka's transactional id and, for marks, the term's row.
+goharvest knows neither, so one of the two runs at a time: what they share is the table, not the leadership.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from db.errors import DatabaseError
+from runtime.cancellation import end_if_cancelled
+from relay.election.port import Deposed, Election, elected
+from relay.observer import Observer
+from relay.goharvest.outbox_table import OutboxTable
+from relay.record import Record
+from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
+from relay.trouble import Trouble
+from runtime.wake import Wake
+
+__all__ = ["CompatHarvester", "CompatOptions", "rounds"]
+
+_log = structlog.get_logger(__name__)
+_PROBE_SECONDS = 0.25  # between two looks at the parked keys
+
+
+@dataclass(frozen=True, slots=True)
+class CompatOptions:
+    """``batch_records_max``: rows of one mark (goharvest's ``markQueryRecords``); ``backoff_seconds_first``: the first
+    pause after a failure (``ioErrorBackoff``), doubled up to ``backoff_seconds_max``; ``poll_seconds_min`` and ``max``:
+    the pause while the table is empty (``markBackoff``), doubled while it stays so."""
+
+    batch_records_max: int = 2_000
+    backoff_seconds_first: float = 0.5
+    backoff_seconds_max: float = 5.0
+    poll_seconds_min: float = 0.01
+    poll_seconds_max: float = 0.5
+
+
+class CompatHarvester:
+    """Relays one table for as long as :meth:`run` runs. ``state`` is one word for people."""
+
+    def __init__(
+        self, table: OutboxTable, sink: Sink, election: Election, observer: Observer, options: CompatOptions
+    ) -> None:
+        self.name = f"harvester {table.name}"
+        self.sink_name = table.name
+        self.state = "standby"
+        self.in_flight: dict[int, Record] = {}
+        self._table = table
+        self._sink = sink
+        self._election = election
+        self._observer = observer
+        self._trouble = Trouble()
+        self._options = options
+        self._wake = Wake(options.poll_seconds_min, options.poll_seconds_max)
+        self._stopping = asyncio.Event()
+        self._asked = asyncio.Event()
+        self._backoff_seconds = options.backoff_seconds_first
+        self._unpurged: set[int] = set()
+        self._probe_at = 0.0
+
+    @property
+    def last_error(self) -> str:
+        """What went wrong last, in one line."""
+        return self._trouble.last_error
+
+    def stop(self) -> None:
+        """Soft stop: finish the batch in flight, purge it, free the seat."""
+        self._stopping.set()
+        self._wake.ring()
+
+    async def run(self) -> None:
+        """Stand, reign, stand again, until stopped."""
+        while not self._stopping.is_set():
+            self.state = "standby"
+            try:
+                await self._one_reign()
+            except (Deposed, Fenced) as over:
+                end_if_cancelled()
+                self._observer.fenced(self._table.leader_id, str(over))
+                self._trouble.forget()
+                await self._pause()
+            except DatabaseError as error:
+                end_if_cancelled()
+                self._observer.fenced(self._table.leader_id, str(error))
+                self._trouble.tell(error, outbox=self._table.name)
+                await self._pause()
+        self.state = "stopped"
+
+    async def _one_reign(self) -> None:
+        seat = await elected(self._election, self._stopping)
+        if seat is None:
+            return
+        seat.ring = self._wake.ring
+        self._asked = seat.asked
+        self._unpurged.clear()
+        self._table.begin()
+        async with self._election.reign(seat):
+            self._observer.acquired(self._table.leader_id)
+            await self._govern(seat.term)
+            if self._stopping.is_set():
+                await self._election.withdraw()  # or the seat that we leave falls to us again
+        self._observer.revoked(self._table.leader_id)
+
+    def _is_over(self) -> bool:
+        return self._stopping.is_set() or self._asked.is_set()
+
+    async def _govern(self, term: Term) -> None:
+        """Serve, again and again while Kafka or the database fails or the sink has to be reopened."""
+        while not self._is_over():
+            try:
+                await self._serve(term)
+            except (SinkUnavailable, DatabaseError) as error:
+                end_if_cancelled()
+                self.state = "backing off"
+                self._trouble.tell(error, outbox=self._table.name)
+                await self._pause()
+            if not self._is_over():
+                before = self._table.leader_id
+                self._table.refresh()
+                self._observer.refreshed(before, self._table.leader_id)
+
+    async def _serve(self, term: Term) -> None:
+        """One life of the sink, from open to close."""
+        try:
+            await self._sink.open(term)
+            self.state = "leading"
+            await self._purge(())
+            while not self._is_over():
+                if not await self._probe(term) or not await self._relay(term):
+                    return
+        finally:
+            self.in_flight.clear()
+            await self._sink.close()
+
+    async def _probe(self, term: Term) -> bool:
+        """Try the parked keys that are due; False when the sink has to be reopened."""
+        if time.monotonic() < self._probe_at:
+            return True
+        self._probe_at = time.monotonic() + _PROBE_SECONDS
+        due = await self._table.mark_due(term)
+        sent, reopen = await self._carry(term, due.records)
+        freed = [*due.gone, *(record.key or "" for record in sent)]
+        if freed:
+            await self._table.unpark(freed)
+        return not reopen
+
+    async def _relay(self, term: Term) -> bool:
+        """Mark, send and purge one batch, or wait; False when the sink has to be reopened."""
+        records = await self._table.mark(term, self._options.batch_records_max)
+        if not records:
+            self._trouble.over(outbox=self._table.name)
+            await self._wake.wait()
+            return True
+        self._wake.busy()
+        _, reopen = await self._carry(term, records)
+        return not reopen
+
+    async def _carry(self, term: Term, records: Sequence[Record]) -> tuple[list[Record], bool]:
+        """Send marked records round by round; what was not sent is free again. Returns what was sent, and whether the
+        sink has to be reopened."""
+        self.in_flight = {record.id: record for record in records}
+        sent: list[Record] = []
+        stuck: set[str | None] = set()
+        reopen = False
+        for turn in rounds(records):
+            ready = [record for record in turn if record.key not in stuck]
+            receipt = await self._send(term, ready)
+            await self._settle(term, len(ready), receipt)
+            sent += receipt.acknowledged
+            done = {record.id for record in receipt.acknowledged}
+            stuck.update(record.key for record in ready if record.id not in done)
+            if reopen := receipt.reopen:
+                break
+        left = self.in_flight.keys() - {record.id for record in sent}
+        if left:
+            await self._table.reset(left)
+        self.in_flight.clear()
+        return sent, reopen
+
+    async def _send(self, term: Term, records: Sequence[Record]) -> Receipt:
+        """Send one round. A topic that takes nothing is refused for every key that stands before it."""
+        broken = [record for record in records if record.kafka_headers is None]
+        keys = {record.key for record in broken}
+        sound = [record for record in records if record.key not in keys]
+        refusals = [Refusal(r, "record", "headers_unequal", "header names and values differ in number") for r in broken]
+        receipt = await self._sink.send(Batch(term, sound)) if sound else Receipt(())
+        done = {record.id for record in receipt.acknowledged}
+        for refusal in receipt.refused:
+            same = [r for r in sound if r.topic == refusal.record.topic and r.id not in done]
+            group = same if refusal.scope == "topic" else [refusal.record]
+            refusals += [Refusal(r, refusal.scope, refusal.reason, refusal.detail) for r in group]
+        firsts = {refusal.record.key: refusal for refusal in reversed(refusals)}
+        return Receipt(receipt.acknowledged, list(firsts.values()), receipt.reopen, receipt.trouble)
+
+    async def _settle(self, term: Term, sent: int, receipt: Receipt) -> None:
+        """Purge what Kafka keeps, park what it refused, of so many records that it was given."""
+        if receipt.acknowledged:
+            self._observer.acknowledged(len(receipt.acknowledged))
+            self._backoff_seconds = self._options.backoff_seconds_first
+            await self._purge([record.id for record in receipt.acknowledged])
+        self._trouble.hear(receipt, sent, outbox=self._table.name)
+        for refusal in receipt.refused:
+            _log.warning(
+                "compat_record_refused", outbox=self._table.name, id=refusal.record.id, topic=refusal.record.topic,
+                reason=refusal.reason, detail=refusal.detail,
+            )  # fmt: skip
+        if receipt.refused:
+            await self._table.park(term, receipt.refused)
+
+    async def _purge(self, ids: Sequence[int]) -> None:
+        """Delete confirmed rows, remembered until the database has said that they are gone."""
+        self._unpurged.update(ids)
+        if self._unpurged:
+            await self._table.purge(self._unpurged)
+            self._unpurged.clear()
+
+    async def _pause(self) -> None:
+        """Wait, but not beyond a stop; twice as long the next time."""
+        ends_at = time.monotonic() + self._backoff_seconds
+        self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
+        while not self._stopping.is_set() and time.monotonic() < ends_at:
+            await self._wake.wait()
+
+
+def rounds(records: Sequence[Record]) -> Iterator[list[Record]]:
+    """Records in id order, cut so that within one round a key has records of one topic only (RG-10)."""
+    last: dict[str | None, tuple[int, str]] = {}
+    cut: list[list[Record]] = []
+    for record in records:
+        number, topic = last.get(record.key, (0, record.topic))
+        number += topic != record.topic
+        last[record.key] = number, record.topic
+        if number == len(cut):
+            cut.append([])
+        cut[number].append(record)
+    yield from cut

@@ -1,0 +1,99 @@
+"""goharvest's outbox table: mark, purge and reset in batches, and the keys that are parked (RO-01, RG-01..RG-10).
+
+The table is not ours: not a column is added, and what we have to remember lies in ``hookwire.compat_parked``. A mark is
+the identity of a reign in the column ``leader_id``; a foreign one is claimable, which is goharvest's failover and makes
+it possible that goharvest and hookwire take turns. Only rows that carry a mark of this reign are purged or reset.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+
+import structlog
+
+from db.errors import Refused
+from db.pool import Database
+from db.statements import for_outbox, quoted_table
+from relay.election.port import Deposed
+from relay.goharvest.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, PROBES_MAX, Due, TableRefused, compat_record
+from relay.record import Record
+from relay.sink import Refusal, Term
+
+__all__ = ["CompatTable"]
+
+_log = structlog.get_logger(__name__)
+
+
+class CompatTable:
+    """One table, as its leader sees it. ``name`` is the table's quoted name, and the seat's."""
+
+    def __init__(self, database: Database, table: str) -> None:
+        self.name = quoted_table(table)
+        self._database = database.with_statements(for_outbox(table))
+        self._identities = [uuid.uuid4()]
+
+    async def look_at(self) -> None:
+        """Whether a relay can work on it; raises :class:`TableRefused`, DatabaseError."""
+        try:
+            await self._database.fetch("compat.columns")
+        except Refused as error:
+            raise TableRefused(f"{self.name} cannot be relayed: {error.message}") from error
+        if missing := await self._database.fetchval("compat.rights_missing", self.name):
+            raise TableRefused(f"{self.name} cannot be relayed: our role has no right to {missing} there")
+
+    @property
+    def leader_id(self) -> str:
+        """What our marks carry at the moment."""
+        return str(self._identities[-1])
+
+    def begin(self) -> None:
+        """A new reign: a fresh identity, and every earlier mark is a stranger's."""
+        self._identities = [uuid.uuid4()]
+
+    def refresh(self) -> None:
+        """A fresh identity within the reign, so that everything unpurged is marked again from the lowest id (RG-06).
+
+        The one before is still ours, for what Kafka has confirmed and a purge has not been answered for.
+        """
+        self._identities = [*self._identities[-1:], uuid.uuid4()]
+
+    async def mark(self, term: Term, limit: int) -> list[Record]:
+        """Mark the lowest rows that are not ours already, of keys that are not parked; returns them in id order."""
+        rows = await self._database.fetch(
+            "compat.mark", self.name, term.group, term.number, self._identities[-1], limit
+        )
+        return sorted((compat_record(row) for row in rows), key=lambda record: record.id)
+
+    async def mark_due(self, term: Term) -> Due:
+        """Mark the first rows of the parked keys that may be tried again."""
+        rows = await self._database.fetch(
+            "compat.mark_due", self.name, term.group, term.number, self._identities[-1], PROBES_MAX
+        )
+        there = [compat_record(row) for row in rows if row["id"] is not None]
+        return Due(there, [row["key"] for row in rows if row["id"] is None])
+
+    async def purge(self, ids: Collection[int]) -> None:
+        """Delete what Kafka keeps; raises :class:`Deposed` when another relay has marked some of it meanwhile."""
+        foreign = await self._database.fetchval("compat.purge", list(ids), self._identities)
+        if foreign:
+            raise Deposed(f"another relay marks rows of {self.name} ({foreign} of ours); is goharvest still running?")
+
+    async def reset(self, ids: Collection[int]) -> None:
+        """Take our mark off rows that were not sent."""
+        await self._database.execute("compat.reset", list(ids), self._identities)
+
+    async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
+        """Let the keys of refused records wait; raises :class:`Deposed` when the term is over."""
+        parked = await self._database.execute(
+            "compat.park", self.name, term.group, term.number,
+            [r.record.key for r in refusals], [r.record.id for r in refusals], [r.record.topic for r in refusals],
+            [r.reason for r in refusals], PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, [r.detail for r in refusals],
+        )  # fmt: skip
+        if parked != len(refusals):
+            raise Deposed(f"term {term.number} of {self.name} is over")
+
+    async def unpark(self, keys: Collection[str]) -> None:
+        """Let keys go on."""
+        await self._database.execute("compat.unpark", self.name, list(keys))
+        _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))

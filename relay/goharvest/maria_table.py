@@ -1,0 +1,143 @@
+"""An outbox in MariaDB or MySQL: goharvest's table there, marked or not (issue 4 item 9, RO-01, RG-01..RG-10).
+
+There is no UPDATE that returns rows. So a mark reads the lowest rows (a snapshot, which passes over nothing that is
+committed), marks them by their ids in one statement that the term fences, and sends what carries the mark.
+
+*Fast* writes no marks: reading is the claim, because one reign has one batch in flight, and the term alone decides who
+purges. That spares an UPDATE for each row. What marks are for: to see in the table who relays what, and other relays
+of the same table that know marks and no term.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from db.maria import MariaDatabase, as_json, for_outbox
+from relay.election.port import Deposed
+from relay.goharvest.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, PROBES_MAX, Due, compat_record
+from relay.record import Record
+from relay.sink import Refusal, Term
+
+__all__ = ["MariaTable"]
+
+_log = structlog.get_logger(__name__)
+
+
+class MariaTable:
+    """One table, as its leader sees it: :class:`relay.goharvest.outbox_table.OutboxTable`. ``name`` is its quoted name."""
+
+    def __init__(self, database: MariaDatabase, table: str, *, fast: bool = False) -> None:
+        self.name, statements = for_outbox(table)
+        self._database = database.with_statements(statements)
+        self._fast = fast
+        self._identities = [str(uuid.uuid4())]
+        self._term: Term | None = None
+
+    @property
+    def leader_id(self) -> str:
+        """What our marks carry at the moment; without marks, the reign's name."""
+        return self._identities[-1]
+
+    def begin(self) -> None:
+        """A new reign: a fresh identity, and every earlier mark is a stranger's."""
+        self._identities = [str(uuid.uuid4())]
+
+    def refresh(self) -> None:
+        """A fresh identity within the reign; the one before is still ours, for what is confirmed and not purged."""
+        self._identities = [*self._identities[-1:], str(uuid.uuid4())]
+
+    async def mark(self, term: Term, limit: int) -> list[Record]:
+        """Claim the lowest rows that are not ours already, of keys that are not parked; returns them in id order."""
+        rows = await self._database.fetch(
+            "outbox.waiting", outbox=self.name, term=term.number, mark=self.leader_id, limit=limit
+        )
+        return await self._claimed(term, rows)
+
+    async def mark_due(self, term: Term) -> Due:
+        """Claim the first rows of the parked keys that may be tried again."""
+        rows = await self._database.fetch("outbox.due", outbox=self.name, term=term.number, limit=PROBES_MAX)
+        records = await self._claimed(term, sorted((r for r in rows if r["id"] is not None), key=lambda r: r["id"]))
+        return Due(records, [row["parked_key"].decode() for row in rows if row["id"] is None])
+
+    async def _claimed(self, term: Term, rows: Sequence[Mapping[str, Any]]) -> list[Record]:
+        """Mark rows that were read; those that carry our mark then."""
+        self._term = term
+        if rows and not self._fast:
+            ids = as_json([row["id"] for row in rows])
+            done = await self._database.execute(
+                "outbox.mark", ids=ids, outbox=self.name, term=term.number, mark=self.leader_id
+            )
+            if done.rows != len(rows):  # some are gone meanwhile, or all of the term
+                ours = await self._database.fetch("outbox.marked", ids=ids, mark=self.leader_id)
+                marked = {row["id"] for row in ours}
+                rows = [row for row in rows if row["id"] in marked]
+        return [_record(row) for row in rows]
+
+    async def purge(self, ids: Collection[int]) -> None:
+        """Delete what Kafka keeps; :class:`Deposed` when the term is over or a stranger has marked some of it."""
+        assert self._term is not None, "what is purged was claimed under a term"
+        array = as_json(ids)
+        ruled = {"ids": array, "outbox": self.name, "term": self._term.number}
+        if self._fast:
+            done = await self._database.execute("outbox.purge_unmarked", **ruled)
+        else:
+            done = await self._database.execute("outbox.purge", **self._marks(), **ruled)
+        if done.rows == len(ids):
+            return
+        (left,) = await self._database.fetch("outbox.left", **ruled)
+        if not left["rules"]:
+            raise Deposed(f"term {self._term.number} of {self.name} is over")
+        if left["rows_left"]:
+            raise Deposed(f"another relay marks rows of {self.name} ({left['rows_left']} of ours)")
+
+    async def reset(self, ids: Collection[int]) -> None:
+        """Take our mark off rows that were not sent."""
+        if not self._fast:
+            await self._database.execute("outbox.reset", ids=as_json(ids), **self._marks())
+
+    async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
+        """Let the keys of refused records wait; raises :class:`Deposed` when the term is over."""
+        rows = [
+            {"key": r.record.key, "id": r.record.id, "topic": r.record.topic, "reason": r.reason, "detail": r.detail}
+            for r in refusals
+        ]
+        done = await self._database.execute(
+            "outbox.park", refusals=as_json(rows), outbox=self.name, term=term.number,
+            seconds_first=PROBE_SECONDS_FIRST, seconds_max=PROBE_SECONDS_MAX,
+        )  # fmt: skip
+        if not done.rows:
+            raise Deposed(f"term {term.number} of {self.name} is over")
+
+    async def unpark(self, keys: Collection[str]) -> None:
+        """Let keys go on."""
+        array = as_json(keys)
+        await self._database.execute("outbox.hurry", outbox=self.name, keys=array)
+        await self._database.execute("outbox.unpark", outbox=self.name, keys=array)
+        _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
+
+    def _marks(self) -> dict[str, str]:
+        """Our marks: the present one, and the one before it."""
+        return {"mark": self._identities[-1], "mark_before": self._identities[0]}
+
+
+def _record(row: Mapping[str, Any]) -> Record:
+    """A row as a record; headers that are no JSON arrays are as wrong as arrays of unequal lengths (RL-23)."""
+    names, values = _array(row["kafka_header_keys"]), _array(row["kafka_header_values"])
+    if names is None or values is None:
+        names, values = [None], []
+    return compat_record({**row, "kafka_header_keys": names, "kafka_header_values": values})
+
+
+def _array(text: str | None) -> list[Any] | None:
+    try:
+        found = json.loads(text or "null")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, list):
+        return None
+    return [one if one is None or isinstance(one, str) else json.dumps(one) for one in found]

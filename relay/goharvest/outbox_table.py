@@ -1,0 +1,104 @@
+"""Outbox table: what the compat harvester asks of goharvest's table, wherever it lies. A port.
+
+Adapters: :mod:`relay.goharvest.compat_table` (PostgreSQL), :mod:`relay.goharvest.maria_table` (MariaDB and MySQL). Both pass
+``tests/relay/goharvest/test_compat.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from relay.record import Record
+from relay.sink import Refusal, Term
+
+__all__ = [
+    "PROBES_MAX", "PROBE_SECONDS_FIRST", "PROBE_SECONDS_MAX", "Due", "OutboxTable", "TableRefused", "compat_record",
+]  # fmt: skip
+
+PROBE_SECONDS_FIRST = 2.0
+PROBE_SECONDS_MAX = 300.0
+PROBES_MAX = 100  # keys tried in one round
+
+
+class TableRefused(Exception):
+    """The outbox is not there, or not as it has to be; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Parked keys whose probe is due: the ``records`` to try, and the keys whose row ``is gone``."""
+
+    records: Sequence[Record]
+    gone: Sequence[str]
+
+
+class OutboxTable(Protocol):
+    """One table, as its leader sees it. ``name`` is the table's quoted name, and the seat's."""
+
+    name: str
+
+    @property
+    def leader_id(self) -> str:
+        """The identity of the reign, or of its part since the last unknown outcome."""
+        ...
+
+    def begin(self) -> None:
+        """A new reign: every earlier mark is a stranger's."""
+        ...
+
+    def refresh(self) -> None:
+        """After an unknown outcome: everything that was not purged is marked again, from the lowest id (RG-06)."""
+        ...
+
+    async def mark(self, term: Term, limit: int) -> list[Record]:
+        """Claim the lowest rows of keys that are not parked, in id order; none when the term is over."""
+        ...
+
+    async def mark_due(self, term: Term) -> Due:
+        """Claim the first rows of the parked keys that may be tried again."""
+        ...
+
+    async def purge(self, ids: Collection[int]) -> None:
+        """Delete what Kafka keeps; :class:`relay.election.port.Deposed` when some of it is another relay's by now."""
+        ...
+
+    async def reset(self, ids: Collection[int]) -> None:
+        """Free rows that were not sent."""
+        ...
+
+    async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
+        """Let the keys of refused records wait; :class:`relay.election.port.Deposed` when the term is over."""
+        ...
+
+    async def unpark(self, keys: Collection[str]) -> None:
+        """Let keys go on."""
+        ...
+
+
+def compat_record(row: Mapping[str, Any]) -> Record:
+    """A row as a record of the Kafka sink: its headers as they are, nothing of ours added.
+
+    Arrays of unequal lengths, and names that are no texts, cannot be headers; ``kafka_headers`` is then None, and the
+    harvester refuses the record alone (RL-23).
+    """
+    value = row["kafka_value"]
+    return Record(
+        id=row["id"], shard=0, event_id=str(row["id"]), tenant="default", topic=row["kafka_topic"],
+        key=row["kafka_key"], sequence=None, content_type=None, headers={},
+        payload=value.encode() if isinstance(value, str) else value or b"", accepted_at=datetime.now(UTC),
+        kafka_topic=row["kafka_topic"],
+        kafka_headers=_headers(row["kafka_header_keys"], row["kafka_header_values"]), tombstone=value is None,
+    )  # fmt: skip
+
+
+def _headers(names: Sequence[Any], values: Sequence[Any]) -> tuple[tuple[str, bytes], ...] | None:
+    if len(names) != len(values) or not all(isinstance(name, str) for name in names):
+        return None
+    try:
+        "".join(names).encode()
+        return tuple((n, b"" if v is None else str(v).encode()) for n, v in zip(names, values, strict=True))
+    except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can write
+        return None

@@ -1,0 +1,148 @@
+"""Kafka batches: the records of one call, laid out per partition in order, each batch closed and within its limits.
+
+aiokafka's own accumulator costs five times as much per record and decides by itself where a batch ends; here a batch
+ends where the topic's size limit, our own limit, or the search for a poison record says so (RK-20).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from event.partition import Partitioner
+from relay.kafka.headers import Headers
+from relay.kafka.topic import KafkaTopic, Unusable
+from relay.record import Record
+from relay.sink import Refusal
+
+__all__ = ["KafkaBatch", "Layout", "Packer", "waves"]
+
+_WAVE_BYTES_MAX = 16 * 1024 * 1024
+_ANY_NUMBER = 1 << 30
+
+
+@dataclass(slots=True)
+class KafkaBatch:
+    """One batch of one partition. ``size``: upper bound in bytes, before compression; ``records_max``: see Packer."""
+
+    topic: str
+    partition: int
+    builder: Any
+    records_max: int
+    records: list[Record] = field(default_factory=list)
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Per partition the batches in order, and what cannot be sent at all."""
+
+    partitions: Sequence[Sequence[KafkaBatch]]
+    refused: Sequence[Refusal]
+
+
+class Packer:
+    """Lays records out, for one producer and one term.
+
+    ``suspects`` maps a record's id to how many records may share its batch: the search for the one that the broker
+    refuses (RO-08). It is read at each call.
+    """
+
+    def __init__(
+        self,
+        new_builder: Callable[[], Any],
+        headers: Headers,
+        partitioner: Partitioner,
+        batch_bytes: int,
+        suspects: Mapping[int, int],
+    ) -> None:
+        self._new_builder = new_builder
+        self._headers = headers
+        self._partitioner = partitioner
+        self._batch_bytes = batch_bytes
+        self._suspects = suspects
+
+    def pack(self, records: Sequence[Record], topics: Sequence[KafkaTopic | Unusable]) -> Layout:
+        """Lay out records; ``topics`` has the Kafka topic of each, one for one.
+
+        Refused are the first record of a topic that is unusable, and records that are too large; what follows of that
+        topic or key is left out.
+        """
+        lanes: dict[tuple[str, int], list[KafkaBatch]] = {}
+        refused: list[Refusal] = []
+        waiting: set[tuple[str, str, str | None]] = set()
+        for record, topic in zip(records, topics, strict=True):
+            if waiting and not waiting.isdisjoint(_waits_behind(record)):
+                continue
+            refusal = self._place(lanes, record, topic)
+            if refusal is not None:
+                refused.append(refusal)
+                waiting.add(_waits_behind(record)[0 if refusal.scope == "topic" else 1])
+        return Layout(list(lanes.values()), refused)
+
+    def _place(
+        self, lanes: dict[tuple[str, int], list[KafkaBatch]], record: Record, topic: KafkaTopic | Unusable
+    ) -> Refusal | None:
+        if isinstance(topic, Unusable):
+            return Refusal(record, "topic", topic.reason, topic.detail)
+        if record.key is None:
+            key, partition = None, record.id % topic.partitions
+        else:
+            key = record.key.encode()
+            partition = self._partitioner.partition(key, topic.partitions)
+        headers, milliseconds = self._headers.of(record)
+        # An empty payload is an empty value, never null: null is a tombstone on a compacted topic (WH-C08).
+        value = None if record.tombstone else record.payload
+        size = DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers)
+        if size > topic.message_bytes_max:
+            return Refusal(record, "record", "too_large", f"{size} bytes; {topic.name} takes {topic.message_bytes_max}")
+        lane = lanes.get((topic.name, partition))
+        if lane is None:
+            lane = lanes[topic.name, partition] = []
+        batch = self._with_room(lane, record, size, topic, partition)
+        batch.builder.append(timestamp=milliseconds, key=key, value=value, headers=headers)
+        batch.records.append(record)
+        batch.size += size
+        return None
+
+    def _with_room(
+        self, lane: list[KafkaBatch], record: Record, size: int, topic: KafkaTopic, partition: int
+    ) -> KafkaBatch:
+        """The lane's last batch, or a new one where the last has no room for this record."""
+        share = self._suspects.get(record.id, _ANY_NUMBER) if self._suspects else _ANY_NUMBER
+        if lane:
+            last = lane[-1]
+            grown = last.size + size
+            most = share if share < last.records_max else last.records_max  # min() would cost as much as all the rest
+            if grown <= self._batch_bytes and grown <= topic.message_bytes_max and len(last.records) < most:
+                last.records_max = most
+                return last
+        lane.append(KafkaBatch(topic.name, partition, self._new_builder(), share))
+        return lane[-1]
+
+
+def _waits_behind(record: Record) -> tuple[tuple[str, str, str | None], tuple[str, str, str | None]]:
+    """What would hold a record: its topic, and its key. A keyless record waits behind no other, only behind itself."""
+    own = record.key if record.key is not None else f"\x1f{record.id}"
+    return (record.tenant, record.topic, None), (record.tenant, record.topic, own)
+
+
+def waves(partitions: Sequence[Sequence[KafkaBatch]]) -> Iterator[list[KafkaBatch]]:
+    """What may be on the wire at the same time: one batch of each partition, and not more bytes than a request takes.
+
+    One at a time, because the broker takes a new producer's second batch even if it has just refused the first.
+    """
+    queues = [deque(batches) for batches in partitions]
+    while queues:
+        wave: list[KafkaBatch] = []
+        size = 0
+        for queue in queues:
+            if not wave or size + queue[0].size <= _WAVE_BYTES_MAX:
+                wave.append(queue.popleft())
+                size += wave[-1].size
+        yield wave
+        queues = [queue for queue in queues if queue]

@@ -1,0 +1,77 @@
+"""Knocking at Kafka's door: why a broker does not let us in, in words that name the setting to change.
+
+aiokafka's clients swallow what the single connection said ("unable to bootstrap"), so the question is asked again on a
+connection of its own: by the sink when it cannot connect, and by ``hookwire doctor``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiokafka import errors
+from aiokafka.conn import create_conn
+from aiokafka.protocol.metadata import MetadataRequest
+
+from relay.kafka.error import described
+from relay.kafka.options import KafkaOptions
+from relay.kafka.security import KafkaSecurity
+from relay.sink import SinkUnavailable
+
+__all__ = ["Answer", "knock"]
+
+_SECONDS = 3.0
+_DEFAULT_PORT = 9092
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``detail`` says of each server what became of it; ``refused``: one was there and wants other settings."""
+
+    ok: bool
+    detail: str
+    refused: bool = False
+
+
+async def knock(options: KafkaOptions) -> Answer:
+    """Connect, prove who we are and ask one question; the first server of the list that answers will do."""
+    failures, refused = [], False
+    for server in filter(None, (part.strip() for part in options.bootstrap_servers.split(","))):
+        try:
+            await _ask(server, options)
+        except (errors.KafkaError, OSError, TimeoutError, EOFError, SinkUnavailable) as error:
+            reason = _blame(error, options.security)
+            refused = refused or bool(reason)
+            failures.append(f"{server}: {reason or described(error)}")
+        else:
+            return Answer(True, f"{server} answers")
+    return Answer(False, "; ".join(failures), refused)
+
+
+async def _ask(server: str, options: KafkaOptions) -> None:
+    host, _, port = server.rpartition(":")
+    connection = await create_conn(
+        host.strip("[]") or server, int(port) if port.isdigit() else _DEFAULT_PORT,
+        client_id=f"{options.relay}-knock", request_timeout_ms=int(_SECONDS * 1000), **options.security.client(),
+    )  # fmt: skip
+    try:
+        await connection.send(MetadataRequest([]))
+    finally:
+        connection.close()
+
+
+def _blame(error: BaseException, security: KafkaSecurity) -> str:
+    """Which setting is wrong, '' when it is not known to be one."""
+    protocol = f"HOOKWIRE_KAFKA_SECURITY_PROTOCOL is {security.protocol}"
+    if tls := security.tls.blame(error):
+        return f"{tls} ({protocol})" if tls.startswith("there is no TLS") else tls
+    if isinstance(error, errors.SaslAuthenticationFailed):
+        return "the user or the password is refused: HOOKWIRE_KAFKA_SASL_USERNAME, HOOKWIRE_KAFKA_SASL_PASSWORD"
+    if isinstance(error, errors.UnsupportedSaslMechanismError):
+        return f"the broker does not take {security.mechanism}: HOOKWIRE_KAFKA_SASL_MECHANISM"
+    if isinstance(error, errors.IllegalSaslStateError):
+        return f"this port asks for no password: {protocol}"
+    if isinstance(error, ConnectionRefusedError) or not isinstance(
+        error, errors.KafkaConnectionError | ConnectionError
+    ):
+        return ""
+    return f"it closed the connection, as one does that speaks another protocol: {protocol}"

@@ -1,0 +1,366 @@
+"""The election by leases, on a real PostgreSQL: who gets which seats when, and who notices that they are gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import asyncpg
+import pytest
+
+from db.direct import Direct, connect_direct
+from db.errors import Unavailable
+from db.pool import Database, Row
+from relay.election.port import Deposed, Seat
+from relay.election.lease import LeaseElection, LeaseOptions, Leases, quota
+from relay.sink import Term
+from tests.relay.stage import DEADLINE_SECONDS, FaultyDatabase, Stage, raise_term, staged, until
+
+LONG_SECONDS = 600.0
+GROUPS = 4
+
+
+@pytest.fixture
+async def stage(database_url_both: str) -> AsyncIterator[Stage]:
+    async with staged(database_url_both) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def shared_stage(database_url: str) -> AsyncIterator[Stage]:
+    async with staged(database_url, groups=GROUPS) as opened:
+        yield opened
+
+
+class Connections:
+    """Opens the sessions of a member, or refuses to."""
+
+    def __init__(self, database: Database) -> None:
+        self.refused = False
+        self.opened: list[Direct] = []
+        self._database = database
+
+    async def connect(self) -> Direct:
+        if self.refused:
+            raise Unavailable("too many connections")
+        self.opened.append(await connect_direct(self._database.options))
+        return self.opened[-1]
+
+
+class Process:
+    """A relay process as the election knows it: it takes every seat that falls to it, and leaves when it is asked."""
+
+    def __init__(self, leases: Leases, election: LeaseElection) -> None:
+        self.leases = leases
+        self.election = election
+        self.seats: dict[int, Seat] = {}
+        self.deposed: list[int] = []
+        self.attending: asyncio.Task[None]
+        self.willing = asyncio.Event()
+        self.willing.set()
+
+    @property
+    def groups(self) -> list[int]:
+        """What it holds."""
+        return sorted(self.seats)
+
+    async def run(self) -> None:
+        """Campaign and reign until cancelled."""
+        async with asyncio.TaskGroup() as reigns:
+            while True:
+                reigns.create_task(self._reign(await self.election.campaign()))
+
+    async def _reign(self, seat: Seat) -> None:
+        try:
+            async with self.election.reign(seat):
+                self.seats[seat.term.group] = seat
+                await seat.asked.wait()
+                await self.willing.wait()
+        except Deposed:
+            self.deposed.append(seat.term.group)
+        finally:
+            self.seats.pop(seat.term.group)
+
+
+def leases_of(
+    stage: Stage,
+    owner: str = "one",
+    seconds: float = LONG_SECONDS,
+    database: Database | None = None,
+    connections: Connections | None = None,
+) -> Leases:
+    connections = connections or Connections(stage.database)
+    options = LeaseOptions(owner, lease_seconds=seconds, poll_seconds=0.02, blocked_seconds=1.1)
+    return Leases(database or stage.database, connections.connect, [stage.sink], options)
+
+
+@asynccontextmanager
+async def process(leases: Leases, sink: str = "kafka") -> AsyncIterator[Process]:
+    """Run a process; at the end it leaves."""
+    one = Process(leases, leases.election(sink))
+    attending, reigning = asyncio.create_task(leases.run()), asyncio.create_task(one.run())
+    one.attending = attending
+    try:
+        yield one
+    finally:
+        await one.election.withdraw()
+        reigning.cancel()
+        await asyncio.gather(reigning, return_exceptions=True)
+        leases.stop()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await asyncio.gather(attending, return_exceptions=True)
+
+
+async def rows(stage: Stage) -> list[tuple[int, int, str | None]]:
+    found = await stage.connection.fetch("SELECT grp, term, owner FROM hookwire.relay_terms ORDER BY grp")
+    return [tuple(row) for row in found]
+
+
+async def session_locks(stage: Stage) -> int:
+    return await stage.connection.fetchval(
+        "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database"
+        " WHERE locktype = 'advisory' AND d.datname = current_database()"
+    )
+
+
+async def lose_sessions(stage: Stage) -> None:
+    """Close the direct connection of every member, as a crash does."""
+    await stage.connection.fetch(
+        "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database d ON d.oid = database"
+        " WHERE locktype = 'advisory' AND d.datname = current_database()"
+    )
+
+
+async def hung_member(stage: Stage, lease_seconds: float = LONG_SECONDS) -> asyncpg.Connection:
+    """A member that entered, took every seat and does nothing any more; its session is returned."""
+    await stage.connection.execute(
+        "INSERT INTO hookwire.relay_members (name, sinks, until)"
+        " VALUES ('hung', '{kafka}', clock_timestamp() + make_interval(secs => $1))",
+        lease_seconds,
+    )
+    member = await stage.connection.fetchval("SELECT id FROM hookwire.relay_members WHERE name = 'hung'")
+    await stage.database.execute("term.ensure", [stage.sink])
+    for group in range(await stage.connection.fetchval("SELECT count(*) FROM hookwire.relay_terms")):
+        await raise_term(stage.database, stage.sink, group, "hung", lease_seconds, member)
+    session = await asyncpg.connect(stage.url)
+    await session.execute("SELECT pg_advisory_lock(1215262572, $1)", member)
+    return session
+
+
+# --- one seat ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_first_candidate_is_elected_at_once(stage: Stage) -> None:
+    async with process(leases_of(stage)) as one:
+        await until(lambda: one.groups == [0])
+        assert (one.seats[0].term, await rows(stage), one.election.trusted(0)) == (
+            Term("kafka", 0, 1, 1, 0, 1),
+            [(0, 1, "one")],
+            True,
+        )
+
+
+async def test_a_member_whose_session_is_gone_loses_its_seats_at_once(stage: Stage) -> None:
+    """RO-14, RO-06: a crash closes the connection; the lease, which has long to run, is not waited for."""
+    session = await hung_member(stage)
+    async with process(leases_of(stage, "two")) as two:
+        await until(lambda: two.leases._member)
+        held_off = two.groups
+        await session.close()
+        await until(lambda: two.groups == [0])
+        assert (held_off, await rows(stage)) == ([], [(0, 2, "two")])
+
+
+async def test_an_expired_lease_hands_the_seat_over_from_a_member_that_hangs(stage: Stage) -> None:
+    """RU-18, RO-14, F05: it still holds its session lock, but renews no more."""
+    session = await hung_member(stage, lease_seconds=0.3)
+    async with process(leases_of(stage, "two")) as two:
+        await until(lambda: two.groups == [0])
+        assert (await rows(stage), session.is_closed()) == ([(0, 2, "two")], False)
+    await session.close()
+
+
+async def test_renewals_keep_the_seat_beyond_the_first_lease(stage: Stage) -> None:
+    async with process(leases_of(stage, seconds=3.0)) as one, process(leases_of(stage, "two")) as two:
+        await until(lambda: one.groups + two.groups == [0])
+        leader = one if one.groups else two
+        first_end = await stage.connection.fetchval("SELECT lease_until FROM hookwire.relay_terms")
+        if leader is one:
+            await until(lambda: stage.connection.fetchval("SELECT $1 < clock_timestamp()", first_end))
+        assert (leader.election.trusted(0), [term for _, term, _ in await rows(stage)]) == (True, [1])
+
+
+async def test_leaving_frees_the_seat_at_once(stage: Stage) -> None:
+    """RO-06(c)."""
+    async with process(leases_of(stage)) as one:
+        await until(lambda: one.groups == [0])
+    free = await rows(stage), await session_locks(stage)
+    async with process(leases_of(stage, "two")) as two:
+        await until(lambda: two.groups == [0])
+    assert free == ([(0, 1, None)], 0)
+
+
+async def test_a_raised_term_deposes_the_leader_at_its_next_look(stage: Stage) -> None:
+    """RR-08, I5."""
+    async with process(leases_of(stage)) as one:
+        await until(lambda: one.groups == [0])
+        await stage.reign()
+        one.leases.look()
+        await until(lambda: one.deposed == [0])
+        assert await rows(stage) == [(0, 2, "test")]
+
+
+async def test_a_leader_that_cannot_renew_deposes_itself_before_its_lease_can_end(stage: Stage) -> None:
+    """RR-09."""
+    database = FaultyDatabase(stage.database)
+    async with process(leases_of(stage, seconds=0.6, database=database)) as one:
+        await until(lambda: one.groups == [0])
+        database.faults = {"member.attend": 1_000_000}
+        await until(lambda: one.deposed == [0])
+        assert not one.election.trusted(0)
+
+
+class Hanging(FaultyDatabase):
+    """Once told so, a look does not come back: it outlives a first cancellation, as one does whose connection hangs
+    while it is given back; or it ends by a cancellation that nobody asked for, as client libraries make them.
+    """
+
+    def __init__(self, database: Database, way: str) -> None:
+        super().__init__(database)
+        self.broken = False
+        self._way = way
+
+    async def fetch(self, name: str, *args: object) -> Sequence[Row]:
+        if name != "member.attend" or not self.broken:
+            return await super().fetch(name, *args)
+        if self._way == "cancelled by the client":
+            raise asyncio.CancelledError
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("way", ["cancelled by the client", "hanging beyond its time-out"])
+async def test_a_leader_whose_renewal_never_ends_is_deposed_by_the_clock(stage: Stage, way: str) -> None:
+    """RL-20, RR-09, I5."""
+    database = Hanging(stage.database, way)
+    async with process(leases_of(stage, seconds=0.6, database=database)) as one:
+        await until(lambda: one.groups == [0])
+        database.broken = True
+        await until(lambda: one.deposed == [0])
+        assert await rows(stage) == [(0, 1, None)]
+        one.attending.cancel()
+
+
+async def test_a_lost_session_costs_nothing_while_nobody_else_is_there(stage: Stage) -> None:
+    connections = Connections(stage.database)
+    async with process(leases_of(stage, seconds=0.9, connections=connections)) as one:
+        await until(lambda: one.groups == [0])
+        connections.refused = True
+        await lose_sessions(stage)
+        first_end = await stage.connection.fetchval("SELECT lease_until FROM hookwire.relay_terms")
+        await until(lambda: stage.connection.fetchval("SELECT $1 < clock_timestamp()", first_end))
+        without = one.election.trusted(0), await session_locks(stage)
+        connections.refused = False
+        await until(lambda: session_locks(stage))
+        assert (without, await rows(stage)) == ((True, 0), [(0, 1, "one")])
+
+
+async def test_a_stopped_leader_that_blocks_the_term_is_disconnected(stage: Stage) -> None:
+    """F18, RR-08: a backend that holds KEY SHARE on the term row would hold off every successor."""
+    await stage.reign()
+    await stage.connection.execute("UPDATE hookwire.relay_terms SET lease_until = '-infinity'")
+    blocker = await asyncpg.connect(stage.url, server_settings={"application_name": "hookwire stopped"})
+    await blocker.execute("BEGIN")
+    await blocker.fetch("SELECT FROM hookwire.relay_terms FOR KEY SHARE")
+    async with process(leases_of(stage, "two")) as two:
+        await until(lambda: two.groups == [0])
+        await until(blocker.is_closed)
+        assert await rows(stage) == [(0, 2, "two")]
+
+
+async def test_a_closed_seat_is_taken_by_nobody_and_asked_back_from_its_holder(stage: Stage) -> None:
+    """RR-11: what a change of layout rests on."""
+    async with process(leases_of(stage)) as one:
+        await until(lambda: one.groups == [0])
+        await stage.connection.execute("UPDATE hookwire.relay_terms SET is_open = false")
+        one.leases.look()
+        await until(lambda: not one.groups)
+        closed = await rows(stage)
+        await stage.connection.execute("UPDATE hookwire.relay_terms SET is_open = true")
+        one.leases.look()
+        await until(lambda: one.groups == [0])
+        assert (closed, one.deposed) == ([(0, 1, None)], [])
+
+
+# --- several seats ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("holders", "members", "shares"),
+    [
+        ([None] * 4, [1], [4]),
+        ([None] * 4, [1, 2], [2, 2]),
+        ([None] * 4, [1, 2, 3], [2, 1, 1]),
+        ([None], [5, 9], [1, 0]),
+        ([9], [5, 9], [0, 1]),
+        ([1, 1], [1, 2, 3], [1, 1, 0]),
+        ([1, 1, 2, 2], [1, 2, 3], [2, 1, 1]),
+        ([None] * 64, [1, 2, 3], [22, 21, 21]),
+    ],
+)
+def test_the_seats_are_shared_out_to_the_last_and_nothing_moves_without_need(
+    holders: list[int | None], members: list[int], shares: list[int]
+) -> None:
+    """RO-05."""
+    assert [quota(holders, members, member) for member in members] == shares
+
+
+def test_who_does_not_stand_has_no_share() -> None:
+    assert quota([None] * 4, [1, 2], 3) == 0
+
+
+async def test_a_member_that_joins_is_given_its_share_and_nobody_is_deposed(shared_stage: Stage) -> None:
+    """RL-13, RO-05, RO-06: the surplus is handed over in an orderly way, the rest goes on undisturbed."""
+    async with process(leases_of(shared_stage)) as one:
+        await until(lambda: one.groups == [0, 1, 2, 3])
+        kept = one.seats[0]
+        async with process(leases_of(shared_stage, "two")) as two:
+            await until(lambda: two.groups == [2, 3])
+            assert (one.groups, one.seats[0] is kept, one.deposed, two.deposed) == ([0, 1], True, [], [])
+            assert [term for _, term, _ in await rows(shared_stage)] == [1, 1, 2, 2]
+
+
+async def test_a_seat_that_is_asked_for_is_nobody_elses_before_it_is_left(shared_stage: Stage) -> None:
+    """RU-07, RO-06(c): what is in flight is finished first, however long that takes."""
+    async with process(leases_of(shared_stage)) as one:
+        await until(lambda: one.groups == [0, 1, 2, 3])
+        one.willing.clear()
+        async with process(leases_of(shared_stage, "two")) as two:
+            await until(lambda: one.seats[3].asked.is_set())
+            before = two.groups, one.groups
+            one.willing.set()
+            await until(lambda: two.groups == [2, 3])
+            assert before == ([], [0, 1, 2, 3])
+
+
+async def test_what_a_member_leaves_falls_to_the_others(shared_stage: Stage) -> None:
+    """RO-06."""
+    async with process(leases_of(shared_stage)) as one:
+        await until(lambda: one.groups == [0, 1, 2, 3])
+        async with process(leases_of(shared_stage, "two")) as two:
+            await until(lambda: (one.groups, two.groups) == ([0, 1], [2, 3]))
+        await until(lambda: one.groups == [0, 1, 2, 3])
+        assert (one.deposed, two.deposed) == ([], [])
+
+
+async def test_a_member_that_is_gone_without_a_word_is_replaced_by_the_others(shared_stage: Stage) -> None:
+    """RU-18, RO-06, F03: SIGKILL."""
+    session = await hung_member(shared_stage)
+    async with process(leases_of(shared_stage)) as one, process(leases_of(shared_stage, "two")) as two:
+        await until(lambda: two.leases._member)
+        await session.close()
+        await until(lambda: sorted(one.groups + two.groups) == [0, 1, 2, 3])
+        await until(lambda: len(one.groups) == len(two.groups) == 2)

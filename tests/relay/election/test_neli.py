@@ -1,0 +1,126 @@
+"""NELI on a real broker: what its shell does when brokers or database cannot be reached.
+
+The machine itself is in tests/relay/election/test_neli_core.py, what every election has in common in
+tests/contract/test_election_port.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+import pytest
+
+from db.pool import Database
+from relay.election.port import Deposed, Seat
+from relay.kafka.options import KafkaOptions
+from relay.election.neli import NeliElection
+from relay.election.neli_core import NeliTimes
+from relay.election.neli_options import NeliOptions
+from scripts.servers.kafka import KafkaServer
+from tests.relay.stage import DEADLINE_SECONDS, Stage, staged, until
+from tests.relay.wire import PRODUCE, wire_to
+
+OFFSET_COMMIT = 8  # API key of the Kafka protocol; the coordinator's connection carries heartbeats, too
+TIMES = NeliTimes(beat_seconds=0.2, fence_seconds=1.5, session_seconds=3.0, rebalance_seconds=10.0)
+
+
+@pytest.fixture
+async def stage(database_url: str) -> AsyncIterator[Stage]:
+    async with staged(database_url) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def member(database: Database, bootstrap: str, installation: str) -> AsyncIterator[NeliElection]:
+    options = NeliOptions("test", installation, partitions=1, times=TIMES)
+    election = NeliElection(database, KafkaOptions(bootstrap, installation), "kafka", options)
+    service = asyncio.create_task(election.run())
+    try:
+        yield election
+    finally:
+        election.stop()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await service
+
+
+async def elected(election: NeliElection) -> Seat:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        return await election.campaign()
+
+
+async def reigned(election: NeliElection, seat: Seat) -> None:
+    """Until it is over."""
+    async with election.reign(seat), asyncio.timeout(DEADLINE_SECONDS):
+        await asyncio.Event().wait()
+
+
+async def test_a_seat_that_is_held_is_seen_to_be_held(stage: Stage, kafka: KafkaServer) -> None:
+    """RR-11: a change of the layout waits for who sits on it; the status page and `layout show` name the leader."""
+    async with member(stage.database, kafka.bootstrap, secrets.token_hex(4)) as election:
+        async with election.reign(await elected(election)):
+            first = await stage.connection.fetchval("SELECT lease_until FROM hookwire.relay_terms")
+            await until(lambda: is_renewed(stage, first))
+            await election.withdraw()  # or the seat falls to it again, as there is nobody else
+        occupied = await stage.database.fetch("layout.occupied", ["kafka"])
+    assert occupied == []
+
+
+async def is_renewed(stage: Stage, since: datetime) -> bool:
+    found = await stage.connection.fetchval(
+        "SELECT lease_until > $1 FROM hookwire.relay_terms WHERE owner = 'test'", since
+    )
+    return bool(found)
+
+
+@pytest.mark.parametrize("unreachable", ["coordinator", "partition leader"])
+async def test_a_leader_that_reaches_half_of_the_brokers_fences_itself_and_may_lead_again(
+    unreachable: str, stage: Stage, kafka: KafkaServer
+) -> None:
+    """F23, RK-11: its beats arrive and are not confirmed, or do not arrive; long before its session has ended."""
+    installation = secrets.token_hex(4)
+    async with (
+        wire_to(kafka.advertised_port, kafka.proxied_port) as wire,
+        member(stage.database, kafka.proxied_bootstrap, installation) as election,
+    ):
+        seat = await elected(election)
+        wire.hold_request = OFFSET_COMMIT if unreachable == "coordinator" else PRODUCE
+        with pytest.raises(Deposed, match="no beat was confirmed in time"):
+            await reigned(election, seat)
+        trusted = election.trusted(0)
+        wire.release()
+        again = await elected(election)
+        async with election.reign(again):
+            assert (trusted, again.term.number > seat.term.number) == (False, True)
+
+
+async def test_a_database_that_hangs_while_a_seat_is_given_back_holds_up_no_successor(
+    stage: Stage, kafka: KafkaServer
+) -> None:
+    """F53, RL-15: the barrier ends in its bound, here that of giving back."""
+    installation = secrets.token_hex(4)
+    hanging = Hanging(stage.database._pool, stage.database.options)
+    async with member(hanging, kafka.bootstrap, installation) as first:
+        ours = await elected(first)
+        async with member(stage.database, kafka.bootstrap, installation) as second:
+            async with first.reign(ours), asyncio.timeout(DEADLINE_SECONDS):
+                await first.withdraw()
+                await ours.asked.wait()  # the rebalance of the second's joining
+                hanging.hangs = True
+            theirs = await elected(second)
+            async with second.reign(theirs):
+                assert theirs.term.number > ours.term.number
+
+
+class Hanging(Database):
+    """Once told so, it never answers when a term is given back."""
+
+    hangs = False
+
+    async def execute(self, name: str, *args: object) -> int:
+        if self.hangs and name == "term.release":
+            await asyncio.Event().wait()
+        return await super().execute(name, *args)

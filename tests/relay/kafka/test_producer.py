@@ -1,0 +1,39 @@
+"""The Kafka producer without a broker: what the client is told, and what counts as an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.errors import NotLeaderForPartitionError
+
+from relay.kafka.options import KafkaOptions
+from relay.kafka.producer import KafkaProducer
+
+
+def producer(monkeypatch: pytest.MonkeyPatch) -> tuple[KafkaProducer, dict[str, Any]]:
+    """One without a client, and what that was told."""
+    told: dict[str, Any] = {}
+    monkeypatch.setattr("relay.kafka.producer.AIOKafkaProducer", lambda **settings: told.update(settings))
+    return KafkaProducer(KafkaOptions("localhost:1", "abcd2345"), "id"), told
+
+
+def test_a_producer_does_not_go_by_the_clients_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RU-08, RK-12, RO-07: the client's own lose what a leader had alone, and keep a transaction open for a minute."""
+    _, told = producer(monkeypatch)
+    assert (told["acks"], told["enable_idempotence"], told["transactional_id"]) == ("all", True, "id")
+    assert (told["request_timeout_ms"], told["transaction_timeout_ms"]) == (10_000, 15_000)
+    assert told["max_batch_size"] >= KafkaOptions("localhost:1", "abcd2345").batch_bytes >= 64 * 1024
+
+
+async def test_a_batch_without_an_offset_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RK-18: of a repeat that it knows the broker tells -1, and that is a success."""
+    kept, failed = (asyncio.get_running_loop().create_future() for _ in range(2))
+    kept.set_result(SimpleNamespace(offset=-1, timestamp=-1))
+    error = NotLeaderForPartitionError()
+    failed.set_exception(error)
+    one, _ = producer(monkeypatch)
+    one._unanswered = [kept, failed]
+    assert await one.answers() == [None, error]
