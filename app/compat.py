@@ -15,7 +15,7 @@ from app.settings import Settings, SettingsRefused
 from app.sinks import kafka_options
 from app.storage import open_storage
 from db.direct import Direct, connect_direct
-from db.maria import table_parts
+from db.mariadb.database import table_parts
 from db.statements import quoted_table
 from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.goharvest.compat_table import CompatTable

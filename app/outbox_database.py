@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from app.settings import Settings, SettingsRefused
 from app.tls import outbox_tls
 from db.errors import Unavailable
-from db.maria import MariaDatabase, MariaOptions, maria_options, open_maria
+from db.mariadb.database import MariaDatabase, MariaOptions, maria_options, open_maria
 
 __all__ = ["OutboxUnavailable", "open_outbox_database"]
 

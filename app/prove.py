@@ -36,7 +36,7 @@ from app.witness.child import ChildFailed
 from app.witness.nemesis import Harm, HarmFailed, Nemesis
 from app.witness.plan import INDISPENSABLE, Kind, make_plan
 from app.witness.stage import NotQuiet, Stage, StageOptions, open_stage
-from db.embedded import EmbeddedOptions, EmbeddedServer
+from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
 
 __all__ = ["ProveOptions", "prove"]
@@ -61,7 +61,7 @@ that is stopped for longer than its claim may repeat out of order, which RR-10 e
 _GUARD = """import signal, sys
 if not sys.stdin.read():
     from pathlib import Path
-    from db.embedded_postmaster import read_record
+    from db.embedded.postmaster import read_record
     cluster = Path(sys.argv[1]).resolve()
     if record := read_record(cluster):
         record.send(signal.SIGQUIT, cluster)"""

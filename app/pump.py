@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from db.maria import MariaDatabase, as_json
+from db.mariadb.database import MariaDatabase, as_json
 from db.pool import Database
 from relay.kafka.reader import Arrival
 

@@ -11,8 +11,8 @@ import structlog
 
 from runtime.process import last_act
 from app.settings import Settings
-from db.embedded import EmbeddedOptions, EmbeddedServer
-from db.embedded_error import EmbeddedError
+from db.embedded.server import EmbeddedOptions, EmbeddedServer
+from db.embedded.error import EmbeddedError
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
 from db.secret_box import SecretBox, load_or_create_key_file, parse_keys

@@ -33,7 +33,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from benchmarks.clock import Clock
-from db.maria import MariaDatabase, maria_options, open_maria
+from db.mariadb.database import MariaDatabase, maria_options, open_maria
 from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.embeddable import Relay
 from relay.kafka.sink import KafkaOptions, KafkaSink

@@ -60,7 +60,7 @@ _LONG_SHARES = (
     "tests/relay/kafka/test_sink.py",
     "tests/faults/test_websub.py",
     "tests/faults/test_prove.py",
-    "tests/db/test_embedded.py",
+    "tests/db/embedded/test_server.py",
     "tests/faults/test_neli.py",
     "tests/faults/test_hot_key.py",
     "tests/faults/test_layout.py",

@@ -9,7 +9,7 @@ from typing import Any
 from app.commands.failure import CommandFailed
 from app.settings import Settings
 from db.direct import Direct, connect_direct
-from db.embedded import EmbeddedOptions, EmbeddedServer
+from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.errors import DatabaseError
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database

@@ -79,7 +79,7 @@ async def _database(settings: Settings) -> list[Check]:
     from app.checks.keys import key_checks
     from app.commands.database import database_url, is_made
     from app.commands.failure import CommandFailed
-    from db.embedded import EmbeddedError
+    from db.embedded.server import EmbeddedError
     from db.errors import DatabaseError
     from db.pool import PoolOptions
 

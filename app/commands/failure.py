@@ -19,7 +19,7 @@ def explained(error: Exception) -> CommandFailed | None:
     from app.outbox_database import OutboxUnavailable
     from app.server import ListenError
     from app.settings import SettingsRefused
-    from db.embedded_error import EmbeddedError
+    from db.embedded.error import EmbeddedError
     from db.errors import DatabaseError, TooManyConnections
     from db.migrate import MigrationRefused
     from db.secret_box import SecretBoxError

@@ -18,12 +18,12 @@ from app.commands.failure import CommandFailed
 from app.data_source import postgres_url
 from app.settings import Settings, SettingsRefused
 from db.errors import DatabaseError
-from db.maria import for_outbox as maria_statements
-from db.maria import maria_options
+from db.mariadb.database import for_outbox as maria_statements
+from db.mariadb.database import maria_options
 
 if TYPE_CHECKING:
     from app.pump import PumpOptions, Stash, Verified
-    from db.maria import MariaDatabase
+    from db.mariadb.database import MariaDatabase
     from db.pool import Database
 
 __all__ = ["pump"]

@@ -14,8 +14,8 @@ from app.witness.broker import Broker
 from app.witness.child import Child
 from app.witness.plan import Fault, Kind
 from app.witness.stage import Stage
-from db.embedded import EmbeddedServer
-from db.embedded_postmaster import recorded_pid
+from db.embedded.server import EmbeddedServer
+from db.embedded.postmaster import recorded_pid
 
 __all__ = ["Harm", "HarmFailed", "Nemesis"]
 

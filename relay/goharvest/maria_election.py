@@ -24,7 +24,7 @@ from contextlib import asynccontextmanager
 import structlog
 
 from db.errors import DatabaseError
-from db.maria import MariaDatabase
+from db.mariadb.database import MariaDatabase
 from runtime.pause import pause
 from runtime.cancellation import end_if_cancelled
 from relay.election.port import Seat, boot_seconds, seated, until_untrusted

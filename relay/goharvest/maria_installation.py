@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 from db.errors import Refused
-from db.maria import MariaDatabase, for_outbox, table_parts
+from db.mariadb.database import MariaDatabase, for_outbox, table_parts
 from relay.goharvest.outbox_table import TableRefused
 
 __all__ = ["furnish"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from db.maria import MariaDatabase, as_json, for_outbox
+from db.mariadb.database import MariaDatabase, as_json, for_outbox
 from relay.election.port import Deposed
 from relay.goharvest.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, PROBES_MAX, Due, compat_record
 from relay.record import Record

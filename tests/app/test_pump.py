@@ -15,7 +15,7 @@ from app.cli import application
 from app.commands.failure import CommandFailed
 from app.pump import PumpOptions, Verified, pump, stash_in_maria, stash_in_postgres, verify
 from app.settings import SettingsRefused
-from db.maria import for_outbox
+from db.mariadb.database import for_outbox
 from db.pool import PoolOptions, open_database
 from relay.kafka.reader import Arrival
 from tests.relay.goharvest.yards import MARIA_TABLE, MariaYard, connected, on_mariadb

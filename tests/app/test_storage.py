@@ -19,7 +19,7 @@ import pytest
 from app.lookout import Lookout
 from app.settings import Settings
 from app.storage import EmbeddedWatch, Storage, open_secrets, open_storage
-from db.embedded_postmaster import read_record
+from db.embedded.postmaster import read_record
 from db.errors import DatabaseError, Unavailable
 from db.secret_box import SecretBoxError
 from scripts.servers.port import free_port
@@ -116,7 +116,7 @@ from pathlib import Path
 from runtime.process import end_within
 from app.settings import Settings
 from app.storage import open_storage
-from db.embedded_postmaster import read_record
+from db.embedded.postmaster import read_record
 
 async def main():
     data_dir = Path(sys.argv[1])

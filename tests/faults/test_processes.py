@@ -17,8 +17,8 @@ from app.witness.client import Client, NoAnswer
 from app.witness.listening import listening
 from app.witness.receiver import Receiver, open_receiver
 from app.witness.stage import stage_settings
-from db.embedded import EmbeddedOptions, EmbeddedServer
-from db.embedded_postmaster import recorded_pid
+from db.embedded.server import EmbeddedOptions, EmbeddedServer
+from db.embedded.postmaster import recorded_pid
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig, until

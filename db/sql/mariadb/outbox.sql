@@ -1,5 +1,5 @@
 -- An outbox in MariaDB or MySQL: mark, purge, reset, in batches. `compat_outbox` stands for the table's own name, which
--- db.maria.for_outbox puts in, quoted.
+-- db.mariadb.database.for_outbox puts in, quoted.
 --
 -- Every deciding statement is a transaction of its own that reads the term's row, and under REPEATABLE READ InnoDB
 -- locks what an UPDATE, DELETE or INSERT SELECT reads (a shared lock): it is refused when the term is over, and nobody

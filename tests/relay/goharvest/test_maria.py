@@ -20,7 +20,7 @@ from app.outbox_database import OutboxUnavailable
 from app.settings import Settings
 from app.tls import outbox_tls
 from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
-from db.maria import MariaDatabase, MariaOptions, for_outbox, maria_options, open_maria
+from db.mariadb.database import MariaDatabase, MariaOptions, for_outbox, maria_options, open_maria
 from relay.election.port import Deposed, Seat
 from relay.election.lease import LeaseOptions
 from relay.goharvest.maria_election import MariaElection

@@ -14,7 +14,7 @@ import aiomysql
 import asyncpg
 
 from db.errors import Unavailable
-from db.maria import Done, MariaDatabase, for_outbox, maria_options
+from db.mariadb.database import Done, MariaDatabase, for_outbox, maria_options
 from db.pool import Database, PoolOptions, open_database
 from db.statements import for_outbox as for_postgres_outbox
 from db.statements import quoted_table

@@ -38,12 +38,12 @@ from urllib.parse import quote
 
 import asyncpg
 
-from db.embedded_binaries import psql_program, reachable_programs
-from db.embedded_cluster import DATABASE, USER, Cluster, last_lines, locate_cluster
-from db.embedded_error import EmbeddedError
-from db.embedded_lock import FileLock
-from db.embedded_postmaster import Postmaster, read_record, recorded_pid
-from db.embedded_socket import PORT, clear_socket, listener_pid, make_socket_dir, socket_dir_for
+from db.embedded.binaries import psql_program, reachable_programs
+from db.embedded.cluster import DATABASE, USER, Cluster, last_lines, locate_cluster
+from db.embedded.error import EmbeddedError
+from db.embedded.lock import FileLock
+from db.embedded.postmaster import Postmaster, read_record, recorded_pid
+from db.embedded.socket import PORT, clear_socket, listener_pid, make_socket_dir, socket_dir_for
 
 __all__ = ["EmbeddedError", "EmbeddedOptions", "EmbeddedServer"]
 

@@ -13,7 +13,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from db.embedded_socket import listener_pid
+from db.embedded.socket import listener_pid
 
 __all__ = ["Postmaster", "read_record", "recorded_pid"]
 

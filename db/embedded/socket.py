@@ -14,8 +14,8 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from db.embedded_error import EmbeddedError
-from db.embedded_user import Account
+from db.embedded.error import EmbeddedError
+from db.embedded.user import Account
 
 __all__ = ["PORT", "clear_socket", "folder_hash", "listener_pid", "make_socket_dir", "socket_dir_for"]
 

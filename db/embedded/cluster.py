@@ -15,10 +15,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from db.embedded_binaries import major_version
-from db.embedded_error import EmbeddedError
-from db.embedded_socket import folder_hash
-from db.embedded_user import Account, account_for
+from db.embedded.binaries import major_version
+from db.embedded.error import EmbeddedError
+from db.embedded.socket import folder_hash
+from db.embedded.user import Account, account_for
 
 __all__ = ["DATABASE", "USER", "Cluster", "locate_cluster"]
 

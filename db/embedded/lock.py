@@ -2,7 +2,7 @@
 
 No pid, clock or namespace is involved, so a lock that can be taken proves that nobody holds it, whatever a
 killed process left lying about. A child that is handed the descriptor keeps the lock for as long as it or any
-of its own children live; :mod:`db.embedded` uses that to know whether a server still runs (RR-14).
+of its own children live; :mod:`db.embedded.server` uses that to know whether a server still runs (RR-14).
 """
 
 from __future__ import annotations

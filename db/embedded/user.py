@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from db.embedded_error import EmbeddedError
+from db.embedded.error import EmbeddedError
 
 __all__ = ["ACCOUNT_NAMES", "Account", "Finished", "account_for"]
 

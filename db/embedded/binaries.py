@@ -12,8 +12,8 @@ import os
 import shutil
 from pathlib import Path
 
-from db.embedded_error import EmbeddedError
-from db.embedded_user import Account
+from db.embedded.error import EmbeddedError
+from db.embedded.user import Account
 
 __all__ = ["major_version", "psql_program", "reachable_programs"]
 
