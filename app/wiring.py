@@ -49,7 +49,7 @@ from hub.fetching import Fetching
 from hub.form import Dialect
 from hub.options import HubOptions
 from hub.publish import Publisher
-from hub.rabbithub_queue import RabbitHubQueues
+from hub.rabbithub.queues import RabbitHubQueues
 from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics

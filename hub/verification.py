@@ -49,7 +49,7 @@ from hub.intent import (
     step,
 )
 from hub.options import HubOptions
-from hub.rabbithub import activate, authorization_of, withdraw
+from hub.rabbithub.resource import activate, authorization_of, withdraw
 from hub.refresh import refresh
 from hub.revocation import tell
 from hub.self_url import TopicSilent, own_url_of

@@ -35,23 +35,12 @@ from app.rabbithub_path import parts_of
 from db.errors import DatabaseError
 from event.identity import format_event_id
 from hub.acceptance import Hub, outcome
-from hub.exchange import RoutingError, parse_headers
+from hub.rabbithub.exchange import RoutingError, parse_headers
 from hub.form import Mode, Refused, Verify
-from hub.rabbithub import (
-    Message,
-    Place,
-    address,
-    create,
-    delete,
-    delete_subscription,
-    find,
-    identity,
-    publish,
-    subscribe,
-)
-from hub.rabbithub_binding import bind, bound_queue, unbind
-from hub.rabbithub_import import import_subscription
-from hub.rabbithub_token import generate, is_right
+from hub.rabbithub.resource import Message, Place, address, create, delete, delete_subscription, find, identity, publish, subscribe
+from hub.rabbithub.binding import bind, bound_queue, unbind
+from hub.rabbithub.batch_import import import_subscription
+from hub.rabbithub.token import generate, is_right
 from webhooks.custom_header import is_ours
 
 __all__ = ["rabbithub_routes"]

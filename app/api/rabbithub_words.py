@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from db.pool import Row
 from event.strict_json import StrictJsonError, loads
 from hub.form import Mode, Refused, Verify
-from hub.rabbithub import Place, Resource, Wish
+from hub.rabbithub.resource import Place, Resource, Wish
 
 __all__ = ["description", "error_record", "imported", "read_import", "read_wish", "record"]
 

@@ -323,7 +323,7 @@ async def test_a_deleted_queue_takes_its_messages_and_subscriptions_along(
     running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RH-05: unless it was to be empty; messages in batches, since there may be millions."""
-    monkeypatch.setattr("hub.rabbithub._BATCH_ROWS", 2)
+    monkeypatch.setattr("hub.rabbithub.resource._BATCH_ROWS", 2)
     async with running_hub(roles=ALL_ROLES) as hub:
         await hub.client.put(f"{Q}/q")
         for _ in range(5):

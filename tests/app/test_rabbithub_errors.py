@@ -162,7 +162,7 @@ async def test_operators_hear_of_leases_that_end_soon_once(
     running_hub: RunHub, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RH-47, RH-56, RD-03: days are days; what is looked for again and again is told once."""
-    monkeypatch.setattr("hub.rabbithub_queue._TELL_SECONDS", 0.0)
+    monkeypatch.setattr("hub.rabbithub.queues._TELL_SECONDS", 0.0)
     async with running_hub(ALL_ROLES, rabbithub_tell_expiry_days=2) as hub, serve_callbacks() as callbacks:
         await hub.subscribe("hookwire.operator", receiver.callback)
         await hub.client.put("/rabbithub/endpoint/x/e")

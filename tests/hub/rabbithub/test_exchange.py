@@ -3,7 +3,7 @@
 import pytest
 
 from event.topic import matches, validate_topic
-from hub.exchange import RoutingError, bind, parse_headers, topic_of_key
+from hub.rabbithub.exchange import RoutingError, bind, parse_headers, topic_of_key
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import json
 import time
 
 from db.secret_box import SecretBox, SecretBoxError
-from hub.rabbithub import Resource
+from hub.rabbithub.resource import Resource
 
 __all__ = ["LIFETIME_SECONDS", "generate", "is_right", "read"]
 

@@ -6,7 +6,7 @@ import json
 import secrets
 
 from hub.acceptance import Hub, callback_target
-from hub.rabbithub import Place, Wish, find, identity, keep_authorization, lease_seconds_of, made_of
+from hub.rabbithub.resource import Place, Wish, find, identity, keep_authorization, lease_seconds_of, made_of
 
 __all__ = ["import_subscription"]
 

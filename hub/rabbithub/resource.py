@@ -1,7 +1,7 @@
 """RabbitHub's verbs: resources, publishing, subscribing (section 4 of the hub's requirements). No HTTP here.
 
-    exchange   a space of topics (`hub.exchange`); a subscription is a binding with its own durable deliveries (RH-26)
-    queue      messages wait as deliveries that nobody fetches, until a consumer is free (`hub.rabbithub_queue`)
+    exchange   a space of topics (`hub.rabbithub.exchange`); a subscription is a binding with its own durable deliveries (RH-26)
+    queue      messages wait as deliveries that nobody fetches, until a consumer is free (`hub.rabbithub.queues`)
     subscribe  a request of PubSubHubbub 0.3, verified by the machine that verifies WebSub's
 
 Storage, fan-out, delivery, retries, dead letters and the guard are everybody's. Unsubscribing, and the end of a lease,
@@ -26,7 +26,7 @@ from db.errors import DatabaseError
 from db.pool import Row, Session
 from db.secret_box import SecretBox
 from hub.acceptance import Hub, callback_target, request_context, take_tokens
-from hub.exchange import TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
+from hub.rabbithub.exchange import TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
 from hub.form import Mode, Refused, Verify
 from hub.topic_url import matching_text
 from webhooks.message import MESSAGE_ID_HEADER

@@ -2,7 +2,7 @@
 
     queue --generate_token--> token --hub.verify_token of a subscribe request to the exchange--> binding
 
-What the exchange routes to a binding moves into the queue (`hub.rabbithub_queue`). A binding has no lease; it is listed
+What the exchange routes to a binding moves into the queue (`hub.rabbithub.queues`). A binding has no lease; it is listed
 as a subscription whose callback is the queue's endpoint, and ends by unsubscribing with a token for that, by a DELETE,
 or with its exchange or queue.
 """
@@ -14,8 +14,8 @@ import secrets
 
 from hub.acceptance import Hub
 from hub.form import Mode, Refused
-from hub.rabbithub import Resource, Wish, address, find_by_id, identity, made_of
-from hub.rabbithub_token import read
+from hub.rabbithub.resource import Resource, Wish, address, find_by_id, identity, made_of
+from hub.rabbithub.token import read
 
 __all__ = ["bind", "bound_queue", "unbind"]
 
