@@ -15,32 +15,32 @@ from pydantic import SecretStr
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from app.api.context import Context
-from app.api.hub import hub_routes
-from app.api.rabbithub import rabbithub_routes
-from app.backlog import Backlog
+from app.web.api.context import Context
+from app.web.api.hub import hub_routes
+from app.web.api.rabbithub import rabbithub_routes
+from app.web.backlog import Backlog
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
-from app.front import Front
-from app.ingest import Ingest
-from app.limits import RequestIds
+from app.web.front import Front
+from app.web.ingest import Ingest
+from app.web.limits import RequestIds
 from app.listen import Listener
 from app.lookout import Lookout
 from runtime.loop_lag import LoopLag
-from app.notice import Notices
+from app.web.notice import Notices
 from app.notify import Notifier
-from app.overview import Overview
+from app.web.overview import Overview
 from app.policy import egress_proxy, guard_policy
-from app.problem import Problems
+from app.web.problem import Problems
 from runtime.process import Service, process_name
 from app.relaying import Relaying
 from app.retention import Retention, RetentionOptions
-from app.server import HttpServer, bind
+from app.web.server import HttpServer, bind
 from app.settings import Settings
 from app.sinks import configured_sinks
 from app.storage import EmbeddedWatch, Storage, open_storage
 from app.upkeep import Upkeep
-from app.web import build_operations, build_web
+from app.web.application import build_operations, build_web
 from db.direct import Direct, connect_direct
 from db.pool import Database
 from hub.acceptance import Hub

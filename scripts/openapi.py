@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-from app.api.contract import openapi_document
-from app.problem import Problems
-from app.web import build_api
+from app.web.api.contract import openapi_document
+from app.web.problem import Problems
+from app.web.application import build_api
 
 OPENAPI_FILE = Path(__file__).parents[1] / "openapi" / "openapi.json"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.app.conftest import RunHub, running_hub
-from tests.app.test_websub import flood
+from tests.app.web.test_websub import flood
 
 __all__ = ["running_hub"]
 

@@ -22,13 +22,13 @@ TEST_FILE_LINES_MAX = 650
 FUNCTION_LINES_MAX = 70
 
 LONG_FILES = {
-    "app/protocol.py": "one state machine on uvicorn's protocol class; its parts share the parser's callbacks",
+    "app/web/protocol.py": "one state machine on uvicorn's protocol class; its parts share the parser's callbacks",
 }
 LOOSE_TASKS = {
     "app/breaks.py": "the command's one piece of work, awaited beside the end of its output",
     "app/consume_session.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
     "app/failpoints.py": "what a fail point in its middle interrupts, cancelled in the same function",
-    "app/gate.py": "one question for all requests that wait for its answer; each may leave, it ends by itself",
+    "app/web/authentication.py": "one question for all requests that wait for its answer; each may leave, it ends by itself",
     "app/listen.py": "two waits of which the first ends both; cancelled in the same function",
     "runtime/process.py": "the wait for a second signal, cancelled in the same function",
     "app/witness/broker.py": "a heartbeat beside one call, cancelled in the same function",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.api.test_hub import client_of
+from tests.app.web.api.test_hub import client_of
 from tests.hub.rig import TOPIC, Rig
 
 FOREIGN = "https://t.example/feed"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hub.form import Dialect
-from tests.app.api.test_hub import client_of
+from tests.app.web.api.test_hub import client_of
 from tests.hub.callback import answers, hang
 from tests.hub.rig import TOPIC, Rig, until
 

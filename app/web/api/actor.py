@@ -1,0 +1,38 @@
+"""Actor: who asks for something that goes on record, and why."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Body, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.authentication import grant_of
+
+__all__ = ["Reason", "Reasoned", "actor_of"]
+
+_ACTOR_MAX = 100
+
+
+class Reason(BaseModel):
+    """Why; it goes into the audit trail."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"reason": "schema fixed in ticket 4711"}]}
+    )
+
+    reason: str | None = Field(None, max_length=500)
+
+
+Reasoned = Annotated[Reason, Body(default_factory=Reason)]
+"""A request's body that may be left out, as its only member may be."""
+
+
+def actor_of(request: Request) -> str:
+    """Who asks: the API key, or without one what the header ``Hookwire-Actor`` says at the caller's address."""
+    grant = grant_of(request)
+    if grant is not None:
+        return str(grant.key_id)
+    host = request.client.host if request.client is not None else "unknown"
+    named = request.headers.get("hookwire-actor", "").strip()[:_ACTOR_MAX]
+    return f"{named}@{host}" if named.isascii() and named.isprintable() and named else host

@@ -1,0 +1,50 @@
+"""Context: what the routes work with, put together once by ``app.wiring``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import Request
+from prometheus_client import CollectorRegistry
+
+from app.web.backlog import Backlog
+from app.web.overview import Overview
+from app.settings import Settings
+from db.pool import Database
+from hub.acceptance import Hub
+from hub.signing_keys import SigningKeys
+from hub.subscriptions import Subscriptions
+from hub.topics import Topics
+from egress.guard import GuardPolicy
+from egress.client import Outbound
+from webhooks.pull import Pull
+
+__all__ = ["Context", "context_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One per process. ``relay_states`` tells, per sink this process relays, its state and last error."""
+
+    settings: Settings
+    public_url: str
+    incarnation: str
+    database: Database
+    topics: Topics
+    subscriptions: Subscriptions
+    signing_keys: SigningKeys
+    hub: Hub
+    policy: GuardPolicy
+    outbound: Outbound
+    pull: Pull
+    registry: CollectorRegistry
+    backlog: Backlog
+    overview: Overview
+    relay_states: Callable[[], dict[str, tuple[str, str]]]
+
+
+def context_of(request: Request) -> Context:
+    """The context of a request's application."""
+    context: Context = request.app.state.context
+    return context

@@ -1,0 +1,142 @@
+"""The OpenAPI 3.1 document: what the framework knows of its routes, and the routes that it does not serve itself.
+
+The checked-in copy is ``openapi/openapi.json``, written by ``scripts/openapi.py``; a test proves it fresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from app.web.api.hub_contract import HUB_PATHS
+from app.web.api.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
+from app.web.api.rabbithub_contract import RABBITHUB_PATHS
+from app.web.api.refusals import PROBLEM_SCHEMA, refusals
+from app.web.problem import PROBLEM_MEDIA_TYPE
+
+__all__ = ["TITLE", "VERSION", "openapi_document", "operation_id"]
+
+TITLE: Final = "hookwire"
+VERSION: Final = "0.1.0"
+_SUMMARY = "POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it."
+_DESCRIPTION = """\
+An event is stored in one PostgreSQL transaction and delivered in order per key, at least once; nothing that was
+acknowledged is lost.
+
+Every refusal but those of `/hub` and `/rabbithub` is an `application/problem+json` document (RFC 9457) whose `type` is
+the address of a page that explains cause and cure; all of them are listed at `/problems`.
+"""
+_TAGS = [
+    {"name": "events", "description": "Publish events and see what became of them."},
+    {"name": "subscriptions", "description": "Who wants which topics delivered where."},
+    {"name": "pull", "description": "Fetch deliveries, instead of having them POSTed."},
+    {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
+    {"name": "holds", "description": "Keys and topics of a broker that wait because a record was refused."},
+    {"name": "dead letters", "description": "What was given up, for a broker or a subscription."},
+    {"name": "replays", "description": "Sending events again, in the background."},
+    {"name": "audit", "description": "Who did what to holds, dead letters and replays."},
+    {"name": "topics", "description": "What there is, how it is routed, its latest content."},
+    {"name": "WebSub", "description": "The hub of the W3C WebSub recommendation."},
+    {"name": "RabbitHub", "description": "Exchanges and queues as endpoints, in RabbitHub's own words."},
+    {"name": "keys", "description": "Who may use this API."},
+    {"name": "operations", "description": "Health and metrics."},
+]
+_FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
+_WITHOUT_KEY = ("/healthz", "/readyz", "/hub", "/hub/callback/{token}")
+_REFUSED_BY_THE_GATE = refusals("unauthorized", "forbidden", "too-many-requests")
+_TOO_LONG = refusals("uri-too-long")
+_READS = ("get", "head")
+_LENIENT = ("/hub", "/rabbithub", "/handshakes")  # others say what may stand in these requests
+_SECURITY_SCHEMES = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "hwk_...",
+        "description": "An API key, where the hub asks for one (`HOOKWIRE_ACCESS`, default in production).",
+    }
+}
+_FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name that generated clients give an operation: ``subscriptions_create``."""
+    return "_".join([*map(str, route.tags), route.name])
+
+
+def openapi_document(api: FastAPI) -> dict[str, Any]:
+    """The whole contract as a JSON-ready mapping; the same for every installation."""
+    document = get_openapi(
+        title=TITLE, version=VERSION, openapi_version="3.1.0", summary=_SUMMARY, description=_DESCRIPTION,
+        routes=api.routes, tags=_TAGS, servers=[{"url": "/", "description": "This hub."}],
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    )  # fmt: skip
+    paths = {**PUBLISH_PATHS, **document["paths"], **HUB_PATHS, **RABBITHUB_PATHS}
+    document["paths"] = {path: paths[path] for path in dict.fromkeys((*_FIRST_PATHS, *paths))}
+    schemas = document["components"]["schemas"] | PUBLISH_SCHEMAS | {"Problem": PROBLEM_SCHEMA}
+    document["components"]["schemas"] = {
+        name: schemas[name] for name in sorted(schemas) if name not in _FRAMEWORK_SCHEMAS
+    }
+    _restore_examples(document["components"]["schemas"])
+    for name, path in document["paths"].items():
+        for method, operation in path.items():
+            _drop_framework_refusal(operation["responses"])
+            if any(parameter["in"] == "query" for parameter in operation.get("parameters", ())):
+                operation["responses"] |= {str(status): answer for status, answer in _TOO_LONG.items()}
+            if "application/json" in operation.get("requestBody", {}).get("content", {}):
+                _announce_unstorable(operation["responses"])
+            if method not in _READS and not name.startswith(_LENIENT):
+                _announce_unknown_parameter(operation["responses"])
+            if name not in _WITHOUT_KEY:
+                operation["security"] = [{}, {"key": []}]
+                operation["responses"] |= {str(status): answer for status, answer in _REFUSED_BY_THE_GATE.items()}
+    document["components"]["securitySchemes"] = _SECURITY_SCHEMES
+    return document
+
+
+def _announce_unstorable(responses: dict[str, Any]) -> None:
+    """Every route that reads JSON refuses U+0000 and lone surrogates with 422 (B-34)."""
+    for answer in deepcopy(refusals("malformed-json")).values():
+        found = responses.setdefault("422", answer)
+        found["content"][PROBLEM_MEDIA_TYPE]["examples"] |= answer["content"][PROBLEM_MEDIA_TYPE]["examples"]
+
+
+def _announce_unknown_parameter(responses: dict[str, Any]) -> None:
+    """Every request of ours that changes something refuses what it does not know in the query (``StrictRoute``)."""
+    (answer,) = refusals("invalid-parameter").values()
+    found = deepcopy(responses.setdefault("400", answer))  # routes share their refusals
+    examples = found["content"][PROBLEM_MEDIA_TYPE]["examples"]
+    if "invalid-parameter" not in examples:
+        examples |= answer["content"][PROBLEM_MEDIA_TYPE]["examples"]
+        found["description"] += f"; {answer['description']}"
+    responses["400"] = found
+
+
+def _restore_examples(schemas: dict[str, Any]) -> None:
+    """The framework drops every null of an example, and with it required members."""
+    for model in _models(BaseModel):
+        extra = model.model_config.get("json_schema_extra")
+        if model.__name__ in schemas and isinstance(extra, dict) and "examples" in extra:
+            schemas[model.__name__]["examples"] = extra["examples"]
+
+
+def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """The models of our routes."""
+    for model in base.__subclasses__():
+        if model.__module__.startswith("app.web.api."):
+            yield model
+        yield from _models(model)
+
+
+def _drop_framework_refusal(responses: dict[str, Any]) -> None:
+    """The framework announces its own 422; ours are problems, and most of them are 400."""
+    content = responses.get("422", {}).get("content", {})
+    if "application/json" in content:
+        del content["application/json"]
+        if not content:
+            del responses["422"]

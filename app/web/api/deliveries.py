@@ -1,0 +1,226 @@
+"""/deliveries: what became of each event for each subscription, and every attempt."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.actor import Reason, Reasoned, actor_of
+from app.web.api.context import Context, context_of
+from app.web.api.events import event_number
+from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.refusals import refusals
+from app.web.api.strict_route import StrictRoute
+from app.web.api.subscriptions import find
+from app.web.authentication import require_every_topic, require_topic
+from app.web.problem import Problem
+from db.pool import Row
+from event.identity import format_event_id
+
+__all__ = ["delivery_out", "router"]
+
+router = APIRouter(
+    prefix="/deliveries", tags=["deliveries"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy"),
+)  # fmt: skip
+In = Annotated[Context, Depends(context_of)]
+State = Literal["pending", "sending", "retrying", "parked", "delivered", "dead"]
+_ID = re.compile(r"dlv_([0-9]{1,19})_([0-9]{1,19})")
+_LARGEST = 2**63 - 1
+_MISSING = "There is no such delivery."
+_REFUSED = refusals("not-found", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large")
+
+
+_DELIVERY_EXAMPLE: dict[str, Any] = {
+    "id": "dlv_42_7",
+    "event_id": "evt_k3v7q2ha_42",
+    "subscription_id": "sub_3f1c0a9be2d45c7780aa",
+    "callback": "http://127.0.0.1:9000/hook",
+    "state": "delivered",
+    "attempts": 1,
+    "last_outcome": "delivered",
+    "last_status": 204,
+    "last_seconds": 0.004,
+    "next_attempt_at": None,
+    "at": "2026-01-15T09:31:07.131002Z",
+    "detail": None,
+}
+_ATTEMPT_EXAMPLE: dict[str, Any] = {
+    "number": 1,
+    "started_at": "2026-01-15T09:31:07.131002Z",
+    "trigger": "first",
+    "outcome": "delivered",
+    "decision": "delivered",
+    "status": 204,
+    "detail": None,
+    "address": "127.0.0.1",
+    "connect_seconds": 0.001,
+    "first_byte_seconds": 0.004,
+    "total_seconds": 0.004,
+    "worker": "host-4711",
+    "response_headers": {"content-length": "0"},
+    "response_body": "",
+}
+
+
+class DeliveryOut(BaseModel):
+    """One event for one subscription."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_DELIVERY_EXAMPLE]})
+
+    id: str
+    event_id: str
+    subscription_id: str
+    callback: str
+    state: State
+    attempts: int
+    last_outcome: str | None = Field(description="delivered, timeout, connect, client_error, ...")
+    last_status: int | None
+    last_seconds: float | None = Field(description="How long the last attempt took.")
+    next_attempt_at: datetime | None
+    at: datetime = Field(description="When it was made, delivered or given up.")
+    detail: str | None
+
+
+class DeliveryPage(BaseModel):
+    """A page of deliveries, newest event first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_DELIVERY_EXAMPLE], "next_cursor": None}]})
+
+    items: list[DeliveryOut]
+    next_cursor: str | None
+
+
+class AttemptOut(BaseModel):
+    """One try."""
+
+    number: int
+    started_at: datetime
+    trigger: str
+    outcome: str
+    decision: Literal["delivered", "retry", "park", "dead", "dropped"]
+    status: int | None
+    detail: str | None
+    address: str | None
+    connect_seconds: float | None
+    first_byte_seconds: float | None
+    total_seconds: float
+    worker: str
+    response_headers: dict[str, str] | None
+    response_body: str | None = Field(description="The beginning of the answer, as text.")
+
+
+class AttemptList(BaseModel):
+    """All tries of one delivery, first one first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ATTEMPT_EXAMPLE]}]})
+
+    items: list[AttemptOut]
+
+
+class DeliveryDone(BaseModel):
+    """What was done."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "dlv_42_7", "done": "due"}]})
+
+    id: str
+    done: Literal["due", "given_up"]
+
+
+def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
+    """The public shape of a row of ``delivery.list``."""
+    return {
+        **row,
+        "id": f"dlv_{row['event_id']}_{row['subscription_id']}",
+        "event_id": format_event_id(incarnation, row["event_id"]),
+        "subscription_id": row["public_id"],
+    }
+
+
+@router.get(
+    "",
+    summary="Deliveries by event, subscription and state",
+    responses=refusals("invalid-cursor", "invalid-parameter", "not-found"),
+)
+async def list_deliveries(
+    request: Request,
+    response: Response,
+    context: In,
+    event_id: Annotated[str | None, Query(max_length=60)] = None,
+    subscription_id: Annotated[str | None, Query(max_length=60)] = None,
+    state: Annotated[State | None, Query()] = None,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> DeliveryPage:
+    """Newest event first; `Link: rel="next"` and `next_cursor` lead on."""
+    event = event_number(event_id, context.incarnation) if event_id is not None else None
+    subscription = None
+    if subscription_id is not None:
+        subscription = (await find(request, subscription_id, context))["id"]
+    else:
+        require_every_topic(request)
+    before = read_cursor(cursor, [int, int]) or [_LARGEST, _LARGEST]
+    rows = await context.database.fetch_filtered(
+        "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1
+    )
+    last = rows[limit - 1] if len(rows) > limit else None
+    next_cursor = link_next(request, response, [last["event_id"], last["subscription_id"]] if last else None)
+    items = [delivery_out(row, context.incarnation) for row in rows[:limit]]
+    return DeliveryPage.model_validate({"items": items, "next_cursor": next_cursor})
+
+
+@router.get("/{delivery_id}/attempts", summary="Every attempt of one delivery", responses=refusals("not-found"))
+async def attempts(request: Request, delivery_id: str, context: In) -> AttemptList:
+    """First one first."""
+    event, subscription = await _numbers(request, delivery_id, context)
+    rows = await context.database.fetch("delivery.attempts", "default", event, subscription)
+    return AttemptList.model_validate({"items": [_attempt_out(row) for row in rows]})
+
+
+@router.post("/{delivery_id}/try", summary="Try a delivery now", responses=_REFUSED)
+async def try_now(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
+    """One that waits for its next attempt or is parked; a parked one has its whole schedule again."""
+    await _turn(request, delivery_id, body, context, "delivery.try_now")
+    return DeliveryDone(id=delivery_id, done="due")
+
+
+@router.post("/{delivery_id}/give-up", summary="Give a delivery up", responses=_REFUSED)
+async def give_up(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
+    """It becomes a dead letter; what waits behind it for its key goes on."""
+    await _turn(request, delivery_id, body, context, "delivery.give_up")
+    return DeliveryDone(id=delivery_id, done="given_up")
+
+
+async def _turn(request: Request, delivery_id: str, body: Reason, context: Context, statement: str) -> None:
+    event, subscription = await _numbers(request, delivery_id, context)
+    turned = await context.database.fetchval(statement, "default", event, subscription, actor_of(request), body.reason)
+    if turned is None:
+        raise Problem("not-found", "No such delivery waits; it is being sent just now, or is done.")
+
+
+async def _numbers(request: Request, delivery_id: str, context: Context) -> tuple[int, int]:
+    """The event's and the subscription's number, if the request's key may know of them; else ``Problem``."""
+    match = _ID.fullmatch(delivery_id)
+    if match is None or max(int(match[1]), int(match[2])) > _LARGEST:
+        raise Problem("not-found", _MISSING)
+    event, subscription = int(match[1]), int(match[2])
+    row = await context.database.fetchrow("event.topic", "default", event)
+    if row is None:
+        require_every_topic(request)
+    else:
+        require_topic(request, row["topic"], hidden=_MISSING)
+    return event, subscription
+
+
+def _attempt_out(row: Row) -> dict[str, Any]:
+    body, headers = row["response_body"], row["response_headers"]
+    return {
+        **row,
+        "response_headers": json.loads(headers) if headers else None,
+        "response_body": body.decode("utf-8", "replace") if body is not None else None,
+    }

@@ -1,0 +1,169 @@
+"""/events/{id}: the event and what became of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.context import Context, context_of
+from app.web.api.refusals import refusals
+from app.web.authentication import require_topic
+from app.web.problem import Problem
+from event.identity import parse_event_id
+
+__all__ = ["event_number", "payload_out", "router"]
+
+router = APIRouter(prefix="/events", tags=["events"], responses=refusals("database-unavailable", "busy", "not-found"))
+In = Annotated[Context, Depends(context_of)]
+_SHOWN_DELIVERIES = 100
+_MISSING = "There is no such event; its retention may have ended."
+
+
+class SinkOut(BaseModel):
+    """What one sink was owed."""
+
+    sink: Literal["kafka", "amqp", "webhooks"]
+    state: Literal["pending", "held", "sent"]
+    reason: str | None = Field(description="Why it is not sent yet, if there is more to say than that it waits.")
+
+
+class EventDeliveryOut(BaseModel):
+    """One subscription's part of the story."""
+
+    id: str
+    subscription_id: str
+    callback: str
+    state: Literal["pending", "sending", "retrying", "parked", "delivered", "dead"]
+    attempts: int
+    last_outcome: str | None
+    last_status: int | None
+    next_attempt_at: datetime | None
+    detail: str | None
+
+
+_EXAMPLE: dict[str, Any] = {
+    "id": "evt_k3v7q2ha_42",
+    "topic": "orders.created",
+    "key": "customer-17",
+    "sequence": 42,
+    "content_type": "application/json",
+    "headers": {},
+    "accepted_at": "2026-01-15T09:31:07.120455Z",
+    "payload": '{"order": 4711, "total": "19.90"}',
+    "payload_base64": None,
+    "sinks": [{"sink": "webhooks", "state": "sent", "reason": None}],
+    "deliveries": [
+        {
+            "id": "dlv_42_7",
+            "subscription_id": "sub_3f1c0a9be2d45c7780aa",
+            "callback": "http://127.0.0.1:9000/hook",
+            "state": "delivered",
+            "attempts": 1,
+            "last_outcome": "delivered",
+            "last_status": 204,
+            "next_attempt_at": None,
+            "detail": None,
+        }
+    ],
+    "summary": "1 delivered.",
+}
+
+
+class EventOut(BaseModel):
+    """A stored event."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    id: str
+    topic: str
+    key: str | None
+    sequence: int | None
+    content_type: str | None
+    headers: dict[str, str]
+    accepted_at: datetime
+    payload: str | None = Field(description="The body as text, if it is UTF-8.")
+    payload_base64: str | None = Field(description="The body, if it is not text.")
+    sinks: list[SinkOut]
+    deliveries: list[EventDeliveryOut] = Field(description="The first hundred; all of them are at /deliveries.")
+    summary: str = Field(description="One sentence: what became of it.")
+
+
+def event_number(event_id: str, incarnation: str) -> int:
+    """The row's number of a public event id of this installation; a problem for any other."""
+    try:
+        whose, number = parse_event_id(event_id)
+    except ValueError:
+        raise Problem("not-found", "There is no such event.") from None
+    if whose != incarnation:
+        raise Problem("not-found", "This event id is of another installation.")
+    return number
+
+
+def _summary(sinks: list[dict[str, Any]], deliveries: list[dict[str, Any]]) -> str:
+    if not sinks:
+        return "Nobody asked for it: its topic is routed to no sink. It is stored."
+    waiting = [sink["sink"] for sink in sinks if sink["state"] != "sent"]
+    words = [f"still owed to {', '.join(waiting)}"] if waiting else []
+    states = [delivery["state"] for delivery in deliveries]
+    if any(s["sink"] == "webhooks" and s["state"] == "sent" for s in sinks) and not states:
+        words.append("no subscription's topic and filter matched when it was fanned out")
+    for state in ("delivered", "retrying", "parked", "sending", "pending", "dead"):
+        if state in states:
+            words.append(f"{states.count(state)} {'given up' if state == 'dead' else state}")
+    sent = [sink["sink"] for sink in sinks if sink["state"] == "sent" and sink["sink"] != "webhooks"]
+    if sent:
+        words.append(f"confirmed by {' and '.join(sent)}")
+    sentence = "; ".join(words) or "on its way"
+    return sentence[0].upper() + sentence[1:] + "."
+
+
+@router.get("/{event_id}", summary="An event and what became of it")
+async def get(request: Request, event_id: str, context: In) -> EventOut:
+    """Per sink and per subscription. That nobody asked for an event is an answer too, with its reason."""
+    number = event_number(event_id, context.incarnation)
+    row = await context.database.fetchrow("event.get", "default", number)
+    if row is None:
+        raise Problem("not-found", _MISSING)
+    require_topic(request, row["topic"], hidden=_MISSING)
+    sinks = [_sink_out(sink) for sink in await context.database.fetch("event.sink_states", "default", number)]
+    rows = await context.database.fetch(
+        "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES
+    )
+    deliveries = [
+        {**d, "id": f"dlv_{d['event_id']}_{d['subscription_id']}", "subscription_id": d["public_id"]} for d in rows
+    ]
+    text, encoded = payload_out(row["payload"])
+    return EventOut.model_validate(
+        {
+            **row,
+            "id": event_id,
+            "sequence": number if row["ordered"] else None,
+            "headers": json.loads(row["headers"]),
+            "payload": text,
+            "payload_base64": encoded,
+            "sinks": sinks,
+            "deliveries": deliveries,
+            "summary": _summary(sinks, deliveries),
+        }
+    )
+
+
+def _sink_out(row: Any) -> dict[str, Any]:
+    reason = row["reason"]
+    if row["state"] != "sent" and not row["configured"]:
+        setting = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}.get(row["sink"])
+        reason = f"this sink is not configured; set {setting}"
+    return {"sink": row["sink"], "state": row["state"], "reason": reason}
+
+
+def payload_out(payload: bytes) -> tuple[str | None, str | None]:
+    """A body as text, or else in base64."""
+    try:
+        return payload.decode("utf-8"), None
+    except UnicodeDecodeError:
+        return None, base64.b64encode(payload).decode()

@@ -1,0 +1,91 @@
+"""/healthz, /readyz, /metrics: what every operator expects (EC-H02)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse
+
+from app.web.api.context import Context, context_of
+from db.errors import DatabaseError
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["operations"])
+_ILL = ("backing off", "refused")
+In = Annotated[Context, Depends(context_of)]
+
+
+class Alive(BaseModel):
+    """The process answers."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ok"}]})
+
+    status: Literal["ok"]
+
+
+class SinkHealth(BaseModel):
+    """A sink that this process relays."""
+
+    state: str = Field(description="leading, standby, backing off, refused, stopped")
+    error: str | None = Field(None, description="Why it backs off.")
+
+
+class Ready(BaseModel):
+    """What the hub depends on."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"status": "ok", "database": "ok", "sinks": {"webhooks": {"state": "leading"}}}]
+        }
+    )
+
+    status: Literal["ok", "degraded", "unavailable"]
+    database: Literal["ok", "slow", "full", "unreachable"] = Field(
+        description="slow: its server lets us in, and yet a plain question was not answered within two seconds. "
+        "full: its server takes no more connections."
+    )
+    sinks: dict[str, SinkHealth]
+
+
+@router.get("/healthz", summary="Is the process alive")
+async def healthz() -> Alive:
+    """Says nothing about what it depends on: a database that is down is no reason to kill the hub."""
+    return Alive(status="ok")
+
+
+@router.get(
+    "/readyz",
+    summary="Can it serve",
+    response_model=Ready,
+    responses={503: {"model": Ready, "description": "The database cannot be reached, is full, or is too slow."}},
+)
+async def readyz(context: In) -> JSONResponse:
+    """Ready means that publishing works. A broker that is down leaves it ready, and is named."""
+    sinks: dict[str, Any] = {}
+    for name, (state, error) in context.relay_states().items():
+        sinks[name] = {"state": state, **({"error": error[:200]} if error and state in _ILL else {})}
+    try:
+        async with asyncio.timeout(2):
+            await context.database.fetchrow("event.installation")
+    except (DatabaseError, TimeoutError) as error:
+        silence = await context.overview.silence_of(error)
+        return JSONResponse({"status": "unavailable", "database": silence, "sinks": sinks}, 503)
+    degraded = any(sink["state"] in _ILL for sink in sinks.values())
+    return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks})
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Counters and gauges."}},
+)
+async def metrics(context: In) -> Response:
+    """The exposition format. What waits is asked of the database; without it the rest is told all the same."""
+    await context.backlog.refresh()
+    return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,178 @@
+"""/holds: keys and topics of a broker that wait because a record was refused (RO-08)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.actor import Reason, Reasoned, actor_of
+from app.web.api.context import Context, context_of
+from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.refusals import refusals
+from app.web.api.strict_route import StrictRoute
+from app.web.problem import Problem
+from db.pool import Row
+from event.identity import format_event_id
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/holds", tags=["holds"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
+)
+In = Annotated[Context, Depends(context_of)]
+HoldId = Annotated[str, Path(pattern=r"^hold_[0-9]{1,18}$", examples=["hold_3"])]
+_PURGE_BATCH = 5_000
+_VERB = refusals(
+    "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
+)
+_EXAMPLE: dict[str, Any] = {
+    "id": "hold_3",
+    "sink": "kafka",
+    "topic": "orders.created",
+    "scope": "key",
+    "key": "customer-17",
+    "reason": "too_large",
+    "detail": "2000000 bytes; orders.created takes 1048588",
+    "records": 12,
+    "attempts": 4,
+    "since": "2026-01-15T09:31:07.131002Z",
+    "next_probe_at": "2026-01-15T09:31:23.131002Z",
+}
+
+
+class HoldOut(BaseModel):
+    """What waits, and why."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    id: str
+    sink: Literal["kafka", "amqp", "webhooks"]
+    topic: str
+    scope: Literal["key", "record", "topic"] = Field(description="record: one event without a key.")
+    key: str | None
+    reason: str
+    detail: str
+    records: int = Field(description="How many wait; counted up to 10,000.")
+    attempts: int
+    since: datetime
+    next_probe_at: datetime = Field(description="When its oldest record is tried again.")
+
+
+class HoldDetail(HoldOut):
+    """The same with the events that wait."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "oldest": ["evt_k3v7q2ha_42"]}]})
+
+    oldest: list[str] = Field(description="The first events that wait, up to twenty; GET /events/{id} tells more.")
+
+
+class HoldPage(BaseModel):
+    """A page of holds in the order of their making."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
+
+    items: list[HoldOut]
+    next_cursor: str | None
+
+
+class VerbOut(BaseModel):
+    """How many records a verb has given up."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "hold_3", "dead_letters": 1}]})
+
+    id: str
+    dead_letters: int
+
+
+def _out(row: Row) -> dict[str, Any]:
+    scope = "topic" if row["key"] == "" else "record" if row["key"].startswith("\x1f") else "key"
+    return {
+        **row,
+        "id": f"hold_{row['id']}",
+        "scope": scope,
+        "key": row["key"] if scope == "key" else None,
+        "next_probe_at": row["probe_at"],
+    }
+
+
+def _number(hold: str) -> int:
+    return int(hold.removeprefix("hold_"))
+
+
+@router.get("", summary="List what waits", responses=refusals("invalid-cursor", "invalid-parameter"))
+async def list_holds(
+    request: Request,
+    response: Response,
+    context: In,
+    sink: Annotated[Literal["kafka", "amqp", "webhooks"] | None, Query()] = None,
+    topic: Annotated[str | None, Query(max_length=249, pattern=r"^[A-Za-z0-9._-]*$")] = None,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> HoldPage:
+    """Oldest first; `Link: rel="next"` and `next_cursor` lead on."""
+    after = read_cursor(cursor, [int]) or [0]
+    rows = await context.database.fetch("hold.page", "default", sink, topic, after[0], limit + 1)
+    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
+    return HoldPage.model_validate({"items": [_out(row) for row in rows[:limit]], "next_cursor": next_cursor})
+
+
+@router.get("/{hold}", summary="One hold", responses=refusals("not-found", "invalid-parameter"))
+async def show(hold: HoldId, context: In) -> HoldDetail:
+    """What waits, why, and which events are the oldest of it."""
+    row = await context.database.fetchrow("hold.get", "default", _number(hold))
+    if row is None:
+        raise Problem("not-found", "There is no such hold; it may have been lifted.")
+    oldest = [format_event_id(context.incarnation, number) for number in row["oldest"]]
+    return HoldDetail.model_validate(_out(row) | {"oldest": oldest})
+
+
+@router.post("/{hold}/retry", summary="Try it now", responses=_VERB)
+async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
+    """Its oldest record is sent at once; when it is taken, the others follow in order."""
+    done = await context.database.fetchval("hold.retry", "default", _number(hold), actor_of(request), body.reason)
+    if done is None:
+        raise Problem("not-found", "There is no such hold; it may have been lifted.")
+    return VerbOut(id=hold, dead_letters=0)
+
+
+@router.post("/{hold}/skip", summary="Give up the oldest record", responses=_VERB)
+async def skip(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
+    """It becomes a dead letter; the next one is tried at once."""
+    row = await _give_up(hold, body, request, context, "hold.skip", 1)
+    return VerbOut(id=hold, dead_letters=_there(row)["records"])
+
+
+@router.post("/{hold}/purge", summary="Give up all its records", responses=_VERB)
+async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
+    """All that waits becomes dead letters, and the hold is lifted. What waited behind a key's refused record has the
+    outcome `purged_with_key`."""
+    row = _there(await _give_up(hold, body, request, context, "hold.purge", _PURGE_BATCH))
+    given_up: int = row["records"]
+    while row["chosen"] == _PURGE_BATCH:
+        again = await _give_up(hold, body, request, context, "hold.purge", _PURGE_BATCH, with_refused=False)
+        if again is None:
+            break  # the relay has found nothing more and has lifted it
+        given_up, row = given_up + again["records"], again
+    return VerbOut(id=hold, dead_letters=given_up)
+
+
+async def _give_up(
+    hold: str, body: Reason, request: Request, context: Context, action: str, most: int, *, with_refused: bool = True
+) -> Row | None:
+    """How many of the oldest were chosen, and how many given up; None: there is no such hold.
+
+    ``with_refused``: the oldest is the one for whose sake the others wait.
+    """
+    row = await context.database.fetchrow(
+        "hold.skip", "default", _number(hold), actor_of(request), body.reason, most, action, with_refused
+    )
+    return row if row is not None and row["holds"] else None
+
+
+def _there(row: Row | None) -> Row:
+    if row is None:
+        raise Problem("not-found", "There is no such hold; it may have been lifted.")
+    return row

@@ -1,0 +1,133 @@
+"""/keys: who may use this API."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.context import Context, context_of
+from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.refusals import refusals
+from app.web.api.strict_route import StrictRoute
+from app.web.problem import Problem
+from db.pool import Row
+from event.topic import TopicError
+from hub.keys import Keys, NewKey
+
+__all__ = ["key_out", "router"]
+
+router = APIRouter(
+    prefix="/keys", tags=["keys"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
+)
+In = Annotated[Context, Depends(context_of)]
+KeyScope = Literal["publish", "subscribe", "read", "admin"]
+_LIFETIME_MAX = 10 * 366 * 86_400
+
+
+class KeyIn(BaseModel):
+    """A new key."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"name": "shop", "scopes": ["publish"], "topics": ["orders.#"]}]},
+    )
+
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$", description="For people.")
+    scopes: list[KeyScope] = Field(min_length=1, max_length=4, description="`admin` holds every scope.")
+    topics: list[Annotated[str, Field(max_length=249)]] | None = Field(
+        None, min_length=1, max_length=50, description="Topics or patterns it is for; none: every topic."
+    )
+    lifetime_seconds: int | None = Field(None, ge=1, le=_LIFETIME_MAX, description="none: until it is revoked.")
+
+
+_EXAMPLE: dict[str, Any] = {
+    "id": "key_3f1c0a9be2d4",
+    "name": "shop",
+    "scopes": ["publish"],
+    "topics": ["orders.#"],
+    "expires_at": None,
+    "revoked_at": None,
+    "created_at": "2026-01-15T09:30:00Z",
+}
+
+
+class KeyOut(BaseModel):
+    """A key without its text."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    id: str = Field(description="Its hexadecimal digits begin the key's text.")
+    name: str
+    scopes: list[KeyScope]
+    topics: list[str] | None
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    created_at: datetime
+
+
+class KeyCreated(KeyOut):
+    """A new key with its text, which is shown this once."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "key": f"hwk_3f1c0a9be2d4_{'0' * 40}"}]})
+
+    key: str = Field(description="Send it as `Authorization: Bearer <key>`. Shown only here.")
+
+
+class KeyPage(BaseModel):
+    """A page of keys in order of creation."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
+
+    items: list[KeyOut]
+    next_cursor: str | None
+
+
+def key_out(row: Row) -> dict[str, Any]:
+    """The public shape of a row of ``key.list``."""
+    return {name: value for name, value in row.items() if name != "public_id"} | {"id": row["public_id"]}
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Make an API key",
+    responses=refusals(
+        "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
+        "invalid-pattern",
+    ),
+)  # fmt: skip
+async def create(body: KeyIn, context: In) -> KeyCreated:
+    """The answer carries the key, once; only its digest is stored."""
+    try:
+        new = NewKey(body.name, body.scopes, body.topics, body.lifetime_seconds)
+    except TopicError as error:
+        raise Problem("invalid-pattern", str(error), parameter="topics") from None
+    row, text = await Keys(context.database).create(new)
+    return KeyCreated.model_validate({**key_out(row), "key": text})
+
+
+@router.get("", summary="List API keys", responses=refusals("invalid-cursor", "invalid-parameter"))
+async def list_keys(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> KeyPage:
+    """Oldest first, revoked and expired ones too."""
+    after = read_cursor(cursor, [int]) or [0]
+    assert isinstance(after[0], int), "read_cursor checks the types"
+    rows = await Keys(context.database).list(after[0], limit + 1)
+    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
+    return KeyPage.model_validate({"items": [key_out(row) for row in rows[:limit]], "next_cursor": next_cursor})
+
+
+@router.delete("/{key_id}", status_code=204, summary="Revoke an API key", responses=refusals("not-found"))
+async def revoke(key_id: str, context: In) -> None:
+    """It is refused by every process within five seconds. Repeating it changes nothing."""
+    row = await Keys(context.database).revoke(key_id) if key_id.isascii() and key_id.isprintable() else None
+    if row is None:
+        raise Problem("not-found", "There is no such key.")

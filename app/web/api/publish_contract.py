@@ -1,0 +1,232 @@
+"""The OpenAPI part of publishing, which is no FastAPI route (``app.web.ingest``) and so is written out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.web.api.refusals import refusals
+
+__all__ = ["PUBLISH_PATHS", "PUBLISH_SCHEMAS"]
+
+_ACCEPTED = {
+    "id": "evt_k3v7q2ha_42",
+    "topic": "orders.created",
+    "key": "customer-17",
+    "sequence": 42,
+    "accepted_at": "2026-01-15T09:31:07.120455Z",
+}
+
+PUBLISH_SCHEMAS: dict[str, Any] = {
+    "Accepted": {
+        "type": "object",
+        "title": "Accepted",
+        "description": "A stored event. Its transaction has been committed.",
+        "required": ["id", "topic", "key", "sequence", "accepted_at"],
+        "properties": {
+            "id": {"type": "string", "description": "Opaque; the `webhook-id` of its deliveries."},
+            "topic": {"type": "string"},
+            "key": {"type": ["string", "null"], "description": "The ordering key."},
+            "sequence": {
+                "type": ["integer", "null"],
+                "description": "Rises per key, with gaps; null where the topic keeps no order.",
+            },
+            "accepted_at": {"type": "string", "format": "date-time"},
+            "matched": {
+                "type": ["array", "null"],
+                "items": {"type": "string"},
+                "maxItems": 100,
+                "description": "With `matched=true`: the subscriptions it goes to, the oldest 100; null: the event is "
+                "stored, and the question could not be answered just now.",
+            },
+        },
+        "examples": [_ACCEPTED],
+    },
+    "Refused": {
+        "type": "object",
+        "title": "Refused",
+        "description": "In a partial batch: in the place of an event that was not stored.",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["type", "title", "status", "detail"],
+                "properties": {
+                    "type": {"type": "string", "format": "uri-reference"},
+                    "title": {"type": "string"},
+                    "status": {"type": "integer"},
+                    "detail": {"type": "string"},
+                },
+            }
+        },
+    },
+}
+
+_REFUSED = refusals(
+    "body-too-large", "unsupported-media-type", "malformed-batch", "invalid-cloudevent", "invalid-key", "invalid-topic",
+    "unknown-topic", "invalid-header", "invalid-parameter", "duplicate-parameter", "idempotency-key-reused",
+    "request-timeout", "too-many-requests", "busy", "database-unavailable", "outcome-unknown", "shutting-down",
+)  # fmt: skip
+
+_PARAMETERS: list[dict[str, Any]] = [
+    {
+        "name": "topic",
+        "in": "path",
+        "required": True,
+        "description": "1-249 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.",
+        "schema": {"type": "string", "maxLength": 249, "pattern": r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"},
+        "example": "orders.created",
+    },
+    {
+        "name": "key",
+        "in": "query",
+        "description": "The ordering key, for senders that cannot set headers. Not together with `Hookwire-Key`.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 1024},
+    },
+    {
+        "name": "partial",
+        "in": "query",
+        "description": "`application/x-ndjson` only. true: lines that cannot be stored don't keep the others from it; "
+        "each has an `error` in its place in the answer.",
+        "schema": {"type": "boolean", "default": False},
+    },
+    {
+        "name": "matched",
+        "in": "query",
+        "description": "true: the answer names the subscriptions that the event goes to. Not for a batch.",
+        "schema": {"type": "boolean", "default": False},
+    },
+    {
+        "name": "ignore",
+        "in": "query",
+        "description": "Names, comma separated, of parameters that the sender adds to every URL and that are none of "
+        "ours. Any other unknown parameter is refused.",
+        "schema": {"type": "string"},
+        "example": "bodySHA256",
+    },
+    {
+        "name": "Hookwire-Key",
+        "in": "header",
+        "description": "The ordering key: events of one topic with the same key arrive in the order of their commits. "
+        "1-1024 bytes of UTF-8.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 1024},
+        "example": "customer-17",
+    },
+    {
+        "name": "Hookwire-Ttl",
+        "in": "header",
+        "description": "For how many seconds the event is worth delivering to webhooks; then it is a dead letter.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 31_536_000},
+        "example": 3600,
+    },
+    {
+        "name": "Hookwire-Retry",
+        "in": "header",
+        "description": "`never`: each webhook is tried once.",
+        "schema": {"type": "string", "enum": ["never"]},
+    },
+    {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "Makes repeating safe: the same key with the same request answers with the first event's id and "
+        "`Idempotency-Replayed: true`; with another request it is refused by 409. Remembered for a day by default.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    },
+    {
+        "name": "traceparent",
+        "in": "header",
+        "description": "W3C trace context, carried to every sink.",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "Hookwire-Replay-Of",
+        "in": "header",
+        "description": "The id of the event that this one repeats; carried to every sink as `replay-of`.",
+        "schema": {"type": "string", "maxLength": 512},
+    },
+]
+
+_CLOUDEVENT = {
+    "specversion": "1.0",
+    "id": "4711",
+    "source": "/shop",
+    "type": "order.created",
+    "data": {"order": 4711},
+}
+
+_BODY: dict[str, Any] = {
+    "description": "The event, byte for byte; any type, also empty. `application/x-ndjson` makes one event of each "
+    "line, `application/cloudevents-batch+json` one of each element: such a batch is stored whole or not at all, and "
+    "holds at most 1,000 events. CloudEvents in binary mode (`ce-*` headers) and structured mode are recognised.",
+    "content": {
+        "application/json": {
+            "schema": {"description": "Any JSON; stored as the bytes that were sent."},
+            "examples": {"order": {"value": {"order": 4711, "total": "19.90"}}},
+        },
+        "text/plain": {"schema": {"type": "string"}, "examples": {"note": {"value": "hello"}}},
+        "application/x-ndjson": {
+            "schema": {"type": "string"},
+            "examples": {"two events": {"value": '{"order": 1}\n{"order": 2}\n'}},
+        },
+        "application/cloudevents+json": {
+            "schema": {"type": "object", "required": ["specversion", "id", "source", "type"]},
+            "examples": {"structured": {"value": _CLOUDEVENT}},
+        },
+        "application/cloudevents-batch+json": {
+            "schema": {"type": "array", "maxItems": 1000, "items": {"type": "object"}},
+            "examples": {"batch of one": {"value": [_CLOUDEVENT]}},
+        },
+        "*/*": {"schema": {"description": "Anything else."}},
+    },
+}
+
+_HEADERS: dict[str, Any] = {
+    "Location": {"description": "The event, `/events/{id}`. Not for a batch.", "schema": {"type": "string"}},
+    "Idempotency-Replayed": {
+        "description": "`true` when the events had been stored by an earlier request.",
+        "schema": {"type": "string", "enum": ["true"]},
+    },
+    "Hookwire-Notice": {
+        "description": "Says when nobody listens: the topic goes to no configured broker and matches no subscription.",
+        "schema": {"type": "string"},
+    },
+}
+
+PUBLISH_PATHS: dict[str, Any] = {
+    "/topics/{topic}/events": {
+        "post": {
+            "tags": ["events"],
+            "operationId": "events_publish",
+            "summary": "Publish an event, or a batch",
+            "description": "The answer comes after COMMIT: what was answered with 202 is never lost. An unknown topic "
+            "is created, unless the hub is set not to.",
+            "parameters": _PARAMETERS,
+            "requestBody": _BODY,
+            "responses": {
+                "202": {
+                    "description": "Stored. One object for an event, a list in the same order for a batch.",
+                    "headers": _HEADERS,
+                    "content": {
+                        "application/json": {
+                            "schema": {
+                                "oneOf": [
+                                    {"$ref": "#/components/schemas/Accepted"},
+                                    {
+                                        "type": "array",
+                                        "items": {
+                                            "oneOf": [
+                                                {"$ref": "#/components/schemas/Accepted"},
+                                                {"$ref": "#/components/schemas/Refused"},
+                                            ]
+                                        },
+                                    },
+                                ]
+                            },
+                            "examples": {"event": {"value": _ACCEPTED}, "batch": {"value": [_ACCEPTED]}},
+                        }
+                    },
+                },
+                **{str(status): response for status, response in _REFUSED.items()},
+            },
+        }
+    }
+}

@@ -1,0 +1,55 @@
+"""Refusals: how a route's problems are written into the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.web.problem import PROBLEM_MEDIA_TYPE, Problem, Problems
+from app.web.problem_kinds import KINDS
+
+__all__ = ["PROBLEM_SCHEMA", "refusals"]
+
+PROBLEM_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "title": "Problem",
+    "description": "A refusal (RFC 9457). `type` is the address of a page that explains cause and cure.",
+    "required": ["type", "title", "status", "detail", "request_id"],
+    "properties": {
+        "type": {"type": "string", "format": "uri-reference", "description": "Names the kind; open it in a browser."},
+        "title": {"type": "string", "description": "The kind in a few words; always the same for one `type`."},
+        "status": {"type": "integer", "minimum": 400, "maximum": 599},
+        "detail": {"type": "string", "description": "What happened this time."},
+        "request_id": {
+            "type": "string",
+            "description": "By which the operator finds it in the log; also X-Request-Id.",
+        },
+        "parameter": {"type": "string", "description": "The header, parameter or field that is meant."},
+        "setting": {
+            "description": "The setting that decides it.",
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        },
+    },
+    "additionalProperties": True,
+}
+
+_RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait before repeating.", "schema": {"type": "integer"}}}
+
+
+def refusals(*slugs: str) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` of a route that may answer with these kinds, grouped by status, one example each."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for kind in sorted((KINDS[slug] for slug in slugs), key=lambda kind: (kind.status, kind.slug)):
+        response = found.setdefault(kind.status, _response())
+        response["description"] = "; ".join(filter(None, (response["description"], kind.title)))
+        response["content"][PROBLEM_MEDIA_TYPE]["examples"][kind.slug] = {
+            "summary": kind.title,
+            "value": Problems("https://hub.example").document(Problem(kind.slug), "5f0c9b2e71aa-0000002a"),
+        }
+        if kind.retry_after_seconds is not None:
+            response["headers"] = _RETRY_AFTER
+    return found
+
+
+def _response() -> dict[str, Any]:
+    content = {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}
+    return {"description": "", "content": {PROBLEM_MEDIA_TYPE: content}}

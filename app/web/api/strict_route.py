@@ -1,0 +1,63 @@
+"""StrictRoute: a route whose JSON body is read strictly before anything is made of it (PA-02, B-30..B-37).
+
+The framework's own parser takes NaN, the last of two equal keys, lone surrogates and U+0000; the first to notice would
+be the database. It also overlooks a parameter of the query that it does not know: a list whose filter is misspelt would
+be answered with everything, and a purge with ``?dry_run=true`` would be done (ADR 33).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from email.message import Message
+from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from typing_extensions import override
+
+from app.web.problem import Problem
+from app.web.query import refuse_unknown
+from event.strict_json import StrictJsonError, loads
+
+__all__ = ["StrictRoute"]
+
+_READS = frozenset({"GET", "HEAD"})
+_CHARSETS = frozenset({None, "utf-8", "utf8", "us-ascii"})
+
+
+class StrictRoute(APIRoute):
+    """Refuses a body that is not announced as JSON (415) or that is no strict JSON (400, 422).
+
+    Where the query has parameters, and where something is changed, others are refused as well (400). A plain read with
+    more in its query than it knows is what it was: links to it may have been decorated on their way.
+    """
+
+    @override
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The framework's handler behind our reading of the body."""
+        handle = super().get_route_handler()
+        known = [field.alias for field in self.dependant.query_params]
+        is_strict = bool(known) or not _READS.issuperset(self.methods or ())
+
+        async def handle_strictly(request: Request) -> Response:
+            if self.body_field is not None and (body := await request.body()):
+                _judge(request.headers.get("content-type", ""), body)
+            if is_strict:
+                refuse_unknown(request.query_params, known)
+            return await handle(request)
+
+        return handle_strictly
+
+
+def _judge(content_type: str, body: bytes) -> None:
+    declared = Message()
+    declared["content-type"] = content_type
+    subtype = declared.get_content_subtype()
+    is_json = declared.get_content_maintype() == "application" and (subtype == "json" or subtype.endswith("+json"))
+    if not content_type or not is_json or declared.get_content_charset() not in _CHARSETS:
+        raise Problem("unsupported-media-type", "This route reads Content-Type: application/json in UTF-8.")
+    try:
+        loads(body)
+    except StrictJsonError as error:
+        raise Problem("malformed-json", error.reason, status=error.status_hint) from None

@@ -1,0 +1,239 @@
+"""/topics: what there is, how each is routed, and its latest content (the WebSub topic URL)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.context import Context, context_of
+from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.precondition import IfMatch, etag, version_meant
+from app.web.api.refusals import refusals
+from app.web.api.strict_route import StrictRoute
+from app.web.problem import Problem
+from db.pool import Row
+from event.identity import format_event_id
+from event.topic import TopicError, validate_topic
+from webhooks.message import link_header
+from egress.url import UrlRefused, parse_target
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/topics", tags=["topics"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
+)
+In = Annotated[Context, Depends(context_of)]
+Sink = Literal["kafka", "amqp", "webhooks"]
+
+
+class TopicSettings(BaseModel):
+    """How a topic is routed and ordered."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"sinks": ["webhooks"], "order": "key"}]})
+
+    sinks: list[Sink] | None = Field(None, description="Where events go; none: every configured sink.")
+    order: Literal["key", "none"] = Field("key", description="none: no key locks and no sequence.")
+    kafka_topic: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,249}$", description="none: the topic's name.")
+    amqp_exchange: str | None = Field(None, min_length=1, max_length=127, description="none: the configured one.")
+    amqp_routing_key: str | None = Field(None, max_length=255, description="none: the topic's name.")
+    on_refused: Literal["hold_key", "skip", "stop"] | None = Field(
+        None, description="What follows when a broker refuses a record for good; none: as the sink's setting says."
+    )
+    validator_url: str | None = Field(
+        None, max_length=2048, description="WebSub: asked who may subscribe, by a POST of JSON; none: everybody may."
+    )
+    moved_to: str | None = Field(
+        None, max_length=2048, description="WebSub: the topic's URL redirects there; none: it is served here."
+    )
+    retention_days: int | None = Field(
+        None, ge=0, le=36_500, description="How long its events are kept; 0: for ever; none: as the hub's setting says."
+    )
+
+
+_SETTINGS_EXAMPLE: dict[str, Any] = {
+    "topic": "orders.created",
+    "sinks": None,
+    "order": "key",
+    "kafka_topic": None,
+    "amqp_exchange": None,
+    "amqp_routing_key": None,
+    "on_refused": None,
+    "validator_url": None,
+    "moved_to": None,
+    "retention_days": None,
+    "created_at": "2026-01-15T09:30:00Z",
+    "updated_at": "2026-01-15T09:30:00Z",
+}
+_TOPIC_EXAMPLE: dict[str, Any] = {
+    "topic": "orders.created",
+    "sinks": None,
+    "order": "key",
+    "created_at": "2026-01-15T09:30:00Z",
+    "last_event_id": "evt_k3v7q2ha_42",
+    "last_accepted_at": "2026-01-15T09:31:07.120455Z",
+}
+
+
+class TopicSettingsOut(TopicSettings):
+    """The settings as they stand."""
+
+    model_config = ConfigDict(extra="ignore", json_schema_extra={"examples": [_SETTINGS_EXAMPLE]})
+
+    topic: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class TopicOut(BaseModel):
+    """A topic in the list."""
+
+    topic: str
+    sinks: list[Sink] | None
+    order: Literal["key", "none"]
+    created_at: datetime
+    last_event_id: str | None
+    last_accepted_at: datetime | None
+
+
+class TopicPage(BaseModel):
+    """A page of topics by name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_TOPIC_EXAMPLE], "next_cursor": None}]})
+
+    items: list[TopicOut]
+    next_cursor: str | None
+
+
+def _name(topic: str) -> str:
+    try:
+        return validate_topic(topic)
+    except TopicError as error:
+        raise Problem("invalid-topic", str(error), parameter="topic") from None
+
+
+def _order(row: Row) -> str:
+    return "key" if row["ordered"] else "none"
+
+
+@router.get("", summary="List topics", responses=refusals("invalid-cursor", "invalid-parameter"))
+async def list_topics(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=600)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> TopicPage:
+    """By name; `Link: rel="next"` and `next_cursor` lead on."""
+    after = read_cursor(cursor, [str]) or [""]
+    rows = await context.database.fetch("topic.list", "default", after[0], limit + 1)
+    next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
+    items = [
+        {
+            **row,
+            "topic": row["name"],
+            "order": _order(row),
+            "last_event_id": format_event_id(context.incarnation, row["last_id"]) if row["last_id"] else None,
+        }
+        for row in rows[:limit]
+    ]
+    return TopicPage.model_validate({"items": items, "next_cursor": next_cursor})
+
+
+_URL_CHARACTERS = "%:/?#[]@!$&'()*+,;=-._~"
+_INERT = {"Content-Security-Policy": "default-src 'none'; sandbox"}
+_LATEST: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The latest event's body, with the Content-Type it was published with.",
+        "content": {"*/*": {"schema": {"description": "Whatever was published."}}},
+        "headers": {
+            "Link": {"schema": {"type": "string"}, "description": "`hub` and `self`, for WebSub subscribers."},
+            "ETag": {"schema": {"type": "string"}, "description": "The event's id."},
+        },
+    },
+    204: {"description": "The topic exists; nothing was published to it yet."},
+    301: {"description": "The topic has moved to the `Location`, which has links of its own (WS-75)."},
+    304: {"description": "If-None-Match names the latest event."},
+    **refusals("unknown-topic", "invalid-topic"),
+}
+
+
+@router.head("/{topic}", include_in_schema=False)
+@router.get("/{topic}", summary="The topic's latest content", response_class=Response, responses=_LATEST)
+async def latest(request: Request, topic: str, context: In) -> Response:
+    """The latest event's body with its type, and `Link` headers `hub` and `self`: this is the WebSub topic URL."""
+    name = _name(topic)
+    moved_to = await context.database.fetchval("topic.moved_to", "default", name)
+    if moved_to is not None:
+        return Response(status_code=301, headers={"Location": quote(moved_to, safe=_URL_CHARACTERS)})
+    links = {"Link": link_header(f"{context.public_url}/hub", f"{context.public_url}/topics/{name}")}
+    row = await context.database.fetchrow("event.latest", "default", name)
+    if row is None:
+        if not await context.database.fetch("topic.known", "default", [name]):
+            raise Problem("unknown-topic", f"There is no topic {name}.", headers=links)
+        return Response(status_code=204, headers=links)
+    # Content of strangers, possibly HTML, in the origin of our own pages: a browser must not run it (SV-08).
+    headers = {**links, "ETag": f'"{format_event_id(context.incarnation, row["id"])}"', **_INERT}
+    if headers["ETag"] in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    response = Response(row["payload"], headers=headers)
+    if row["content_type"] is not None:
+        response.headers["Content-Type"] = row["content_type"]
+    return response
+
+
+def _check_url(url: str | None, parameter: str, context: Context) -> None:
+    """The text only; an address is judged when it is dialled, as every callback's."""
+    try:
+        if url is not None:
+            parse_target(url, context.policy)
+    except UrlRefused as error:
+        raise Problem("invalid-parameter", str(error), parameter=parameter) from None
+
+
+def _settings_out(row: Row) -> TopicSettingsOut:
+    return TopicSettingsOut.model_validate(
+        {name: value for name, value in row.items() if name not in ("name", "ordered")}
+        | {"topic": row["name"], "order": _order(row)}
+    )
+
+
+@router.get("/{topic}/settings", summary="A topic's settings", responses=refusals("unknown-topic", "invalid-topic"))
+async def get_settings(topic: str, response: Response, context: In) -> TopicSettingsOut:
+    """Routing, order, retention. Their `ETag` names this version."""
+    row = await context.database.fetchrow("topic.get", "default", _name(topic))
+    if row is None:
+        raise Problem("unknown-topic", f"There is no topic {topic}.")
+    response.headers["ETag"] = etag(row["version"])
+    return _settings_out(row)
+
+
+@router.put(
+    "/{topic}/settings",
+    summary="Set a topic's settings",
+    responses=refusals(
+        "invalid-topic", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large",
+        "precondition-failed",
+    ),
+)  # fmt: skip
+async def put_settings(
+    topic: str, body: TopicSettings, response: Response, context: In, if_match: IfMatch = None
+) -> TopicSettingsOut:
+    """Creates the topic if there is none. Counts for events accepted from now on."""
+    _check_url(body.validator_url, "validator_url", context)
+    _check_url(body.moved_to, "moved_to", context)
+    name, version = _name(topic), version_meant(if_match)
+    if if_match is not None and not await context.database.fetch("topic.known", "default", [name]):
+        raise Problem("precondition-failed", f"There is no topic {name}.")
+    row = await context.database.fetchrow(
+        "topic.put", "default", name, sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key",
+        body.kafka_topic, body.amqp_exchange, body.amqp_routing_key, body.on_refused, body.validator_url, body.moved_to,
+        body.retention_days, version,
+    )  # fmt: skip
+    if row is None:
+        raise Problem("precondition-failed")
+    response.headers["ETag"] = etag(row["version"])
+    return _settings_out(row)

@@ -1,0 +1,188 @@
+"""/undelivered: exactly which accepted events have not reached which subscriber, and why (WH-P01, WH-R14, WH-10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.context import Context, context_of
+from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.refusals import refusals
+from app.web.api.strict_route import StrictRoute
+from app.web.api.subscriptions import find
+from app.web.authentication import require_every_topic
+from app.web.problem import Problem
+from db.pool import Row
+from event.identity import format_event_id
+
+__all__ = ["reason_of", "router"]
+
+router = APIRouter(
+    prefix="/undelivered", tags=["deliveries"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy"),
+)  # fmt: skip
+In = Annotated[Context, Depends(context_of)]
+_EXAMPLE: dict[str, Any] = {
+    "event_id": "evt_k3v7q2ha_42",
+    "subscription_id": "sub_3f1c0a9be2d45c7780aa",
+    "delivery_id": "dlv_42_7",
+    "callback": "http://127.0.0.1:9000/hook",
+    "state": "waiting",
+    "reason": "the last attempt failed: timeout",
+    "attempts": 3,
+    "last_outcome": "timeout",
+    "last_status": None,
+    "next_attempt_at": "2026-01-15T10:06:07.131002Z",
+}
+
+
+class UndeliveredOut(BaseModel):
+    """An event that has not reached a subscriber."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    event_id: str
+    subscription_id: str | None = Field(description="None while it is not fanned out yet.")
+    delivery_id: str | None
+    callback: str | None
+    state: Literal["queued", "waiting", "dead"] = Field(
+        description="queued: not fanned out yet; waiting: still owed; dead: given up."
+    )
+    reason: str
+    attempts: int
+    last_outcome: str | None
+    last_status: int | None
+    next_attempt_at: datetime | None
+
+
+class UndeliveredPage(BaseModel):
+    """A page: first what is queued, then what waits, then what was given up; each oldest event first, of one
+    subscription what is due next."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
+
+    items: list[UndeliveredOut]
+    next_cursor: str | None
+
+
+# A place in the list: the part; of its last item when it is due (microseconds since 1970), event, subscription.
+Place = tuple[str, int, int, int]
+_PARTS: Sequence[str] = ("queued", "waiting", "dead")
+_NEVER_US: Final = 10**16  # in the year 2286, which stands for infinity
+
+
+@router.get(
+    "",
+    summary="What has not reached whom, and why",
+    responses=refusals("invalid-cursor", "invalid-parameter", "not-found"),
+)
+async def list_undelivered(
+    request: Request,
+    response: Response,
+    context: In,
+    subscription_id: Annotated[str | None, Query(max_length=60)] = None,
+    state: Annotated[Literal["queued", "waiting", "dead"] | None, Query()] = None,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> UndeliveredPage:
+    """An accepted event that is not here, for a subscription that asked for it, has been answered with 2xx."""
+    subscription = None
+    if subscription_id is not None:
+        subscription = (await find(request, subscription_id, context))["id"]
+    else:
+        require_every_topic(request)
+    items: list[dict[str, Any]] = []
+    places: list[Place] = []
+    for place in _begin(cursor):
+        if state in (None, place[0]) and len(items) <= limit:
+            found = await _read(context, place, subscription, limit + 1 - len(items))
+            items += [item for item, _ in found]
+            places += [where for _, where in found]
+    more = places[limit - 1] if len(items) > limit else None
+    next_cursor = link_next(request, response, more)
+    return UndeliveredPage.model_validate({"items": items[:limit], "next_cursor": next_cursor})
+
+
+def _begin(cursor: str | None) -> list[Place]:
+    """The parts that are still to come, the first one from behind the cursor."""
+    part, due_us, event, subscription = read_cursor(cursor, [str, int, int, int]) or ("queued", 0, 0, 0)
+    if part not in _PARTS or int(due_us) > _NEVER_US:
+        raise Problem("invalid-cursor")
+    later = _PARTS[_PARTS.index(str(part)) + 1 :]
+    return [(str(part), int(due_us), int(event), int(subscription)), *((one, 0, 0, 0) for one in later)]
+
+
+async def _read(
+    context: Context, place: Place, subscription: int | None, most: int
+) -> list[tuple[dict[str, Any], Place]]:
+    """Up to so many items of one part behind a place, each with its own place."""
+    part, due_us, event, last = place
+    fetch, tenant = context.database.fetch, "default"
+    if part == "queued":
+        rows = await fetch("undelivered.queued", tenant, subscription, event, most)
+        return [(_queued(row, context.incarnation), (part, 0, row["event_id"], 0)) for row in rows]
+    if subscription is None:
+        name = "undelivered.open" if part == "waiting" else "undelivered.dead"
+        rows = await fetch(name, tenant, event, last, most)
+    elif part == "waiting":
+        rows = await fetch("undelivered.open_of", tenant, subscription, due_us, event, _NEVER_US, most)
+    else:
+        rows = await fetch("undelivered.dead_of", tenant, subscription, event, most)
+    return [
+        (_out(row, part, context.incarnation), (part, row.get("due_us", 0), row["event_id"], row["subscription_id"]))
+        for row in rows
+    ]
+
+
+def _queued(row: Row, incarnation: str) -> dict[str, Any]:
+    nothing = ("subscription_id", "delivery_id", "callback", "last_outcome", "last_status", "next_attempt_at")
+    return dict.fromkeys(nothing) | {
+        "event_id": format_event_id(incarnation, row["event_id"]),
+        "state": "queued",
+        "reason": "accepted, and not matched with subscriptions yet",
+        "attempts": 0,
+    }
+
+
+def _out(row: Row, part: str, incarnation: str) -> dict[str, Any]:
+    return {
+        **row,
+        "event_id": format_event_id(incarnation, row["event_id"]),
+        "subscription_id": row["public_id"],
+        "delivery_id": f"dlv_{row['event_id']}_{row['subscription_id']}",
+        "state": part,
+        "reason": reason_of(row) if part == "waiting" else _why_dead(row),
+        "next_attempt_at": row.get("due_at"),
+    }
+
+
+def _why_dead(row: Row) -> str:
+    return ": ".join(filter(None, (row["kind"], row["detail"])))
+
+
+def reason_of(row: Row) -> str:
+    """Why a delivery is still owed: what has to change first stands before what follows from it."""
+    failed = f"the last attempt failed: {' '.join(map(str, filter(None, (row['last_outcome'], row['last_status']))))}"
+    is_pull = row["protocol"] == "pull"
+    reasons = (
+        (
+            row["state"] != "active",
+            ": ".join(filter(None, (f"the subscription is {row['state']}", row["state_reason"]))),
+        ),
+        (row["parked_at"] is not None, f"parked until somebody decides; {failed}"),
+        (row["due_at"] is None, "behind an earlier event of its key"),
+        (row["is_held"] and not row["is_due"], "it has been fetched" if is_pull else "it is being sent"),
+        (row["is_paused"], f"the receiver asked for a rest until {row['paused_until']}"),
+        (
+            row["breaker_open_until"] is not None,
+            f"the breaker is open until {row['breaker_open_until']}, or its probe is out; {failed}",
+        ),
+        (is_pull, "it waits to be fetched"),
+        (not row["is_due"], failed),
+        (row["last_outcome"] is not None, f"it is due; {failed}"),
+    )
+    return next((reason for holds, reason in reasons if holds), "it is due")

@@ -1,0 +1,139 @@
+"""The HTTP application: FastAPI for everything but publishing, which goes straight to :mod:`app.web.ingest`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.web.api import audit
+from app.web.console import status_route as console
+from app.web.api import dead_letters
+from app.web.api import deliveries
+from app.web.api import denials
+from app.web.console import diagnosis_route as diagnosis
+from app.web.api import docs
+from app.web.api import events
+from app.web.api import filters
+from app.web.api import foreign_topics
+from app.web.api import handshake
+from app.web.api import health
+from app.web.api import holds
+from app.web.api import keys
+from app.web.api import pull
+from app.web.api import replays
+from app.web.api import signing_keys
+from app.web.api import subscriptions
+from app.web.api import topics
+from app.web.api import undelivered
+from app.web.api import upstreams
+from app.web.api.context import Context
+from app.web.api.contract import TITLE, VERSION, operation_id
+from app.web.authentication import Gate, Keyring
+from app.web.ingest import Ingest, is_publish
+from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
+from app.web.pages import install_problem_pages
+from app.web.problem import Problem, Problems, install_problem_handlers, request_id_of
+from db.errors import Busy, DatabaseError, OutcomeUnknown, Unavailable
+from hub.keys import Keys
+
+__all__ = ["build_api", "build_operations", "build_web"]
+
+_ROUTERS: Sequence[APIRouter] = (
+    subscriptions.router,
+    signing_keys.router,
+    handshake.router,
+    handshake.invitations,
+    denials.router,
+    deliveries.router,
+    undelivered.router,
+    events.router,
+    topics.router,
+    foreign_topics.router,
+    upstreams.router,
+    keys.router,
+    filters.router,
+    pull.router,
+    holds.router,
+    dead_letters.router,
+    replays.router,
+    audit.router,
+    health.router,
+    console.router,
+    diagnosis.router,
+)
+
+
+def build_api(problems: Problems, extra_routes: Sequence[BaseRoute] = ()) -> FastAPI:
+    """The FastAPI application without its context; enough to write the OpenAPI file."""
+    api = FastAPI(title=TITLE, version=VERSION, openapi_url=None, docs_url=None, redoc_url=None)
+    # Not include_router(): it builds every route again for this application, and all that differs is their names.
+    for router in _ROUTERS:
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                route.unique_id = operation_id(route)
+        api.router.routes.extend(router.routes)
+    docs.install_docs(api)
+    install_problem_pages(api)
+    api.router.routes.extend(extra_routes)
+    install_problem_handlers(api, problems)
+    _install_database_handlers(api, problems)
+    return api
+
+
+def build_web(
+    context: Context, ingest: Ingest, problems: Problems, request_ids: RequestIds, extra_routes: Sequence[BaseRoute]
+) -> ASGIApp:
+    """The whole application behind its front door."""
+    api = build_api(problems, extra_routes)
+    api.state.context = context
+    event_bytes_max = context.settings.event_bytes_max
+    limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
+    inside: ASGIApp = _Fork(ingest, api)
+    if context.settings.needs_keys:
+        inside = Gate(inside, Keyring(Keys(context.database)), hub_is_open=context.settings.hub_access == "open")
+    return FrontDoor(inside, problems=problems, limits=limits, request_ids=request_ids)
+
+
+def build_operations(context: Context, problems: Problems, request_ids: RequestIds) -> ASGIApp:
+    """Health and metrics alone, for a port of their own. Who may reach that port may read them: no key is asked."""
+    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    api.state.context = context
+    api.router.routes.extend(health.router.routes)
+    install_problem_handlers(api, problems)
+    return FrontDoor(api, problems=problems, request_ids=request_ids)
+
+
+class _Fork:
+    """Publishing to the left, everything else to the right."""
+
+    def __init__(self, ingest: Ingest, api: FastAPI) -> None:
+        self._ingest = ingest
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self._ingest if is_publish(scope) else self._api)(scope, receive, send)
+
+
+def _install_database_handlers(api: FastAPI, problems: Problems) -> None:
+    """Operating errors of the database become 503. One that refuses our statement is our own mistake and stays one."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        assert isinstance(error, DatabaseError)
+        reads = request.method in ("GET", "HEAD")
+        return problems.response(_problem_of(error, reads=reads), request_id_of(request.scope))
+
+    for kind in (Busy, OutcomeUnknown, Unavailable):
+        api.add_exception_handler(kind, answer)
+
+
+def _problem_of(error: DatabaseError, *, reads: bool) -> Problem:
+    if isinstance(error, Busy):
+        return Problem("busy", "The database is held up; nothing was changed.")
+    if isinstance(error, OutcomeUnknown) and not reads:
+        return Problem("outcome-unknown")
+    return Problem("database-unavailable")

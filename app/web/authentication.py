@@ -1,0 +1,283 @@
+"""The gate: which key a request brings, and whether that is enough for where it goes (SE-04..SE-06, B-46, B-48).
+
+Where the gate is open (development, or a proxy that decides), it is not built at all. Where it is closed, it stands
+between the front door and the application and judges every request before its body is read::
+
+    Authorization: Bearer hwk_...    one of them; Basic with the key as password for GET, so that a browser can look,
+      |                              and below /rabbithub for what is no browser, because its clients log in so (RH-50)
+      | known for less than 3 s --------------------------------+
+      | else found by its digest; strangers: few tries a second |
+      v                                                         v
+    401 unauthorized / 429                            the route's scope and topic, or 403 forbidden
+
+What a route needs follows from its path: publishing to a topic needs ``publish`` for it, reading ``read``, changing a
+subscription ``subscribe``, everything else that changes something ``admin``. A key for some topics only is let in to
+the routes that judge the topic of what they show (:data:`_TOPICAL`, with :func:`require_topic`), and to no others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qs
+
+from fastapi import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.web.problem import Problem
+from app.web.rabbithub_path import PREFIX as RABBITHUB
+from app.web.rabbithub_path import parts_of
+from db.errors import DatabaseError
+from event.topic import is_reserved
+from hub.keys import Grant, Keys
+from hub.keys import Scope as KeyScope
+
+__all__ = ["FRESH_SECONDS", "Gate", "Keyring", "grant_of", "require_every_topic", "require_topic"]
+
+FRESH_SECONDS: Final = 3.0
+"""How long a key is trusted without asking again: with the question's own time, less than five seconds (SE-04)."""
+
+_KNOWN_MAX = 10_000
+_STRANGERS_MAX = 10_000
+_WAYS_MAX = 1_000
+_TRIES = 10
+_TRIES_PER_SECOND = 1.0
+_READS: Final = ("GET", "HEAD")
+_OPEN: Final = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/favicon.ico"})
+_TOPICAL: Final = ("/subscriptions", "/events/", "/deliveries", "/undelivered", "/topics/", "/filters/")
+_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="hookwire", Basic realm="hookwire: the key is the password"'}
+
+
+@dataclass(slots=True)
+class _Known:
+    """``ways``: methods and paths that were judged and found open to it."""
+
+    grant: Grant
+    fresh_until: float
+    ways: set[tuple[str, str]] = field(default_factory=set)
+
+
+class Keyring:
+    """Keys that were seen lately, by the bytes of their Authorization header; bounded."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._known: dict[bytes, _Known] = {}
+        self._asking: dict[bytes, asyncio.Future[_Known | None]] = {}
+        self._strangers: dict[str, tuple[float, float]] = {}
+
+    def fresh(self, headers: Sequence[bytes]) -> _Known | None:
+        """What was lately known of the only one of these headers."""
+        known = self._known.get(headers[0]) if len(headers) == 1 else None
+        return known if known is not None and known.fresh_until > time.monotonic() else None
+
+    async def known(self, header: bytes, address: str, *, basic: bool) -> _Known:
+        """The key of this header; raises ``Problem``: unauthorized, too-many-requests, database-unavailable.
+
+        ``basic``: a login by Basic counts here.
+        """
+        if not basic and _is_basic(header):  # a browser sends it also where a stranger's page asks it to
+            raise Problem("unauthorized", "Basic is for looking only; use Bearer.", headers=_CHALLENGE)
+        if (known := self.fresh([header])) is not None:
+            return known
+        known = self._known.get(header)
+        if known is None:
+            self._admit_stranger(address)
+        found = await self._ask(header)
+        if found is None:
+            self._known.pop(header, None)
+            raise Problem("unauthorized", headers=_CHALLENGE)
+        if known is None:
+            self._strangers.pop(address, None)
+        return found
+
+    async def _ask(self, header: bytes) -> _Known | None:
+        """One question for all who wait for the same answer."""
+        asking = self._asking.get(header)
+        if asking is None:
+            asking = self._asking[header] = asyncio.ensure_future(self._find(header))
+            asking.add_done_callback(lambda _: self._asking.pop(header, None))
+        try:
+            return await asyncio.shield(asking)
+        except DatabaseError as error:
+            raise Problem("database-unavailable") from error
+
+    async def _find(self, header: bytes) -> _Known | None:
+        asked_at = time.monotonic()
+        text = _key_text(header)
+        grant = await self._keys.find(text) if text is not None else None
+        if grant is None:
+            return None
+        lifetime = min(FRESH_SECONDS, FRESH_SECONDS if grant.remaining_seconds is None else grant.remaining_seconds)
+        if len(self._known) >= _KNOWN_MAX:
+            self._known.clear()
+        known = self._known[header] = _Known(grant, asked_at + lifetime)
+        return known
+
+    def _admit_stranger(self, address: str) -> None:
+        """A token bucket for each address that comes with keys we do not know (SE-06)."""
+        now = time.monotonic()
+        tokens, at = self._strangers.get(address, (float(_TRIES), now))
+        tokens = min(float(_TRIES), tokens + (now - at) * _TRIES_PER_SECOND)
+        if tokens < 1:
+            raise Problem("too-many-requests", "Too many keys that are not accepted came from this address.")
+        if len(self._strangers) >= _STRANGERS_MAX:
+            self._strangers.clear()
+        self._strangers[address] = (tokens - 1, now)
+
+
+def _is_basic(header: bytes) -> bool:
+    return header[:6].lower() == b"basic "
+
+
+def _key_text(header: bytes) -> str | None:
+    """The key in an Authorization header; never one in the query (SE-05)."""
+    scheme, _, rest = header.partition(b" ")
+    try:
+        if scheme.lower() == b"bearer":
+            return rest.strip().decode("ascii")
+        if scheme.lower() == b"basic":
+            return base64.b64decode(rest.strip(), validate=True).decode("ascii").partition(":")[2]
+    except (UnicodeDecodeError, binascii.Error):
+        return None
+    return None
+
+
+class Gate:
+    """The ASGI layer. ``hub_is_open``: WebSub's subscribers, whom nobody knows beforehand, need no key."""
+
+    def __init__(self, app: ASGIApp, keyring: Keyring, *, hub_is_open: bool) -> None:
+        self._app = app
+        self._keyring = keyring
+        self._hub_is_open = hub_is_open
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or raise ``Problem`` for the front door to answer with."""
+        if scope["type"] == "http":
+            way = (scope["method"], _path_of(scope))
+            known = self._keyring.fresh([value for name, value in scope["headers"] if name == b"authorization"])
+            if known is not None and way in known.ways:  # the hot path: 1 us
+                scope["state"]["grant"] = known.grant
+            elif not self._is_open(*way) and not _brings_token(scope, *way):
+                await self._let_in(scope, *way)
+        await self._app(scope, receive, send)
+
+    async def _let_in(self, scope: Scope, method: str, path: str) -> None:
+        client = scope.get("client")
+        header = _authorization(scope)
+        reads = method in _READS
+        basic = reads or (path.startswith(RABBITHUB) and not _is_from_a_page(scope))
+        known = await self._keyring.known(header, client[0] if client else "", basic=basic)
+        _judge(known.grant, method, path)
+        scope["state"]["grant"] = known.grant
+        # Where Basic counts for some requests only, each of them is judged.
+        if len(known.ways) < _WAYS_MAX and (reads or not _is_basic(header)):
+            known.ways.add((method, path))
+
+    def _is_open(self, method: str, path: str) -> bool:
+        # Other hubs and callbacks have no key; the secret of our callback, and of an invitation, is its path.
+        if path in _OPEN or path.startswith(("/problems", "/docs/", "/hub/callback/", "/handshakes/")):
+            return True
+        # A topic's latest content is what WebSub's subscribers discover the hub by; they may have it delivered anyway,
+        # but not what the hub tells its operators, nor the messages of its queues.
+        topic = path.removeprefix("/topics/")
+        topic_url = method in _READS and topic != path and "/" not in topic and not is_reserved(topic)
+        return self._hub_is_open and (path == "/hub" or topic_url)
+
+
+def _is_from_a_page(scope: Scope) -> bool:
+    """A browser names the page that sends a request which changes something, and asks for no confirmation."""
+    return any(name in (b"origin", b"sec-fetch-site") for name, _ in scope["headers"])
+
+
+def _path_of(scope: Scope) -> str:
+    """The path, below /rabbithub as it was sent: a slash within a name there must not look like one between names."""
+    path: str = scope["path"]
+    if path.startswith(RABBITHUB) and (raw := scope.get("raw_path")):
+        return str(raw, "latin-1")
+    return path
+
+
+def _rabbithub_what(path: str) -> str:
+    """endpoint, subscribe, subscriptions; '' where it is no path of RabbitHub's."""
+    return parts_of(path)[1] if path.startswith(RABBITHUB) else ""
+
+
+def _brings_token(scope: Scope, method: str, path: str) -> bool:
+    """Another hub that verifies one of our exchanges or queues (RH-17): the token in its query is what is judged."""
+    if method != "GET" or _rabbithub_what(path) != "endpoint":
+        return False
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    return query.get("hub.mode", [""])[-1] in ("subscribe", "unsubscribe") and "hub.verify_token" in query
+
+
+def _authorization(scope: Scope) -> bytes:
+    found = b""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            if found:
+                raise Problem("unauthorized", "Authorization was sent twice.", headers=_CHALLENGE)
+            found = value
+    if not found:
+        raise Problem("unauthorized", headers=_CHALLENGE)
+    return found
+
+
+def _judge(grant: Grant, method: str, path: str) -> None:
+    """Scope and topic as far as the path tells them."""
+    reads = method in _READS
+    if path.startswith("/topics/"):
+        topic, _, what = path[len("/topics/") :].partition("/")
+        _require_scope(grant, "publish" if what == "events" else "read" if reads else "admin")
+        if not grant.reaches(topic):
+            raise _out_of_reach(grant)
+        return
+    what = _rabbithub_what(path)
+    if path == "/hub/content" or (method == "POST" and what == "endpoint"):
+        _require_scope(grant, "publish")
+    elif method == "POST" and what == "subscribe":
+        _require_scope(grant, "subscribe")
+    elif path.startswith(("/subscriptions", "/filters/")) or path == "/hub":
+        _require_scope(grant, "subscribe", *(("read",) if reads else ()))
+    else:
+        _require_scope(grant, "read" if reads else "admin")
+    if grant.topics is not None and not path.startswith(_TOPICAL):
+        raise _out_of_reach(grant)
+
+
+def _require_scope(grant: Grant, *scopes: KeyScope) -> None:
+    if not grant.has(*scopes):
+        held = ", ".join(sorted(grant.scopes))
+        raise Problem("forbidden", f"This needs the scope {' or '.join(scopes)}; the key has {held}.")
+
+
+def _out_of_reach(grant: Grant) -> Problem:
+    return Problem("forbidden", f"The key {grant.key_id} is for the topics {', '.join(grant.topics or ())} only.")
+
+
+def grant_of(request: Request) -> Grant | None:
+    """What the key of a request that the gate has let in is good for; None where the gate is open."""
+    grant: Grant | None = getattr(request.state, "grant", None)
+    return grant
+
+
+def require_topic(request: Request, pattern: str, *, hidden: str | None = None) -> None:
+    """For routes in :data:`_TOPICAL`: the key must reach this topic or pattern.
+
+    ``hidden``: the thing's existence is not for this key to know, so that it is not found, in these words (TN-05).
+    """
+    grant = grant_of(request)
+    if grant is not None and not grant.reaches(pattern):
+        raise Problem("not-found", hidden) if hidden is not None else _out_of_reach(grant)
+
+
+def require_every_topic(request: Request) -> None:
+    """For routes in :data:`_TOPICAL` that would show things of any topic."""
+    grant = grant_of(request)
+    if grant is not None and grant.topics is not None:
+        raise _out_of_reach(grant)

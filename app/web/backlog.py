@@ -1,0 +1,100 @@
+"""Backlog: what waits for each sink and since when, as ``/metrics`` tells it (RO-11, RU-11).
+
+It is asked of the database when somebody reads the metrics, not when something moves: a relay that stands still is seen
+by what it does not carry, whichever process reads. Counters tell nothing then, because they only count what succeeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from app.web.cached_query import Glance
+from db.errors import DatabaseError
+from db.pool import Database, Row
+
+__all__ = ["Backlog"]
+
+_COUNTED_MAX = 100_000  # for each sink; how long the oldest has waited is told whatever there is
+_FRESH_SECONDS = 5.0
+_KEPT_TIMES = 20.0
+_DEADLINE_SECONDS = 2.0
+
+
+class Backlog:
+    """Gauges of one process's registry, as old as a ``Glance`` of ``fresh_seconds`` and ``kept_times`` allows."""
+
+    def __init__(
+        self,
+        database: Database,
+        registry: CollectorRegistry,
+        fresh_seconds: float = _FRESH_SECONDS,
+        kept_times: float = _KEPT_TIMES,
+    ) -> None:
+        self._database = database
+        self._glance = Glance(self._ask, fresh_seconds, kept_times)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"hookwire_{name}", text, labels, registry=registry)
+
+        counted = f"counted up to {_COUNTED_MAX:,}"
+        self._answers = gauge("database_up", "Whether the database answered when these metrics were read.")
+        self._waiting = gauge("outbox_waiting", f"Records that wait for a sink, {counted}.", "sink")
+        self._oldest = gauge("outbox_oldest_seconds", "For how long the oldest of them has waited.", "sink")
+        self._led = gauge("outbox_led", "Whether some relay leads a group of the sink.", "sink")
+        self._held = gauge("outbox_held", f"Records that wait behind a hold, {counted}.", "sink")
+        self._holds = gauge("holds", "Keys, topics and single records that are held.", "sink", "scope")
+        self._stalled = gauge("hold_oldest_seconds", "For how long the oldest hold has stood.", "sink")
+        self._of_sinks = (self._waiting, self._oldest, self._led, self._held, self._holds, self._stalled)
+
+    async def refresh(self) -> None:
+        """Ask the database, unless that was just done. What has no answer in time is absent."""
+        await self._glance.look()
+
+    async def _ask(self) -> Literal[True] | None:
+        """Holds first, of which there are few: to count what waits may take too long, and that is no outage."""
+        holds = await self._answer("hold.standing")
+        sinks = await self._answer("outbox.oldest", _COUNTED_MAX) if holds is not None else None
+        self._answers.set(holds is not None)
+        self._forget()
+        self._tell_holds(holds or ())
+        self._tell_sinks(sinks or ())
+        return True if holds is not None else None
+
+    async def _answer(self, statement: str, *arguments: int) -> Sequence[Row] | None:
+        try:
+            async with asyncio.timeout(_DEADLINE_SECONDS):
+                return await self._database.fetch(statement, *arguments)
+        except (DatabaseError, TimeoutError):
+            return None
+
+    def _forget(self) -> None:
+        for gauge in self._of_sinks:
+            gauge.clear()
+
+    def _tell_sinks(self, sinks: Sequence[Row]) -> None:
+        for row in sinks:
+            if not (row["configured"] or row["backlog"] or row["held"]):
+                continue  # a sink that nobody has: that nobody leads it is no news
+            name = row["sink"]
+            self._waiting.labels(name).set(row["backlog"])
+            self._oldest.labels(name).set(_age_seconds(row["oldest_at"]))
+            self._led.labels(name).set(bool(row["led"]))
+            self._held.labels(name).set(row["held"])
+
+    def _tell_holds(self, holds: Sequence[Row]) -> None:
+        oldest: dict[str, float] = {}
+        for row in holds:
+            self._holds.labels(row["sink"], row["scope"]).set(row["holds"])
+            oldest[row["sink"]] = max(oldest.get(row["sink"], 0.0), _age_seconds(row["since"]))
+        for name, seconds in oldest.items():
+            self._stalled.labels(name).set(seconds)
+
+
+def _age_seconds(since: datetime | None) -> float:
+    """0 for what is not there, and where the two clocks differ."""
+    return max(0.0, (datetime.now(UTC) - since).total_seconds()) if since is not None else 0.0

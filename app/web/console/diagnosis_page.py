@@ -1,0 +1,129 @@
+"""The diagnosis of a topic and a callback: why does nothing arrive? Rows in, HTML out (UD-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from typing import Any, Final
+
+from app.web.pages.markup import callback, code, link, moment, pill, section, table
+from event.identity import format_event_id
+
+__all__ = ["Diagnosis", "diagnosis_content"]
+
+_STATES: Final = {
+    "good": ("active", "renewing", "verified", "delivered"),
+    "warn": ("verifying", "requested", "validated", "retry", "disabled", "park"),
+    "bad": ("failed", "denied", "gone", "dead"),
+}
+_TONES: Final = {state: tone for tone, states in _STATES.items() for state in states}
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What the page shows; rows as the statements of ``diagnosis.sql`` give them."""
+
+    topic: str
+    callback: str
+    standing: str
+    subscription: Row | None
+    requests: Sequence[Row]
+    owed: Sequence[Row]
+    attempts: Sequence[Row]
+    incarnation: str
+    now: datetime
+
+
+def diagnosis_content(about: Diagnosis) -> str:
+    """Where it stands, what was asked, what is owed, what was tried."""
+    return "\n".join([_standing(about), _requests(about), _owed(about), _attempts(about)])
+
+
+def _pill(state: str) -> str:
+    return pill(state, _TONES.get(state, ""))
+
+
+def _soft(text: str | None) -> str:
+    return f'<span class="soft">{escape(text or "")}</span>'
+
+
+def _standing(about: Diagnosis) -> str:
+    facts = [["Topic", code(about.topic)], ["Callback", callback(about.callback)], ["Stands", _pill(about.standing)]]
+    one = about.subscription
+    if one is not None:
+        own = link(f"subscriptions/{one['public_id']}", one["public_id"])
+        facts += [
+            ["Subscription", f"{own} {_soft(one['protocol'])}"],
+            ["Reason", _soft(one["state_reason"]) if one["state_reason"] else "&ndash;"],
+            ["Lease ends", moment(one["lease_until"], about.now)],
+            ["Made", moment(one["created_at"], about.now)],
+        ]
+        if one["paused_until"] is not None and one["paused_until"] > about.now:
+            facts.append(["Rests until", moment(one["paused_until"], about.now)])
+    return section("A topic and a callback", table(["", ""], facts), '<a href=".">status</a>')
+
+
+def _requests(about: Diagnosis) -> str:
+    if not about.requests:
+        return section("Requests", '<p class="soft">None within a day: nothing is being verified.</p>')
+    rows = [
+        [
+            escape(row["mode"]),
+            f"{_pill(row['state'])} {_soft(row['reason'])}",
+            str(row["attempts"]),
+            moment(row["created_at"], about.now),
+            moment(row["decided_at"], about.now),
+            moment(row["next_try_at"], about.now),
+        ]
+        for row in about.requests
+    ]
+    return section("Requests", table(["Mode", "State", "#Asked", "Made", "Decided", "Next try"], rows), "latest first")
+
+
+def _owed(about: Diagnosis) -> str:
+    if not about.owed:
+        return section("Owed", '<p class="soft">Nothing waits to be delivered.</p>')
+    rows = [
+        [
+            _event(about, row["event_id"]),
+            _soft(_outcome(row["last_outcome"], row["last_status"])),
+            str(row["attempts"]),
+            moment(row["created_at"], about.now),
+            moment(row["due_at"], about.now) if row["due_at"] is not None else "in turn",
+        ]
+        for row in about.owed
+    ]
+    return section("Owed", table(["Event", "Last outcome", "#Attempts", "~Made", "Next try"], rows), "next first")
+
+
+def _attempts(about: Diagnosis) -> str:
+    if not about.attempts:
+        return section("Attempts", '<p class="soft">None was made yet.</p>')
+    rows = [
+        [
+            _event(about, row["event_id"]),
+            str(row["number"]),
+            f"{_pill(row['decision'])} {_soft(_answer(row))}",
+            f"{row['total_seconds'] * 1000:,.0f} ms",
+            moment(row["started_at"], about.now),
+        ]
+        for row in about.attempts
+    ]
+    return section("Attempts", table(["Event", "#Number", "Outcome", "#~Took", "When"], rows), "of the latest events")
+
+
+def _event(about: Diagnosis, number: int) -> str:
+    identity = format_event_id(about.incarnation, number)
+    return link(f"events/{identity}", identity)
+
+
+def _answer(row: Row) -> str:
+    outcome = _outcome(row["outcome"], row["status"])
+    return f"{outcome}: {row['detail']}" if row["detail"] else outcome
+
+
+def _outcome(outcome: str | None, status: int | None) -> str:
+    return f"{outcome or ''}{f' ({status})' if status else ''}".replace("_", " ")

@@ -1,0 +1,75 @@
+"""``/pair``: the page that says why nothing arrives at a callback, by subscription or by topic and callback (UD-12)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from app.web.console.status_route import PAGE_POLICY
+from app.web.api.context import Context, context_of
+from app.web.api.foreign_topics import pair_of, standing_of
+from app.web.console.diagnosis_page import Diagnosis, diagnosis_content
+from app.web.console.status_page import page
+from app.web.problem import Problem
+from db.pool import Row
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+In = Annotated[Context, Depends(context_of)]
+Text = Annotated[str, Query(max_length=2048)]
+
+_ROWS: Final = 10
+
+
+@router.get("/pair")
+async def diagnosis_page(context: In, subscription: Text = "", topic: Text = "", callback: Text = "") -> Response:
+    """Of ``subscription``, or of ``topic`` and ``callback`` as in a subscribe request."""
+    if subscription:
+        about = await _of_subscription(context, subscription)
+    elif topic and callback:
+        about = await _of_pair(context, topic, callback)
+    else:
+        raise Problem("invalid-parameter", "Name a subscription, or a topic and a callback.", parameter="subscription")
+    nonce = secrets.token_urlsafe(16)
+    headers = {"Content-Security-Policy": PAGE_POLICY.format(nonce=nonce), "Cache-Control": "no-store"}
+    return Response(page(diagnosis_content(about), nonce), headers=headers, media_type="text/html")
+
+
+async def _of_subscription(context: Context, public_id: str) -> Diagnosis:
+    if "\0" in public_id:
+        raise Problem("invalid-parameter", "An id holds no NUL character.", parameter="subscription")
+    row = await context.database.fetchrow("diagnosis.subscription", "default", public_id)
+    if row is None:
+        raise Problem("not-found", "There is no subscription of this id.")
+    standing = str(row["state"])
+    if row["protocol"] == "websub":
+        standing = await standing_of(context, row["topic"], row["identity"])
+    return await _about(context, row["topic_url"] or row["topic"], row["callback"], standing, row, row["identity"])
+
+
+async def _of_pair(context: Context, topic: str, callback: str) -> Diagnosis:
+    name, identity = pair_of(context, topic, callback)
+    row = await context.database.fetchrow("diagnosis.subscription_of_pair", "default", name, identity)
+    return await _about(context, topic, callback, await standing_of(context, name, identity), row, identity)
+
+
+async def _about(
+    context: Context, topic: str, callback: str, standing: str, subscription: Row | None, identity: bytes | None
+) -> Diagnosis:
+    fetch = context.database.fetch
+    number = None if subscription is None else subscription["id"]
+    return Diagnosis(
+        topic=topic,
+        callback=callback,
+        standing=standing,
+        subscription=subscription,
+        requests=await fetch("diagnosis.requests", "default", identity, _ROWS) if identity is not None else (),
+        owed=await fetch("diagnosis.owed", number, _ROWS) if number is not None else (),
+        attempts=await fetch("diagnosis.attempts", number, _ROWS) if number is not None else (),
+        incarnation=context.incarnation,
+        now=await context.database.fetchval("diagnosis.now"),
+    )

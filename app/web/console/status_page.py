@@ -1,0 +1,287 @@
+"""The status page: rows in, HTML out. Where there is nothing yet it says what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any, Final
+
+from app.web.pages.markup import ago, callback, code, count, link, moment, pill, section, table, tile
+from app.web.outage import Silence
+from event.identity import format_event_id
+
+__all__ = ["COUNTED_MAX", "Status", "page", "silent_content", "status_content"]
+
+COUNTED_MAX: Final = 1_000
+"""Counting stops here: a page must cost the same whatever waits."""
+
+_PAGE: Final = Template(files("app.web.pages").joinpath("status.html").read_text("utf-8"))
+_SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
+_STATE_TONES: Final = {"active": "good", "disabled": "warn", "gone": "bad", "denied": "bad"}
+_SILENCES: Final = {
+    Silence.UNREACHABLE: (
+        "The database cannot be reached",
+        f"<p>{pill('down', 'bad')} Publishing answers 503 until it is back; what was accepted is safe in it, and goes "
+        'on from where it stopped. See <a href="readyz">/readyz</a> and '
+        '<a href="problems/database-unavailable">what to do</a>.</p>',
+    ),
+    Silence.FULL: (
+        "The database takes no more connections",
+        files("app.web.pages").joinpath("full.html").read_text("utf-8"),
+    ),
+    Silence.SLOW: ("The database is too slow", files("app.web.pages").joinpath("slow.html").read_text("utf-8")),
+}
+"""Title and words, by why the database says nothing."""
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the page shows; rows as the statements of ``console.sql`` and its neighbours give them."""
+
+    public_url: str
+    profile: str
+    incarnation: str
+    relay_states: Mapping[str, tuple[str, str]]
+    totals: Row
+    sinks: Sequence[Row]
+    topics_lately: Sequence[Row]
+    topics: Sequence[Row]
+    subscription_counts: Sequence[Row]
+    subscriptions: Sequence[Row]
+    open_deliveries: Sequence[Row]
+    dead_letters: Sequence[Row]
+    holds: Sequence[Row]
+
+    @property
+    def now(self) -> datetime:
+        """The database's clock, which wrote all other moments."""
+        now: datetime = self.totals["at"]
+        return now
+
+
+def page(content: str, nonce: str) -> str:
+    """The whole document; ``nonce`` lets its own style and script act."""
+    return _PAGE.substitute(content=content, nonce=nonce)
+
+
+def silent_content(silence: Silence, relay_states: Mapping[str, tuple[str, str]]) -> str:
+    """What can be said without the database, and where to look."""
+    rows = [[code(sink), escape(state), escape(error)] for sink, (state, error) in relay_states.items()]
+    title, words = _SILENCES[silence]
+    return section(title, words + (table(["Sink", "State", "Last error"], rows) if rows else ""))
+
+
+def status_content(status: Status) -> str:
+    """All tiles and sections."""
+    return "\n".join(
+        [
+            _tiles(status),
+            _sinks(status),
+            _topics(status),
+            _subscriptions(status),
+            _deliveries(status),
+            _dead_letters(status),
+            _holds(status),
+        ]
+    )
+
+
+def _tiles(status: Status) -> str:
+    totals = status.totals
+    backlog = sum(row["backlog"] + row["held"] for row in status.sinks)
+    oldest = min((row["oldest_at"] for row in status.sinks if row["oldest_at"]), default=None)
+    last_minute = sum(row["last_minute"] for row in status.topics_lately)
+    owed = f"owed to sinks, oldest {ago(oldest, status.now)}" if oldest else "owed to sinks"
+    tiles = [
+        tile(count(last_minute, COUNTED_MAX - 1), "events in the last minute"),
+        tile(f"{totals['accepted']:,}", "latest event number"),
+        tile(count(backlog, COUNTED_MAX), owed),
+        tile(count(totals["open_deliveries"], COUNTED_MAX), "open deliveries"),
+        tile(count(totals["dead_letters"], COUNTED_MAX), "dead letters"),
+    ]  # fmt: skip
+    return f'<div class="tiles">{"".join(tiles)}</div>'
+
+
+def _sinks(status: Status) -> str:
+    rows = [
+        [
+            code(row["sink"]),
+            _sink_state(row, *status.relay_states.get(row["sink"], ("", ""))),
+            count(row["backlog"], COUNTED_MAX),
+            count(row["held"], COUNTED_MAX) if row["held"] else "0",
+            moment(row["oldest_at"], status.now),
+            str(row["term"]) if row["term"] is not None else "&ndash;",
+            escape(row["owner"] or "") or "&ndash;",
+        ]
+        for row in status.sinks
+    ]
+    heads = ["Sink", "State", "#Backlog", "#~Held", "Oldest", "#~Term", "~Leader"]
+    return section("Sinks", table(heads, rows), f"{code(status.public_url)} &middot; {escape(status.profile)}")
+
+
+def _sink_state(row: Row, state: str, error: str) -> str:
+    if not row["configured"]:
+        waits = " Events wait for it." if row["backlog"] else ""
+        setting = f"set {code(_SETTINGS[row['sink']])}" if row["sink"] in _SETTINGS else ""
+        return f'{pill("not configured", "warn" if waits else "")} <span class="soft">{setting}{waits}</span>'
+    if state in ("backing off", "refused"):
+        return f'{pill(state, "bad")} <span class="soft">{escape(error[:200])}</span>'
+    if row["led"]:
+        return pill("leading", "good")
+    return f'{pill("no leader", "bad")} <span class="soft">no relay carries this sink; is one running?</span>'
+
+
+def _topics(status: Status) -> str:
+    known = {row["topic"]: row for row in status.topics_lately}
+    for row in status.topics:
+        if row["name"] not in known and len(known) < 2 * len(status.topics):
+            known[row["name"]] = {"topic": row["name"], "last_minute": 0, **row}
+    if not known:
+        return section("Topics", _first_publish(status.public_url))
+    rows = [
+        [
+            link(f"topics/{name}/settings", name),
+            _event_link(status, row["last_id"]),
+            moment(row["last_accepted_at"], status.now),
+            count(row["last_minute"], COUNTED_MAX - 1),
+        ]
+        for name, row in known.items()
+    ]
+    aside = f'{count(status.totals["topics"], COUNTED_MAX)} in all, <a href="topics">list</a>'
+    return section("Topics", table(["Topic", "~Last event", "When", "#Last minute"], rows), aside)
+
+
+def _event_link(status: Status, number: int | None) -> str:
+    if number is None:
+        return "&ndash;"
+    identity = format_event_id(status.incarnation, number)
+    return link(f"events/{identity}", identity)
+
+
+def _first_publish(public_url: str) -> str:
+    return _empty(
+        "Nothing was published yet. Publish the first event:",
+        f"curl {public_url}/topics/orders.created/events \\\n"
+        "  -H 'Content-Type: application/json' -d '{\"order\": 4711}'",
+    )
+
+
+def _subscriptions(status: Status) -> str:
+    if not status.subscriptions:
+        command = (
+            f"curl {status.public_url}/subscriptions -H 'Content-Type: application/json' \\\n"
+            '  -d \'{"topic": "orders.#", "callback": "http://127.0.0.1:9000/"}\''
+        )
+        return section("Subscriptions", _empty("Nobody subscribed yet. Subscribe a callback:", command))
+    counts = ", ".join(f"{row['subscriptions']:,} {escape(row['state'])}" for row in status.subscription_counts)
+    rows = [
+        [
+            link(f"subscriptions/{row['public_id']}", row["public_id"]),
+            code(row["topic"]),
+            callback(row["callback"]),
+            _subscription_state(row, status.now),
+            moment(row["created_at"], status.now),
+            f'<a href="pair?subscription={escape(row["public_id"])}">diagnosis</a>',
+        ]
+        for row in status.subscriptions
+    ]
+    heads = ["Subscription", "Topic or pattern", "Callback", "State", "~Made", ""]
+    return section("Subscriptions", table(heads, rows), f'{counts}, <a href="subscriptions">list</a>')
+
+
+def _subscription_state(row: Row, now: datetime) -> str:
+    if row["state"] == "active" and row["paused_until"] is not None and row["paused_until"] > now:
+        return pill(f"resting, {ago(row['paused_until'], now)}", "warn")
+    reason = f' <span class="soft">{escape(row["state_reason"])}</span>' if row["state_reason"] else ""
+    return pill(row["state"], _STATE_TONES.get(row["state"], "")) + reason
+
+
+def _deliveries(status: Status) -> str:
+    if not status.open_deliveries:
+        return section("Open deliveries", '<p class="soft">None: nothing waits to be delivered.</p>')
+    rows = [
+        [
+            _event_link(status, row["event_id"]),
+            callback(row["callback"]),
+            _delivery_state(row),
+            str(row["attempts"]),
+            _next_attempt(row["due_at"], status.now),
+        ]
+        for row in status.open_deliveries
+    ]
+    oldest = ago(status.totals["oldest_delivery_at"], status.now)
+    total = count(status.totals["open_deliveries"], COUNTED_MAX)
+    aside = f'the oldest of {total}, made {oldest}, <a href="deliveries">list</a>'
+    return section("Open deliveries", table(["Event", "Callback", "State", "#Attempts", "Next"], rows), aside)
+
+
+def _next_attempt(due_at: datetime | None, now: datetime) -> str:
+    if due_at is None:
+        return "in turn"  # behind another delivery of its lane
+    return "now" if due_at <= now else moment(due_at, now)
+
+
+def _delivery_state(row: Row) -> str:
+    if row["claimed"]:
+        return pill("sending", "good")
+    if not row["attempts"]:
+        return pill("pending")
+    return f'{pill("retrying", "warn")} <span class="soft">{_outcome(row)}</span>'
+
+
+def _outcome(row: Row) -> str:
+    status = f" ({row['last_status']})" if row["last_status"] else ""
+    return escape(f"{row['last_outcome'] or ''}{status}".replace("_", " "))
+
+
+def _dead_letters(status: Status) -> str:
+    if not status.dead_letters:
+        return section("Dead letters", '<p class="soft">None: nothing was given up.</p>')
+    rows = [
+        [
+            _event_link(status, row["event_id"]),
+            code(row["topic"] or ""),
+            callback(row["callback"]),
+            f'{pill(row["kind"], "bad")} <span class="soft">{escape(row["detail"] or "") or _outcome(row)}</span>',
+            link(f"deliveries/dlv_{row['event_id']}_{row['subscription_id']}/attempts", str(row["attempts"])),
+            moment(row["died_at"], status.now),
+        ]
+        for row in status.dead_letters
+    ]
+    aside = '<a href="deliveries?state=dead">list</a>'
+    return section("Dead letters", table(["Event", "Topic", "Callback", "Reason", "#Attempts", "When"], rows), aside)
+
+
+def _holds(status: Status) -> str:
+    if not status.holds:
+        return section("Holds", '<p class="soft">None: no key and no topic is held back on its way to a sink.</p>')
+    rows = [
+        [
+            code(row["sink"]),
+            code(row["topic"]),
+            _held_key(row["key"]),
+            f'{escape(row["reason"].replace("_", " "))} <span class="soft">{escape(row["detail"])}</span>',
+            count(row["records"], COUNTED_MAX),
+            moment(row["since"], status.now),
+            moment(row["probe_at"], status.now) if row["probe_at"] > status.now else "now",
+        ]
+        for row in status.holds
+    ]
+    heads = ["Sink", "Topic", "Key", "Reason", "#Records", "Since", "Next try"]
+    return section("Holds", table(heads, rows), "waiting behind a refused record; everything else goes on")
+
+
+def _held_key(key: str) -> str:
+    """A record without a key is held under its own number, marked by U+001F."""
+    if not key:
+        return "whole topic"
+    return f"none, event {escape(key[1:])}" if key.startswith("\x1f") else code(key)
+
+
+def _empty(words: str, command: str) -> str:
+    return f'<div class="empty"><p class="soft">{escape(words)}</p><pre>{escape(command)}</pre></div>'

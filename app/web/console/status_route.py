@@ -1,0 +1,36 @@
+"""The status page at ``/``: for the person who wants to see that nothing is lost."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from app.web.api.context import Context, context_of
+from app.web.console.status_page import Status, page, silent_content, status_content
+
+__all__ = ["PAGE_POLICY", "router"]
+
+router = APIRouter(include_in_schema=False)
+In = Annotated[Context, Depends(context_of)]
+
+PAGE_POLICY: Final = (
+    "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What a page of ours may do in a browser; ``nonce`` is that of its own style and script."""
+
+
+@router.get("/")
+async def status_page(context: In) -> Response:
+    """Server-rendered; its one script only fetches the page again. All who look share an answer for a second."""
+    found = await context.overview.look()
+    if isinstance(found, Status):
+        code, content = 200, status_content(found)
+    else:
+        code, content = 503, silent_content(found, context.relay_states())
+    nonce = secrets.token_urlsafe(16)
+    headers = {"Content-Security-Policy": PAGE_POLICY.format(nonce=nonce), "Cache-Control": "no-store"}
+    return Response(page(content, nonce), code, headers, media_type="text/html")

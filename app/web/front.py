@@ -1,0 +1,36 @@
+"""The HTTP front as a service of the process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from app.web.server import HttpServer
+
+__all__ = ["Front"]
+
+
+class Front:
+    """Serves until stopped, then drains."""
+
+    def __init__(self, name: str, server: HttpServer, drain_seconds: float) -> None:
+        self.name = name
+        self._server = server
+        self._drain_seconds = drain_seconds
+        self._stopping = asyncio.Event()
+
+    async def start(self) -> None:
+        """Listen; raises ``app.web.server.ListenError``."""
+        await self._server.start()
+
+    def stop(self) -> None:
+        """Take no more requests."""
+        self._stopping.set()
+        self._server.stop_accepting()
+
+    async def run(self) -> None:
+        """Serve until stopped."""
+        await self.start()
+        try:
+            await self._stopping.wait()
+        finally:
+            await self._server.stop(self._drain_seconds)

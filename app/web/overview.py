@@ -1,0 +1,87 @@
+"""Overview: what the status page shows, asked of the database once for all who look at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from app.web.cached_query import Glance
+from app.web.console.status_page import COUNTED_MAX, Status
+from app.web.outage import Silence, greeting, silence_of
+from db.errors import Busy, OutcomeUnknown, Unavailable
+from db.pool import Database
+
+__all__ = ["Overview"]
+
+_ROWS: Final = 10
+_DEADLINE_SECONDS: Final = 5.0
+_FRESH_SECONDS: Final = 1.0
+_KEPT_TIMES: Final = 4.0  # so whoever looks, and however often, costs a fifth of one connection at most
+
+
+class Overview:
+    """One per process. Its answer is as old as a ``Glance`` of ``fresh_seconds`` and ``kept_times`` allows."""
+
+    def __init__(
+        self,
+        database: Database,
+        public_url: str,
+        profile: str,
+        incarnation: str,
+        relay_states: Callable[[], dict[str, tuple[str, str]]],
+        fresh_seconds: float = _FRESH_SECONDS,
+        kept_times: float = _KEPT_TIMES,
+        deadline_seconds: float = _DEADLINE_SECONDS,
+    ) -> None:
+        self._database = database
+        self._public_url = public_url
+        self._profile = profile
+        self._incarnation = incarnation
+        self._relay_states = relay_states
+        self._deadline_seconds = deadline_seconds
+        self._silence = Silence.UNREACHABLE
+        self._glance = Glance(self._answer, fresh_seconds, kept_times)
+        self._greeting = Glance(lambda: greeting(database.options), fresh_seconds, 0.0)
+
+    async def look(self) -> Status | Silence:
+        """Why there is nothing to show, if the database does not answer in time. What our own relays do is told as it
+        is now.
+        """
+        status = await self._glance.look()
+        return self._silence if status is None else replace(status, relay_states=self._relay_states())
+
+    async def silence_of(self, error: Exception) -> Silence:
+        """Why the database has not answered. All who ask share a new connection to it: a server that is slow must not
+        be given one more for each look of a load balancer.
+        """
+        return await silence_of(error, self._greeting.look)
+
+    async def _answer(self) -> Status | None:
+        try:
+            async with asyncio.timeout(self._deadline_seconds):
+                return await self._ask()
+        except (Busy, OutcomeUnknown, Unavailable, TimeoutError) as error:
+            self._silence = await self.silence_of(error)
+            return None
+
+    async def _ask(self) -> Status:
+        fetch = self._database.fetch
+        totals = await self._database.fetchrow("console.totals", "default", COUNTED_MAX + 1)
+        assert totals is not None, "a row of scalars"
+        return Status(
+            public_url=self._public_url,
+            profile=self._profile,
+            incarnation=self._incarnation,
+            relay_states={},  # told anew at each look
+            totals=totals,
+            sinks=await fetch("outbox.oldest", COUNTED_MAX + 1),
+            topics_lately=await fetch("console.topics_lately", "default", _ROWS),
+            topics=await fetch("topic.list", "default", "", _ROWS),
+            subscription_counts=await fetch("subscription.count", "default"),
+            subscriptions=await fetch("console.last_subscriptions", "default", _ROWS),
+            open_deliveries=await fetch("console.open_deliveries", _ROWS // 2),
+            dead_letters=await fetch("console.last_dead_letters", _ROWS),
+            holds=await fetch("hold.list", _ROWS + 1),
+        )

@@ -1,0 +1,101 @@
+"""The pages a problem's `type` points to: what happened, why, and what to do about it (design section 8, "errors").
+
+GET /problems lists every kind, GET /problems/{slug} explains one; with `Accept: application/json` (or problem+json) the
+same facts come as JSON. The pages carry their style with them and load nothing, so they work without a network; links
+are relative, so they work behind any prefix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64encode
+from dataclasses import asdict
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Final
+
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+
+from app.web.problem import Problem
+from app.web.problem_kinds import KINDS, Kind, kinds_in_order
+
+_SHELL: Final = files(__name__).joinpath("problem.html").read_text("utf-8")
+_STYLE_HASH: Final = b64encode(
+    hashlib.sha256(_SHELL.partition("<style>")[2].partition("</style>")[0].encode()).digest()
+).decode()
+# Only this very style sheet may act on the page: no script, no image, no frame, no form (SV-08).
+_PAGE_HEADERS: Final = {
+    "content-security-policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "cache-control": "public, max-age=3600",
+    "vary": "Accept",
+}
+
+
+def install_problem_pages(app: FastAPI) -> None:
+    """Serve the index and one page per kind; they are documentation and stay outside of the API's schema."""
+
+    @app.get("/problems", include_in_schema=False)
+    async def problem_index(request: Request) -> Response:
+        kinds = kinds_in_order()
+        if _wants_json(request):
+            return _json([asdict(kind) for kind in kinds])
+        return _html("Problems", index_content(kinds))
+
+    @app.get("/problems/{slug}", include_in_schema=False)
+    async def problem_page(request: Request, slug: str) -> Response:
+        kind = KINDS.get(slug)
+        if kind is None:
+            raise Problem("not-found", "There is no kind of problem with this name; /problems lists all of them.")
+        if _wants_json(request):
+            return _json(asdict(kind))
+        return _html(kind.title, problem_content(kind))
+
+
+def problem_content(kind: Kind) -> str:
+    """The explanation of one kind, as the HTML inside the page."""
+    again = ""
+    if kind.retry_after_seconds is not None:
+        again = f"<h2>When to try again</h2>\n<p>After {kind.retry_after_seconds} s, or as Retry-After says.</p>\n"
+    return (
+        f'<p class="soft"><code>{escape(kind.slug)}</code> &middot; status {kind.status}</p>\n'
+        f"<h1>{escape(kind.title)}</h1>\n"
+        f"<h2>Why this happens</h2>\n<p>{escape(kind.cause)}</p>\n"
+        f"<h2>What to do</h2>\n<p>{escape(kind.cure)}</p>\n{again}"
+        '<footer class="soft"><a href="../problems">All problems</a></footer>'
+    )
+
+
+def index_content(kinds: list[Kind]) -> str:
+    """The table of all kinds, as the HTML inside the page."""
+    rows = "\n".join(map(_row, kinds))
+    return (
+        "<h1>Problems</h1>\n"
+        '<p class="soft">Every refusal of this service is one of these. Its answer carries the address of its page in '
+        "<code>type</code>, what happened this time in <code>detail</code>, and a <code>request_id</code> by which the "
+        "operator finds it in the log.</p>\n"
+        f"<table>\n<tr><th>Status</th><th>Kind</th><th>In short</th></tr>\n{rows}\n</table>"
+    )
+
+
+def _row(kind: Kind) -> str:
+    slug = escape(kind.slug)
+    link = f'<a href="problems/{slug}"><code>{slug}</code></a>'
+    return f"<tr><td>{kind.status}</td><td>{link}</td><td>{escape(kind.title)}</td></tr>"
+
+
+def _wants_json(request: Request) -> bool:
+    accepted = request.headers.get("accept", "")
+    return "text/html" not in accepted and ("application/json" in accepted or "application/problem+json" in accepted)
+
+
+def _html(title: str, content: str) -> Response:
+    page = Template(_SHELL).substitute(title=escape(title), content=content)
+    return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
+
+
+def _json(facts: object) -> Response:
+    return Response(json.dumps(facts), media_type="application/json", headers=_PAGE_HEADERS)

@@ -1,0 +1,479 @@
+"""HTTP/1.1 as strangers send it: uvicorn's httptools protocol with limits, deadlines, strict framing (SV-01/02/05/09).
+
+uvicorn's own protocol has no deadline for receiving a request, no limit for its header and no opinion on Host; that
+cannot be added by a layer above it. `HookwireProtocol` adds it where the bytes arrive. One connection, as it is read::
+
+      connect            first byte             header complete          body complete         answered
+    FRESH ------------------> HEAD ------------------> BODY ------------------> ANSWER ------------> IDLE
+      | first_byte_seconds     | headers_seconds        | body_seconds, rate      | the application's   | keep_alive_
+      v                        v                        v                         | own business        v seconds
+    close                  408, close               408, close                    |                   close
+                               ^                                                  v
+                               '------------------ first byte of the next request (also pipelined) ---- IDLE
+
+    a refusal:  answers that are still owed are sent first (DEAF), then the refusal; then write_eof and a short, bounded
+                discarding of what the peer still sends (LINGER), because closing at once would reset the connection
+                and take the answer with it; then close, and after write_seconds abort (CLOSING).
+
+What the parser (llhttp, strict) refuses by itself: two lengths, length and chunks together, bare line feeds, folded
+lines, control characters, unknown methods. What is judged here: sizes, Host, target form, transfer coding, version,
+method, upgrades. A deadline is a number that the sweep of `app.web.connections` compares; no request arms a timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import enum
+import functools
+import http
+import re
+from typing import Any, Final, cast
+
+import httptools
+from uvicorn._types import ASGI3Application
+from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from app.web.connections import NEVER, Connections
+from app.web.problem import METHODS, Problem
+
+_METHODS: Final = frozenset(method.encode() for method in METHODS)
+# Where trailer fields go.
+_NOWHERE: Final[Any] = collections.deque(maxlen=0)
+_UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
+# A registered name, an IPv4 address or a bracketed IPv6 address, and a port (RFC 9110 section 7.2, without user info).
+_HOST: Final = re.compile(rb"(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,253})|\[[0-9A-Fa-f:.]{2,45}\])(?::([0-9]{1,5}))?")
+
+
+class Phase(enum.Enum):
+    """What a connection is waiting for; the states of the module's diagram."""
+
+    FRESH = "the first byte"
+    HEAD = "the rest of a header"
+    BODY = "the rest of a body"
+    ANSWER = "the application"
+    IDLE = "another request"
+    DEAF = "answers owed before a refusal"
+    LINGER = "the peer to read the refusal"
+    CLOSING = "the last bytes to leave"
+
+
+# Looking a member up on its class costs as much as the rest of a comparison, and these run for every read.
+FRESH, HEAD, BODY, ANSWER, IDLE, DEAF, LINGER, CLOSING = Phase
+DEAF_PHASES: Final = (DEAF, LINGER, CLOSING)
+
+
+@functools.lru_cache(maxsize=256)
+def is_valid_host(host: bytes) -> bool:
+    """Whether a Host field is plainly a host and a port: everything else poisons addresses built from it (B-07)."""
+    match = _HOST.fullmatch(host)
+    return match is not None and (match[1] is None or int(match[1]) <= 65535)
+
+
+class _Outlet:
+    """The transport as uvicorn's response cycle sees it: closing is the protocol's decision, and what is written in one
+    step of the loop leaves together, so that a head and a short body cost one system call and one packet."""
+
+    __slots__ = ("_held", "_held_bytes", "_loop", "_transport", "close", "is_closing")
+
+    def __init__(
+        self, transport: asyncio.Transport, protocol: HookwireProtocol, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.close = protocol.hang_up
+        self.is_closing = protocol.has_hung_up
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        """Write now what is much, and at the end of this step what is little."""
+        if not self._held:
+            self._loop.call_soon(self.flush)
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes > HIGH_WATER_LIMIT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held; nothing when it has left already."""
+        if self._held:
+            held, self._held, self._held_bytes = self._held, [], 0
+            self._transport.writelines(held)
+
+
+class HookwireProtocol(HttpToolsProtocol):
+    """One connection. Built by uvicorn for each; `connections` is what all connections of the server share.
+
+    Callbacks refuse by raising `Problem`: that stops the parser at once, and `_feed` turns it into the answer.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        connections: Connections,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.shared = connections
+        self.limits = connections.limits
+        self.phase = FRESH
+        self.deadline = self.write_deadline = NEVER
+        self.running: RequestResponseCycle | None = None  # the request that the application works on
+        self.last_request = False  # the process is leaving: whatever is read now is the last request
+        self.url = b""  # uvicorn sets it with the first byte of a request, which may never come
+        self._parting: bytes | None = None  # a refusal that waits for earlier answers
+        self._head_bytes = 0
+        self._chunked = self._long_read = self._upgrading = False
+        self._body_bytes = self._content_bytes = self._spare_bytes = 0
+        self._body_since = 0.0
+
+    # The transport's side
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Admit the connection or refuse it; the first byte must follow soon."""
+        super().connection_made(transport)
+        self.wire = transport
+        self.outlet = _Outlet(transport, self, self.loop)
+        self.transport = cast(asyncio.Transport, self.outlet)
+        self._wait_for(FRESH, self.limits.first_byte_seconds)
+        refusal = self.shared.admit(self.client[0] if self.client else None)
+        if refusal is not None:
+            self._refuse(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request in progress, also when later ones were already read behind it."""
+        super().connection_lost(exc)
+        self.phase = CLOSING
+        if self.running is not None and not self.running.response_complete:
+            self.running.disconnected = True
+            self.running.message_event.set()
+        self.shared.release(self.client[0] if self.client else None)
+
+    def data_received(self, data: bytes) -> None:
+        """Count, then parse. Only a read that crosses the header limit is fed in two parts."""
+        phase = self.phase
+        if phase in DEAF_PHASES:
+            self._discard(len(data))
+        elif phase is BODY:
+            self._body_bytes += len(data)
+            self._feed(data)
+            if self._chunked:
+                self._judge_chunks()
+        elif self._head_bytes + len(data) <= self.limits.header_bytes_max:
+            self._head_bytes += len(data)
+            self._feed(data)
+        else:
+            self._feed_beyond(data, self.limits.header_bytes_max - self._head_bytes)
+
+    def _feed_beyond(self, data: bytes, room: int) -> None:
+        limits = self.limits
+        self._long_read = True
+        self._head_bytes = limits.header_bytes_max
+        self._feed(data[:room])
+        if self.phase not in DEAF_PHASES:
+            if self._head_bytes < limits.header_bytes_max:  # that header was complete, this is what follows it
+                self._feed(data[room:])
+            elif len(self.url) > limits.url_bytes_max:
+                self._refuse(Problem("uri-too-long", self._url_limit()))
+            else:
+                self._refuse(Problem("header-too-large", self._header_limit()))
+        self._long_read = False
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+            return
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
+        except httptools.HttpParserCallbackError as error:
+            self._refuse(_problem_in_callback(error))
+            return
+        except httptools.HttpParserError as error:
+            self._refuse(Problem("bad-request", f"{error}."))
+            return
+        # Outside of the handler: an exception raised within one would lose the callback's own exception as its context.
+        self._serve_without_upgrade(rest)
+
+    def pause_writing(self) -> None:
+        """The peer reads more slowly than we write: it must take something off the full buffer in time (SV-09)."""
+        self.write_deadline = self.shared.clock + self.limits.write_seconds
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """The peer has read."""
+        self.write_deadline = NEVER
+        super().resume_writing()
+
+    # The parser's side. on_url and on_header are uvicorn's: they only collect, and the end of the header is judged.
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        if len(self.pipeline) >= self.limits.pipelined_requests_max:
+            raise Problem("too-many-requests", "Too many requests were sent ahead on one connection.")
+        super().on_message_begin()
+        self.phase = HEAD
+        self.deadline = self.shared.clock + self.limits.headers_seconds
+
+    def on_headers_complete(self) -> None:
+        """Judge the header, then let uvicorn begin the request; its body may still be on the way."""
+        self._judge_head()
+        if self.parser.should_upgrade():
+            self._judge_upgrade()
+            return
+        super().on_headers_complete()
+        if self.last_request:
+            self.cycle.keep_alive = False
+        # Trailer fields are dropped: the application has the request already, and must not see its header change.
+        self.headers = _NOWHERE
+        self._head_bytes = self._body_bytes = self._content_bytes = 0
+        self.phase = BODY
+        self._body_since = clock = self.shared.clock
+        self.deadline = clock + self.limits.body_grace_seconds
+
+    def _judge_head(self) -> None:
+        limits, headers = self.limits, self.headers
+        if self.parser.get_method() not in _METHODS:
+            raise Problem("method-not-allowed", headers={"Allow": ", ".join(METHODS)})
+        if self.url[:1] != b"/" or b"#" in self.url:
+            raise Problem("bad-request", "The target must be a path with an optional query.")
+        if len(self.url) > limits.url_bytes_max:
+            raise Problem("uri-too-long", self._url_limit())
+        if len(headers) > limits.header_fields_max or (self._long_read and _size(headers) > limits.header_bytes_max):
+            raise Problem("header-too-large", self._header_limit())
+        fields = dict(headers)
+        if not is_valid_host(fields.get(b"host", b"")) or (len(fields) < len(headers) and _count(headers, b"host") > 1):
+            raise Problem("bad-request", "Exactly one Host field with a host and an optional port is needed.")
+        self._chunked = b"transfer-encoding" in fields
+        if self._chunked and (
+            fields[b"transfer-encoding"].lower() != b"chunked" or _count(headers, b"transfer-encoding") > 1
+        ):
+            raise Problem("bad-request", "The only transfer coding is chunked, once.")
+        version = self.parser.get_http_version()
+        if version != "1.1":
+            self.expect_100_continue = False
+            if version != "1.0" or self._chunked:
+                raise Problem("bad-request", "HTTP/1.1 is spoken here, and HTTP/1.0 without transfer coding.")
+
+    def _judge_upgrade(self) -> None:
+        if any(name == b"upgrade" and b"websocket" in value.lower() for name, value in self.headers):
+            raise Problem("bad-request", "WebSocket is not spoken here.")
+        self._upgrading = True
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body, for the application or, when it has answered already, for nobody."""
+        cycle = self.cycle
+        if cycle.response_complete:
+            self._spare_bytes -= len(body)
+            if self._spare_bytes < 0:
+                raise Problem("body-too-large")
+            return
+        self._content_bytes += len(body)
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
+
+    def _judge_chunks(self) -> None:
+        # A byte of content takes six on the wire at worst ("1\r\nx\r\n"); chunk extensions could go on for ever (B-06).
+        if self.phase is BODY and self._body_bytes > self.limits.chunk_overhead_bytes_max + 8 * self._content_bytes:
+            self._refuse(Problem("bad-request", "The chunks carry more framing than content."))
+
+    def on_message_complete(self) -> None:
+        """The whole request has been read."""
+        if self._upgrading:
+            return
+        cycle = self.cycle
+        if cycle.response_complete:
+            self._wait_for(IDLE, self.limits.keep_alive_seconds)
+            return
+        self.phase = ANSWER
+        self.deadline = NEVER
+        cycle.more_body = False
+        cycle.message_event.set()
+
+    def _serve_without_upgrade(self, rest: bytes) -> None:
+        """Serve a request that offers to change the protocol (Java clients offer h2c) as the HTTP/1.1 request it is.
+
+        The parser has given up at the end of the header; so the header is parsed again without the offer.
+        """
+        head = [b"%b %b HTTP/1.1\r\n" % (self.parser.get_method(), self.url)]
+        for name, value in self.headers:
+            if name == b"connection":
+                tokens = (token.strip() for token in value.split(b","))
+                value = b", ".join(token for token in tokens if token.lower() not in _UPGRADE_FIELDS)  # noqa: PLW2901
+            if name not in _UPGRADE_FIELDS:
+                head.append(b"%b: %b\r\n" % (name, value))
+        self._upgrading = False
+        self.parser = httptools.HttpRequestParser(self)
+        self._feed(b"".join((*head, b"\r\n", rest)))
+
+    # The response cycle's side
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self.running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """An answer is out: go on with the pipeline, say the refusal that had to wait, or wait for another request."""
+        self.server_state.total_requests += 1
+        phase = self.phase
+        if phase is LINGER or phase is CLOSING:
+            return
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+            return
+        self.flow.resume_reading()
+        if phase is ANSWER:
+            self.phase = IDLE
+            self.deadline = self.shared.clock + self.limits.keep_alive_seconds
+        elif phase is BODY:
+            self._spare_bytes = self.limits.linger_bytes_max
+        elif self._parting is not None:
+            self.outlet.write(self._parting)
+            self.hang_up()
+
+    def shutdown(self) -> None:
+        """The server is leaving: close what is idle, finish what has begun (called by the server)."""
+        self.last_request = True
+        if self.phase is FRESH or self.phase is IDLE:
+            self.hang_up()
+        elif self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    # Refusing, ending
+
+    def _refuse(self, problem: Problem) -> None:
+        """End the connection with a problem, after the answers that earlier requests on it are still owed."""
+        if self.phase in DEAF_PHASES:
+            return
+        self.shared.refused[problem.slug] += 1
+        at_fault = self.cycle if self.phase is BODY else None
+        self.phase, self.deadline = DEAF, NEVER
+        if at_fault is not None:
+            at_fault.disconnected = True
+            at_fault.message_event.set()
+            if self.pipeline and self.pipeline[0][0] is at_fault:
+                self.pipeline.popleft()
+            elif at_fault.response_started:
+                self.hang_up()
+                return
+        answer = self._refusal_bytes(problem)
+        if self.running is None or self.running is at_fault or self.running.response_complete:
+            self.outlet.write(answer)
+            self.hang_up()
+        else:
+            self._parting = answer
+
+    def _refusal_bytes(self, problem: Problem) -> bytes:
+        request_id = self.shared.request_ids.new()
+        answer = self.shared.problems.answer(problem, request_id)
+        head = [b"HTTP/1.1 %d %b\r\n" % (answer.status, http.HTTPStatus(answer.status).phrase.encode())]
+        ours = (
+            (b"x-request-id", request_id.encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"connection", b"close"),
+        )
+        head += [b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *answer.headers, *ours)]
+        return b"".join((*head, b"\r\n", answer.body))
+
+    def hang_up(self) -> None:
+        """End the connection, so that what was written still arrives. What the peer sends from now on is discarded."""
+        if self.has_hung_up():
+            return
+        self.outlet.flush()
+        if self.phase in (HEAD, BODY, DEAF) and self._end_writing():
+            self.flow.resume_reading()
+            self._spare_bytes = self.limits.linger_bytes_max
+            self._wait_for(LINGER, self.limits.linger_seconds)
+        else:
+            self._close()
+
+    def _end_writing(self) -> bool:
+        if self.wire.is_closing() or not self.wire.can_write_eof():
+            return False
+        try:
+            self.wire.write_eof()
+        except OSError:  # the peer has reset the connection, and the loop has not told us yet
+            return False
+        return True
+
+    def has_hung_up(self) -> bool:
+        """Whether this connection takes no more requests and sends no more answers."""
+        return self.phase is LINGER or self.phase is CLOSING
+
+    def _close(self) -> None:
+        self._wait_for(CLOSING, self.limits.write_seconds)
+        self.wire.close()
+
+    def _discard(self, size_bytes: int) -> None:
+        if self.phase is LINGER:
+            self._spare_bytes -= size_bytes
+            if self._spare_bytes < 0:
+                self._close()
+
+    def _wait_for(self, phase: Phase, seconds: float) -> None:
+        self.phase = phase
+        self.deadline = self.shared.clock + seconds
+
+    # The sweep's side
+
+    def expire(self, now: float) -> None:
+        """A deadline has passed: what happens depends on what was waited for."""
+        if self.write_deadline <= now or self.phase is CLOSING:
+            self.wire.abort()
+        elif self.phase is LINGER:
+            self._close()
+        elif self.phase is HEAD and not self.flow.read_paused:
+            self._refuse(Problem("request-timeout", "The header of the request was not complete in time."))
+        elif self.phase is BODY:
+            self._expire_body(now)
+        elif self.phase in (FRESH, IDLE):
+            self.hang_up()
+        else:
+            self.deadline = self.shared.clock
+
+    def _expire_body(self, now: float) -> None:
+        """Look again at every sweep: the body must be complete in time and must not come in too slowly."""
+        limits = self.limits
+        self.deadline = self.shared.clock
+        if self.flow.read_paused or (self.cycle.waiting_for_100_continue and not self.cycle.response_complete):
+            self._body_since += limits.sweep_seconds  # we hold it back ourselves
+            return
+        elapsed = now - self._body_since
+        due_bytes = (elapsed - limits.body_grace_seconds) * limits.body_bytes_per_second
+        if elapsed >= limits.body_seconds or self._body_bytes < due_bytes:
+            self._refuse(Problem("request-timeout", "The body of the request was not complete in time."))
+
+    # Texts
+
+    def _header_limit(self) -> str:
+        return f"At most {self.limits.header_bytes_max} bytes and {self.limits.header_fields_max} fields are read."
+
+    def _url_limit(self) -> str:
+        return f"At most {self.limits.url_bytes_max} bytes of target are read."
+
+
+def _count(headers: list[tuple[bytes, bytes]], wanted: bytes) -> int:
+    return sum(name == wanted for name, _ in headers)
+
+
+def _size(headers: list[tuple[bytes, bytes]]) -> int:
+    return sum(len(name) + len(value) + 4 for name, value in headers)
+
+
+def _problem_in_callback(error: httptools.HttpParserCallbackError) -> Problem:
+    """What a callback raised: a refusal is a refusal, what the parser's own checks raise is a bad request."""
+    cause = error.__context__
+    if isinstance(cause, Problem):
+        return cause
+    if isinstance(cause, httptools.HttpParserError | UnicodeDecodeError):
+        return Problem("bad-request")
+    raise cause or error

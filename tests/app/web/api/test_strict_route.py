@@ -1,0 +1,39 @@
+"""app/web/api/strict_route.py: what a request's query may hold (ADR 33)."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.app.conftest import RunHub
+from tests.app.web.test_ingest import kind
+
+OPENAPI = json.loads((Path(__file__).parents[3] / "openapi" / "openapi.json").read_text())
+OTHERS = ("/hub", "/rabbithub", "/handshakes")
+"""Where WebSub, RabbitHub and CloudEvents say what may stand in a request."""
+
+CHANGES = [
+    (method.upper(), re.sub(r"{\w+}", "x", path))
+    for path, operations in OPENAPI["paths"].items()
+    for method in operations
+    if method not in ("get", "head") and not path.startswith(OTHERS)
+]
+
+
+async def test_a_request_that_changes_something_refuses_what_it_does_not_know(running_hub: RunHub) -> None:
+    """A purge with ``?dry_run=true`` would be done."""
+    async with running_hub() as hub:
+        answers = [await hub.client.request(method, f"{path}?dry_run=true") for method, path in CHANGES]
+
+        refused = [(*kind(answer)[::2], answer.json().get("parameter")) for answer in answers]
+        assert dict(zip(CHANGES, refused, strict=True)) == dict.fromkeys(CHANGES, (400, "invalid-parameter", "dry_run"))
+
+
+@pytest.mark.parametrize("path", ["/topics/a/settings?utm_source=chat", "/healthz?from=probe"])
+async def test_a_plain_read_overlooks_what_was_put_behind_its_address(running_hub: RunHub, path: str) -> None:
+    async with running_hub() as hub:
+        await hub.publish("a")
+        assert (await hub.client.get(path)).status_code == 200

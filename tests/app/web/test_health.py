@@ -1,0 +1,150 @@
+"""/healthz, /readyz, /metrics, and what is answered while the database is away (EC-H02, T6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+from app.checks.database import database_checks
+from app.commands.failure import explained
+from app.witness.child import Child
+from app.witness.client import Client
+from db.direct import connect_direct
+from db.errors import TooManyConnections
+from db.pool import PoolOptions
+from tests.app.conftest import ALL_ROLES, RunHub, opened
+from tests.app.web.test_ingest import kind
+
+
+async def test_a_hub_that_can_serve_is_ready(running_hub: RunHub) -> None:
+    async with running_hub(ALL_ROLES) as hub:
+        ready = await hub.until("/readyz", lambda answer: answer["sinks"].get("webhooks", {}).get("state") == "leading")
+
+        assert ready == {"status": "ok", "database": "ok", "sinks": {"webhooks": {"state": "leading"}}}
+        assert (await hub.client.get("/healthz")).json() == {"status": "ok"}
+
+
+async def test_metrics_count_what_was_relayed(running_hub: RunHub) -> None:
+    async with running_hub(ALL_ROLES) as hub:
+        accepted = (await hub.publish("a")).json()
+        await hub.until(f"/events/{accepted['id']}", lambda event: event["sinks"][0]["state"] == "sent")
+        answer = await hub.client.get("/metrics")
+
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert 'hookwire_relay_acknowledged_total{group="0",sink="webhooks"} 1.0' in answer.text
+        assert ["hookwire_database_up 1.0" in answer.text, "hookwire_event_loop_lag_seconds_count" in answer.text] == [
+            True, True,
+        ]  # fmt: skip
+        assert 'hookwire_outbox_led{sink="webhooks"} 1.0' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("role", "counter"),
+    [("relay", "hookwire_relay_acknowledged_total"), ("deliver", "hookwire_delivery_attempts_total")],
+)
+async def test_a_process_without_the_api_tells_its_metrics_on_a_port_of_their_own(
+    role: str, counter: str, database_url: str, tmp_path: Path, free_port: int
+) -> None:
+    """EC-H02: as `hookwire relay` and `hookwire deliver` run; nothing else is served there."""
+    settings = {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path), "METRICS_LISTEN": f"127.0.0.1:{free_port}"}
+    child = Child(role, tmp_path, settings, command=[role])
+    child.port = free_port
+    await child.start()
+    client = Client("127.0.0.1", child.port, 30)
+    answers = [await client.request("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/topics")]
+    client.close()
+    ended = await child.drain(60)
+    assert ([answer.status for answer in answers], counter.encode() in answers[2].body, ended[0]) == (
+        [200, 200, 200, 404], True, 0,
+    )  # fmt: skip
+
+
+async def test_without_its_database_the_hub_is_alive_not_ready_and_says_503(running_hub: RunHub) -> None:
+    """What it knows stays readable: the status page tells where to look."""
+    async with running_hub() as hub:
+        name = hub.database_url.rpartition("/")[2]
+        server = hub.database_url.removesuffix(name) + "postgres"
+        import asyncpg
+
+        operator = await asyncpg.connect(server)
+        await operator.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        await operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+
+        alive = await hub.client.get("/healthz")
+        ready = await hub.client.get("/readyz")
+        refused = [
+            await hub.publish("a"),
+            await hub.client.get("/subscriptions"),
+            await hub.client.post("/subscriptions", json={"topic": "a", "callback": "http://127.0.0.1:9000/"}),
+        ]
+        page = await hub.client.get("/")
+        await operator.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+        await operator.close()
+        again = await hub.publish("a")
+
+        assert (alive.status_code, ready.status_code, ready.json()["database"]) == (200, 503, "unreachable")
+        assert {kind(answer)[::2] for answer in refused} == {(503, "database-unavailable")}
+        assert all("retry-after" in answer.headers for answer in refused)
+        assert (page.status_code, "The database cannot be reached" in page.text, again.status_code) == (503, True, 202)
+
+
+async def test_a_database_that_takes_too_long_is_slow_and_not_unreachable(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.web.outage._GREETING_SECONDS", 15.0)
+    async with running_hub() as hub, opened(hub.database_url) as (_, other), other.transaction():
+        await other.execute("LOCK TABLE hookwire.installation IN ACCESS EXCLUSIVE MODE")
+        ready = await hub.client.get("/readyz")
+
+        assert (ready.status_code, ready.json()) == (503, {"status": "unavailable", "database": "slow", "sinks": {}})
+
+
+async def test_a_database_that_takes_no_more_connections_is_full_and_the_pool_s_setting_is_named(
+    running_hub: RunHub, database_url: str
+) -> None:
+    """Its server runs and can be reached; what helps is a smaller pool, or room for a larger one."""
+    role = f"full_{database_url.rpartition('_')[2]}"
+    server = urlsplit(database_url)
+    url = urlunsplit(server._replace(netloc=f"{role}@{server.hostname}:{server.port}"))
+    async with opened(database_url) as (_, operator):
+        await operator.execute(f"CREATE ROLE {role} LOGIN; GRANT {server.username} TO {role}")
+        async with running_hub(database_url=url) as hub:
+            await operator.execute(f"ALTER ROLE {role} CONNECTION LIMIT 0")
+            await operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", role)
+            ready = await hub.client.get("/readyz")
+            page = await hub.client.get("/")
+            refused = await hub.publish("a")
+            checks = await database_checks(hub.settings, PoolOptions(url))
+            with pytest.raises(TooManyConnections) as error:
+                await connect_direct(PoolOptions(url))
+            told = explained(error.value)
+            await operator.execute(f"ALTER ROLE {role} CONNECTION LIMIT -1")
+            again = await hub.publish("a")
+        await operator.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER; DROP OWNED BY {role}; DROP ROLE {role}")
+
+    setting = "HOOKWIRE_DATABASE_CONNECTIONS_MAX"
+    assert (ready.status_code, ready.json()["database"]) == (503, "full")
+    assert (page.status_code, "takes no more connections" in page.text, setting in page.text) == (503, True, True)
+    assert (kind(refused)[::2], again.status_code) == ((503, "database-unavailable"), 202)
+    assert ([check.level for check in checks], setting in checks[0].sentence()) == (["unreachable"], True)
+    assert (told and told.code, setting in str(told)) == (3, True)
+
+
+async def test_every_answer_carries_a_request_id(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        given = await hub.client.get("/none", headers={"X-Request-Id": "mine-1"})
+        made = await hub.client.get("/none")
+
+        assert (given.headers["x-request-id"], given.json()["request_id"]) == ("mine-1", "mine-1")
+        assert made.headers["x-request-id"] == made.json()["request_id"] != ""
+
+
+async def test_no_route_and_no_method_are_problems_too(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        missing, method = await hub.client.get("/none"), await hub.client.delete("/topics/a/settings")
+
+        assert kind(missing) == (404, "application/problem+json", "not-found")
+        assert kind(method) == (405, "application/problem+json", "method-not-allowed")
+        assert method.headers["allow"] == "GET, PUT"

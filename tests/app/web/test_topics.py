@@ -1,0 +1,184 @@
+"""/topics: the list, the latest content (the WebSub topic URL), routing and order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.app.conftest import RunHub
+from tests.app.web.test_ingest import kind
+
+
+async def test_the_latest_content_comes_as_it_was_published(running_hub: RunHub) -> None:
+    """WS-53, WS-70: hub and self in one Link header, in that order."""
+    async with running_hub() as hub:
+        await hub.publish("a.b", b"old", content_type="text/plain")
+        event_id = (await hub.publish("a.b", b"<x/>", content_type="application/atom+xml")).json()["id"]
+        answer = await hub.client.get("/topics/a.b")
+
+        assert (answer.status_code, answer.content, answer.headers["content-type"]) == (
+            200, b"<x/>", "application/atom+xml",
+        )  # fmt: skip
+        assert answer.headers["link"] == f'<{hub.url}/hub>; rel="hub", <{hub.url}/topics/a.b>; rel="self"'
+        assert answer.headers["etag"] == f'"{event_id}"'
+
+
+async def test_a_topic_that_has_moved_says_where_to(running_hub: RunHub) -> None:
+    """WS-75: who renews finds the new URL with links of its own; set back, it is served here again."""
+    async with running_hub() as hub:
+        await hub.publish("a", b"hello")
+        await hub.client.put("/topics/a/settings", json={"moved_to": "https://new.example/t?a=%2f"})
+        moved = await hub.client.get("/topics/a")
+        bad = await hub.client.put("/topics/a/settings", json={"moved_to": "ftp://new.example/"})
+        await hub.client.put("/topics/a/settings", json={})
+
+        assert (moved.status_code, moved.headers["location"]) == (301, "https://new.example/t?a=%2f")
+        assert (kind(bad)[2], (await hub.client.get("/topics/a")).status_code) == ("invalid-parameter", 200)
+
+
+async def test_a_head_request_gets_the_headers_alone(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        await hub.publish("a", b"hello", content_type="text/plain")
+        answer = await hub.client.head("/topics/a")
+
+        assert (answer.status_code, answer.content, "hub" in answer.headers["link"]) == (200, b"", True)
+
+
+async def test_content_that_is_known_is_not_sent_again(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        await hub.publish("a", b"hello")
+        etag = (await hub.client.get("/topics/a")).headers["etag"]
+        answer = await hub.client.get("/topics/a", headers={"If-None-Match": etag})
+
+        assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", etag)
+
+
+async def test_a_browser_runs_nothing_that_was_published(running_hub: RunHub) -> None:
+    """SV-08: what strangers publish lies in the origin of our own pages."""
+    async with running_hub() as hub:
+        await hub.publish("a", b"<script>alert(1)</script>", content_type="text/html")
+        answer = await hub.client.get("/topics/a")
+
+        assert answer.headers["content-security-policy"] == "default-src 'none'; sandbox"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_an_event_without_a_type_is_answered_without_one(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        await hub.publish("a", b"")
+        answer = await hub.client.get("/topics/a")
+
+        assert (answer.status_code, answer.content, "content-type" in answer.headers) == (200, b"", False)
+
+
+async def test_a_topic_without_events_has_no_content_and_an_unknown_one_is_a_problem(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        await hub.client.put("/topics/a/settings", json={})
+        empty, unknown = await hub.client.get("/topics/a"), await hub.client.get("/topics/b")
+
+        assert (empty.status_code, kind(unknown)[::2]) == (204, (404, "unknown-topic"))
+        assert 'rel="hub"' in empty.headers["link"]
+        assert 'rel="hub"' in unknown.headers["link"]
+
+
+async def test_the_list_names_the_last_event_and_is_paged(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        for topic in ("c", "a", "b"):
+            await hub.publish(topic)
+        last = (await hub.publish("a")).json()
+        first = (await hub.client.get("/topics?limit=2")).json()
+        second = (await hub.client.get(f"/topics?limit=2&cursor={first['next_cursor']}")).json()
+
+        assert [item["topic"] for item in first["items"] + second["items"]] == ["a", "b", "c"]
+        assert (first["items"][0]["last_event_id"], second["next_cursor"]) == (last["id"], None)
+
+
+async def test_a_cursor_that_holds_no_text_is_refused(running_hub: RunHub) -> None:
+    """B-49: a lone surrogate, which PostgreSQL could not be asked about."""
+    async with running_hub() as hub:
+        answers = [await hub.client.get(f"{path}?cursor=WyJcdWQ4MDAiXQ") for path in ("/topics", "/upstreams")]
+
+        assert {kind(answer)[::2] for answer in answers} == {(400, "invalid-cursor")}
+
+
+async def test_settings_are_put_and_read(running_hub: RunHub) -> None:
+    wanted = {
+        "sinks": ["amqp", "webhooks"], "order": "none", "kafka_topic": "orders-v2", "amqp_exchange": "shop",
+        "amqp_routing_key": "o",
+    }  # fmt: skip
+    async with running_hub() as hub:
+        put = await hub.client.put("/topics/a/settings", json=wanted)
+        read = await hub.client.get("/topics/a/settings")
+
+        assert (put.status_code, read.json()) == (200, put.json())
+        assert {name: read.json()[name] for name in wanted} == wanted
+
+
+async def test_settings_count_for_what_is_accepted_from_then_on(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        before = (await hub.publish("a", Hookwire_Key="k")).json()
+        await hub.client.put("/topics/a/settings", json={"order": "none", "sinks": []})
+        after = (await hub.publish("a", Hookwire_Key="k")).json()
+
+        assert (before["sequence"] is None, after["sequence"]) == (False, None)
+        assert await hub.sql("SELECT sinks FROM hookwire.events ORDER BY id") == [(["webhooks"],), ([],)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"sinks": ["carrier-pigeon"]},
+        {"sinks": "webhooks"},
+        {"order": "random"},
+        {"kafka_topic": "a/b"},
+        {"kafka_topic": "k" * 250},
+        {"amqp_exchange": ""},
+        {"amqp_routing_key": "r" * 256},
+        {"retention": 1},
+        {"retention_days": -1},
+        [],
+        None,
+    ],
+    ids=str,
+)
+async def test_bad_settings_are_refused(running_hub: RunHub, body: Any) -> None:
+    """B-50."""
+    async with running_hub() as hub:
+        answer = await hub.client.put("/topics/a/settings", json=body)
+
+        assert (kind(answer)[0], kind(answer)[1], await hub.sql("SELECT 1 FROM hookwire.topics")) == (
+            400, "application/problem+json", [],
+        )  # fmt: skip
+
+
+async def test_a_topic_may_be_called_events(running_hub: RunHub) -> None:
+    """Its address looks like the end of a publish."""
+    async with running_hub() as hub:
+        await hub.publish("events", b"x")
+        answer = await hub.client.get("/topics/events")
+
+        assert (answer.status_code, answer.content) == (200, b"x")
+
+
+async def test_settings_are_changed_only_in_the_version_that_was_read(running_hub: RunHub) -> None:
+    """WH-A11: of two who have read the same version, one changes it."""
+    async with running_hub() as hub:
+        made = await hub.client.put("/topics/a/settings", json={})
+        read = (await hub.client.get("/topics/a/settings")).headers["etag"]
+        matches = {"If-Match": read}
+        first = await hub.client.put("/topics/a/settings", json={"order": "none"}, headers=matches)
+        second = await hub.client.put("/topics/a/settings", json={"sinks": []}, headers=matches)
+        whichever = await hub.client.put("/topics/a/settings", json={"retention_days": 7}, headers={"If-Match": "*"})
+
+        assert (made.headers["etag"], read, first.headers["etag"]) == ('"1"', '"1"', '"2"')
+        assert (kind(second)[::2], whichever.json()["retention_days"]) == ((412, "precondition-failed"), 7)
+
+
+@pytest.mark.parametrize("if_match", ["*", '"1"', "W/1", '"1", "2"'])
+async def test_what_is_not_there_matches_nothing(running_hub: RunHub, if_match: str) -> None:
+    """RFC 9110, 13.1.1: not even an asterisk."""
+    async with running_hub() as hub:
+        answer = await hub.client.put("/topics/a/settings", json={}, headers={"If-Match": if_match})
+
+        assert (kind(answer)[::2], await hub.sql("SELECT 1 FROM hookwire.topics")) == ((412, "precondition-failed"), [])
