@@ -1,6 +1,6 @@
 """Seeded bugs: the product with one promise taken away, to show that the witness would notice (faults.md 7, OR-03).
 
-``python -m app.broken NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --break NAME`` starts its
+``python -m app.cli.seeded_bug NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --break NAME`` starts its
 children so and has to fail. The product itself has no switch for this and no code: each bug replaces a function or
 the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
 

@@ -18,7 +18,7 @@ async def open_relay(settings: Settings, on_event: Handler | None = None) -> Asy
     """A relay of all configured sinks, not started yet; everything that it opened is closed on exit.
 
     ``on_event`` is called with what :mod:`relay.observer` names, on the running event loop. For goharvest's table it is
-    ``app.compat.open_compat``. Raises as :func:`app.wiring.open_hub`.
+    ``app.cli.goharvest.relay.open_compat``. Raises as :func:`app.wiring.open_hub`.
     """
     async with open_hub(settings, ["relay"], on_event) as hub:
         assert hub.relaying is not None, "the role relay has it"

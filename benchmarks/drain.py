@@ -23,7 +23,7 @@ import uvloop
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from prometheus_client import CollectorRegistry
 
-from app.commands.entry import spare_the_collector
+from app.cli.entry import spare_the_collector
 from benchmarks.clock import Clock
 from benchmarks.stage import postgres_cpu_seconds
 from db.direct import connect_direct

@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from aiohttp import web
 
-from app.commands.database import database_url
+from app.cli.database import database_url
 from app.ledger import Ledger
 from app.settings import load_settings
 from db.pool import PoolOptions, open_database

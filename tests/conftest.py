@@ -53,7 +53,7 @@ _LONG_SHARES = (
     "tests/faults/test_brokers.py",
     "tests/faults/test_seeded_bugs.py",
     "tests/servers/test_servers.py",
-    "tests/app/test_cli.py",
+    "tests/app/cli/test_main.py",
     "tests/faults/test_database.py",
     "tests/docs/test_docs.py",
     "tests/faults/test_processes.py",

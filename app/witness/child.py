@@ -68,7 +68,7 @@ class Child:
     never outlives the thread that started it.
 
     ``command`` is what follows ``hookwire``; only one that has an API, or metrics, is ever ready. ``seeded_bug`` starts
-    it as :mod:`app.broken` with this name instead, which is the product with that bug. ``tree`` is where the product's
+    it as :mod:`app.cli.seeded_bug` with this name instead, which is the product with that bug. ``tree`` is where the product's
     code is; before a start another version's may be named. ``environment`` is added to that of its next
     starts.
     """
@@ -129,7 +129,7 @@ class Child:
 
     async def _spawn(self, environment: Mapping[str, str], log: IO[bytes]) -> asyncio.subprocess.Process:
         bug = self._seeded_bug
-        product = _LEASHED.format(module="app.broken" if bug else "app.cli")
+        product = _LEASHED.format(module="app.cli.seeded_bug" if bug else "app.cli.main")
         arguments = [str(os.getpid()), *([bug] if bug else []), *self._command]
         return await asyncio.create_subprocess_exec(
             sys.executable, "-c", product, *arguments, cwd=self._folder, env=environment,

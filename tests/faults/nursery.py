@@ -64,7 +64,7 @@ class Nursery:
     async def fork(
         self, bug: str | None, command: Sequence[str], folder: Path, environment: Mapping[str, str], log: IO[bytes]
     ) -> Forked:
-        """``hookwire`` with this command, or :mod:`app.broken` with this bug and it."""
+        """``hookwire`` with this command, or :mod:`app.cli.seeded_bug` with this bug and it."""
         line = self._line = self._line or _begin()
         reading, writing = os.pipe()
         what = {"bug": bug, "command": list(command), "folder": str(folder), "environment": dict(environment)}
@@ -157,21 +157,21 @@ def _become(what: dict[str, object]) -> None:
     os.environ.clear()
     os.environ.update(what["environment"])
     if what["bug"] is not None:
-        from app.broken import main
+        from app.cli.main.seeded_bug import main
 
-        sys.argv = ["app.broken", what["bug"], *what["command"]]
+        sys.argv = ["app.cli.seeded_bug", what["bug"], *what["command"]]
     else:
-        from app.cli import main
+        from app.cli.main.main import main
 
         sys.argv = ["hookwire", *what["command"]]
     main()
 
 
 if __name__ == "__main__":
-    import app.cli
+    import app.cli.main.main
     import app.serve
 
-    app.cli.application()
+    app.cli.main.application()
     gc.collect()
     gc.freeze()
     if (what := _serve(socket.socket(fileno=int(sys.argv[1])))) is not None:

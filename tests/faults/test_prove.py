@@ -19,7 +19,7 @@ FIVE = ["ack-before-commit", "purge-before-ack", "no-key-lock", "no-term-check",
 
 
 def prove(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from app.cli import main; main()", "prove", *arguments]
+    command = [sys.executable, "-c", "from app.cli.main import main; main()", "prove", *arguments]
     environment = os.environ | ({"TMPDIR": str(folder)} if folder else {})
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=110, env=environment)
 
@@ -58,10 +58,10 @@ async def test_prove_that_is_killed_leaves_no_process_behind(servers_folder: Pat
             str(one.info) for one in psutil.process_iter(["cwd", "cmdline"]) if str(folder) in str(one.info)
         )
 
-    run = [sys.executable, "-c", "from app.cli import main; main()", "prove"]
+    run = [sys.executable, "-c", "from app.cli.main import main; main()", "prove"]
     child = await asyncio.create_subprocess_exec(*run, env=os.environ | {"TMPDIR": str(folder)})
     try:
-        await until(lambda: left().count("app.cli") == 2 and "bin/postgres" in left(), 60)
+        await until(lambda: left().count("app.cli.main") == 2 and "bin/postgres" in left(), 60)
     finally:
         child.kill()
         await child.wait()

@@ -20,7 +20,7 @@ from typing import Any
 import pyspark
 import pytest
 
-import app.__main__ as hookwire
+import app.cli.__main__ as hookwire
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.port import free_port
 from scripts.servers.tree import ProcessTree

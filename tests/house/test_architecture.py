@@ -29,7 +29,7 @@ WRONG = [
     ("sdk/src/hookwire/__init__.py", "event"),
     ("hub/topics.py", "hookwire"),
     ("hub/topics.py", "pipeline"),
-    ("app/breaks.py", "app.cli"),
+    ("app/breaks.py", "app.cli.main"),
     ("app/settings.py", "hookwire"),
     ("app/settings.py", "asyncpg"),
     ("egress/guard.py", "aiokafka"),
@@ -57,9 +57,9 @@ DIALLERS = {
 }
 ALLOWED_DIALLERS = {
     "egress/connector.py": "the guarded client: dials what the guard has judged (EG-19)",
-    "app/commands/hub_client.py": "commands speak to the hub that the user names on the command line",
-    "app/commands/listening.py": "`listen` forwards to the port that the user names",
-    "app/commands/pulling.py": "`listen` and `monitor` ask the hub that the user names",
+    "app/cli/hub_client.py": "commands speak to the hub that the user names on the command line",
+    "app/cli/listening.py": "`listen` forwards to the port that the user names",
+    "app/cli/pulling.py": "`listen` and `monitor` ask the hub that the user names",
     "app/witness/client.py": "the prover publishes to the processes that it started itself",
 }
 

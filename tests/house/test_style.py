@@ -26,7 +26,7 @@ LONG_FILES = {
 }
 LOOSE_TASKS = {
     "app/breaks.py": "the command's one piece of work, awaited beside the end of its output",
-    "app/consume_session.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
+    "app/cli/consume/session.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
     "app/failpoints.py": "what a fail point in its middle interrupts, cancelled in the same function",
     "app/web/authentication.py": "one question for all requests that wait for its answer; each may leave, it ends by itself",
     "app/listen.py": "two waits of which the first ends both; cancelled in the same function",
@@ -40,10 +40,10 @@ LOOSE_TASKS = {
 ENVIRONMENT_READERS = {
     "app/settings.py": "settings are read here and handed on",
     "app/checks/startup.py": "looks for settings that this version does not know",
-    "app/commands/hub_client.py": "a command's key, which is no setting of the hub",
-    "app/commands/config.py": "looks for settings that this version does not know",
-    "app/commands/doctor.py": "looks for settings that this version does not know",
-    "app/script.py": "gives a user's script the environment, without our settings",
+    "app/cli/hub_client.py": "a command's key, which is no setting of the hub",
+    "app/cli/commands/config.py": "looks for settings that this version does not know",
+    "app/cli/commands/doctor.py": "looks for settings that this version does not know",
+    "app/cli/consume/script.py": "gives a user's script the environment, without our settings",
     "app/witness/child.py": "starts a process with an environment without our settings",
     "pipeline/java.py": "JAVA_HOME, which is no setting of ours",
     "pipeline/session.py": "Spark is told through it which Python its workers are",

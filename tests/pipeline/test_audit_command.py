@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from app.cli import application
+from app.cli.main import application
 from db.statements import STATEMENTS
 from pipeline.audit.selftest import Record, bronze_of
 from pipeline.lake import Change, bronze

@@ -16,9 +16,9 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from app.checks.pipeline import header_checks
-from app.cli import application
-from app.commands.stop import Stop
+from app.cli.pipeline.checks import header_checks
+from app.cli.main import application
+from app.cli.stop import Stop
 from app.settings import Settings
 from pipeline.archive import ArchiveOptions, archive
 from pipeline.lake import bronze

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from typer.testing import CliRunner
 
-from app.cli import application
+from app.cli.main import application
 from pipeline.anomaly import anomalies
 from pipeline.audit.selftest import Record, bronze_of
 from pipeline.deadletter import DEAD_LETTERS, clusters

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from app.cli import application
-from app.commands.failure import CommandFailed
+from app.cli.main import application
+from app.cli.failure import CommandFailed
 from pipeline.audit.evidence import ghosts
 from pipeline.audit.selftest import INCARNATION, Record, bronze_of
 from pipeline.compaction import compact, crowded
@@ -237,7 +237,7 @@ def test_files_that_were_replaced_are_swept_from_every_table_and_days_go_from_th
     lake: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PL-09: days of deliveries, metrics and service levels are made anew, each time in new files."""
-    monkeypatch.setattr("app.commands.pipeline_upkeep._REPLACED_KEPT", timedelta(0))
+    monkeypatch.setattr("app.cli.pipeline.upkeep._REPLACED_KEPT", timedelta(0))
 
     def hookwire(*words: str) -> Any:
         words = ("pipeline", *words, "--lake", lake.uri, "--json")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from app.commands.failure import CommandFailed
-from app.commands.hub_client import connected
-from app.commands.pipeline_replay import send_all
-from app.commands.resend import Resender, Sent
+from app.cli.failure import CommandFailed
+from app.cli.hub_client import connected
+from app.cli.pipeline.replay import send_all
+from app.cli.pipeline.resend import Resender, Sent
 from pipeline.audit.selftest import Record, bronze_of
 from pipeline.lake import Change, bronze
 from pipeline.selection import ArchivedEvent
@@ -77,7 +77,7 @@ async def test_what_the_hub_refuses_is_counted_and_stops_nothing(running_hub: Ru
 
 
 async def test_a_hub_that_is_away_ends_the_replay(free_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.commands.resend._PAUSES_SECONDS", (0.0,))
+    monkeypatch.setattr("app.cli.pipeline.resend._PAUSES_SECONDS", (0.0,))
     async with connected() as client:
         with pytest.raises(CommandFailed) as failed:
             await Resender(client, f"http://127.0.0.1:{free_port}", "", None, None).send(some(1))
@@ -105,7 +105,7 @@ async def test_a_replay_of_lost_events_that_is_done_has_nothing_to_go_on_with(
     lake_uri: str, running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PL-07: killed behind its last note and resumed, it must not take an empty rest for the whole lake."""
-    monkeypatch.setattr("app.commands.pipeline_replay._of_lake", lambda *_: iter(some(1, 2)))
+    monkeypatch.setattr("app.cli.pipeline.replay._of_lake", lambda *_: iter(some(1, 2)))
     asked: dict[str, Any] = {"topic": None, "keys": [], "event_ids": [], "since": None, "until": None, "lost": []}
     async with running_hub() as hub, connected() as client:
         resender = Resender(client, hub.url, "", None, None)

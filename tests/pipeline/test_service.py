@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
-from app.cli import application
-from app.commands.pipeline_service import _kept_since, _noted_backlog, _put
+from app.cli.main import application
+from app.cli.pipeline.service import _kept_since, _noted_backlog, _put
 from db.pool import PoolOptions, open_database
 from pipeline.day import counts_of_days
 from pipeline.delivery import ATTEMPT, deliveries, delivery_table

@@ -18,8 +18,8 @@ import aio_pika
 import pytest
 
 from app.checks.brokers import broker_checks
-from app.consume_options import ConsumeOptions
-from app.consume_session import Lost, _connection
+from app.cli.consume.options import ConsumeOptions
+from app.cli.consume.session import Lost, _connection
 from app.log import configure_logging
 from app.settings import Settings, SettingsRefused
 from app.sinks import amqp_options, kafka_options

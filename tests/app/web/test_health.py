@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from app.checks.database import database_checks
-from app.commands.failure import explained
+from app.cli.failure import explained
 from app.witness.child import Child
 from app.witness.client import Client
 from db.direct import connect_direct

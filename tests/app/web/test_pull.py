@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
-from tests.app.test_cli import ended, started
+from tests.app.cli.test_main import ended, started
 
 ROLES = ("api", "relay")
 

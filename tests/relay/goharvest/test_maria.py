@@ -15,7 +15,7 @@ import aiomysql
 import pymysql
 import pytest
 
-from app.compat import Compat, open_compat
+from app.cli.goharvest.relay import Compat, open_compat
 from app.outbox_database import OutboxUnavailable
 from app.settings import Settings
 from app.tls import outbox_tls

@@ -1,6 +1,0 @@
-"""``python -m app``, and the file that ``spark-submit`` is given: the command ``hookwire``."""
-
-from app.cli import main
-
-if __name__ == "__main__":
-    main()

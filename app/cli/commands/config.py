@@ -1,0 +1,56 @@
+"""``hookwire config``: are the settings sound, and what are they? Nothing is connected to."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from app.cli.entry import Config, Json, say, settings_from
+
+__all__ = ["config"]
+
+Everything = Annotated[bool, typer.Option("--all", help="Also those that nobody has set.")]
+config = typer.Typer(help="Look at the settings, without connecting to anything.", no_args_is_help=True)
+
+
+@config.command()
+def validate(as_json: Json = False, file: Config = None) -> None:
+    """Check the settings of the environment and the file. Exit code 0: sound; 1: findings; 2: no settings at all.
+
+    Examples:
+
+      hookwire config validate
+
+      hookwire config validate --config /etc/hookwire.toml --json
+    """
+    from app.checks.settings import settings_checks
+    from app.cli.commands.doctor import print_checks
+    from app.policy import guard_policy
+
+    settings = settings_from(file)
+    guard_policy(settings, settings.listen_address[1])
+    found = settings_checks(settings, os.environ)
+    if as_json:
+        say(json.dumps([asdict(check) for check in found]))
+    else:
+        print_checks(found)
+    raise typer.Exit(1 if any(check.is_finding for check in found) else 0)
+
+
+@config.command()
+def show(as_json: Json = False, everything: Everything = False, file: Config = None) -> None:
+    """Print the settings that somebody has set, secrets masked.
+
+    Examples:
+
+      hookwire config show
+
+      hookwire config show --all --json
+    """
+    settings = settings_from(file)
+    values = settings.model_dump(mode="json", include=None if everything else settings.model_fields_set)
+    say(json.dumps(values) if as_json else "\n".join(f"{name} = {json.dumps(one)}" for name, one in values.items()))

@@ -1,0 +1,160 @@
+"""``hookwire deadletters``: what waits behind a refusal, and what was given up, for brokers and webhooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.failure import CommandFailed
+
+__all__ = ["deadletters"]
+
+deadletters = typer.Typer(
+    help="Holds (keys and topics of a broker that wait) and dead letters (given up): list, show, retry, skip, purge.",
+    no_args_is_help=True,
+)
+Thing = Annotated[str, typer.Argument(help="hold_3, dead_kafka_42 or dlv_42_7, as `list` shows it.")]
+Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
+Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Of each: so many at most.")]
+_PAGE = 500
+
+
+@deadletters.command(name="list")
+def list_all(
+    sink: Sink = None, limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
+    """List holds, then dead letters.
+
+    Examples:
+
+      hookwire deadletters list
+
+      hookwire deadletters list --sink kafka --json
+    """
+    run(_list(sink, limit, url, as_json, config))
+
+
+@deadletters.command()
+def show(thing: Thing, url: Url = None, config: Config = None) -> None:
+    """Print one, whole, as JSON.
+
+    Example:
+
+      hookwire deadletters show hold_3
+    """
+    run(_show(thing, url, config))
+
+
+@deadletters.command()
+def retry(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Try a hold at once, or take a dead letter up again. For many: hookwire replay --dead-letters.
+
+    Example:
+
+      hookwire deadletters retry dlv_42_7 --why 'endpoint repaired'
+    """
+    run(_verb(thing, "retry", why, url, as_json, config))
+
+
+@deadletters.command()
+def skip(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Give up the oldest record of a hold; the next one goes on.
+
+    Example:
+
+      hookwire deadletters skip hold_3 --why 'malformed, ticket 4711'
+    """
+    if not thing.startswith("hold_"):
+        raise CommandFailed(f"{thing}: only holds can be skipped; a dead letter has been given up already", 2)
+    run(_verb(thing, "skip", why, url, as_json, config))
+
+
+@deadletters.command()
+def purge(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Give up all records of a hold (they become dead letters), or forget a dead letter.
+
+    Example:
+
+      hookwire deadletters purge dead_kafka_42 --why 'test data'
+    """
+    run(_verb(thing, "purge", why, url, as_json, config))
+
+
+def _address(hub: str, thing: str) -> str:
+    return f"{hub}/{'holds' if thing.startswith('hold_') else 'dead-letters'}/{quote(thing, safe='')}"
+
+
+async def _list(sink: str | None, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
+    from app.cli.hub_client import hub_url
+
+    hub = hub_url(url, settings_from(config))
+    holds, dead = await _pages(f"{hub}/holds", sink, limit), await _pages(f"{hub}/dead-letters", sink, limit)
+    if as_json:
+        say(json.dumps({"holds": holds, "dead_letters": dead}))
+    else:
+        _print(holds, dead)
+    return 0
+
+
+async def _pages(address: str, sink: str | None, limit: int) -> list[dict[str, Any]]:
+    from app.cli.hub_client import get
+
+    found: list[dict[str, Any]] = []
+    params = {"limit": str(min(limit, _PAGE)), **({"sink": sink} if sink else {})}
+    while True:
+        page = await get(address, params=params)
+        found += page["items"]
+        if page["next_cursor"] is None or len(found) >= limit:
+            return found[:limit]
+        params["cursor"] = page["next_cursor"]
+
+
+async def _show(thing: str, url: str | None, config: Path | None) -> int:
+    from app.cli.hub_client import get, hub_url
+
+    say(json.dumps(await get(_address(hub_url(url, settings_from(config)), thing)), indent=2))
+    return 0
+
+
+async def _verb(thing: str, verb: str, why: str | None, url: str | None, as_json: bool, config: Path | None) -> int:
+    from app.cli.hub_client import hub_url, post
+    from app.cli.commands.replay import operator
+
+    address = f"{_address(hub_url(url, settings_from(config)), thing)}/{verb}"
+    body = json.dumps({"reason": why}).encode("ascii")
+    done, _ = await post(address, body, operator(), deadline_seconds=60.0)
+    if as_json:
+        say(json.dumps(done))
+    elif "dead_letters" in done:
+        say(f"{thing} {verb}: {done['dead_letters']} given up" if verb != "retry" else f"{thing} is tried now")
+    else:
+        say(f"{thing} {done['done']}")
+    return 0
+
+
+def _print(holds: list[dict[str, Any]], dead: list[dict[str, Any]]) -> None:
+    from app.cli.table import show
+
+    folds = ("For", "Topic", "Key", "Detail")
+    if holds:
+        rows = [
+            (h["id"], h["sink"], h["topic"], h["key"] or f"({h['scope']})", str(h["records"]), h["reason"], h["detail"])
+            for h in holds
+        ]
+        heads = ("Id", "Sink", "Topic", "Key", "Records", "Reason", "Detail")
+        show(heads, rows, folds, "Holds: they wait, and are tried again by themselves")
+    if dead:
+        rows = [
+            (d["id"], d["callback"] or d["sink"], d["topic"] or "(event is gone)", d["key"] or "", d["kind"],
+             str(d["last_status"] or d["last_outcome"] or ""), d["died_at"][:19])
+            for d in dead
+        ]  # fmt: skip
+        heads = ("Id", "For", "Topic", "Key", "Kind", "Last answer", "Since")
+        show(heads, rows, folds, "Dead letters: given up")
+    say(f"{len(holds)} hold{'s' * (len(holds) != 1)}, {len(dead)} dead letter{'s' * (len(dead) != 1)}")

@@ -1,0 +1,110 @@
+"""``hookwire doctor``: ask everything that can be asked, and say what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.entry import Config, Json, run, say, settings_from
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.checks import Check
+
+__all__ = ["doctor", "print_checks"]
+
+_MARKS = {"ok": "[green]ok[/]", "note": "[dim]note[/]", "warn": "[yellow]warning[/]", "refuse": "[red]refused[/]",
+          "unreachable": "[red]unreachable[/]"}  # fmt: skip
+
+
+Ledger = Annotated[
+    bool, typer.Option("--ledger", help="Instead: has all that was accepted left for its sinks? (closed hours)")
+]
+
+
+def doctor(as_json: Json = False, config: Config = None, by_ledger: Ledger = False) -> None:
+    """Check settings, database, brokers, keys and the egress guard, without changing anything.
+
+    Exit code 0: all is well; 1: findings; 3: the database or a broker cannot be reached.
+
+    Examples:
+
+      hookwire doctor
+
+      hookwire doctor --ledger
+
+      HOOKWIRE_DATABASE_URL=postgresql://hookwire:secret@db/hookwire hookwire doctor --json
+    """
+    if by_ledger:
+        from app.cli.ledger import ledger
+
+        run(ledger(settings_from(config), as_json))
+    run(_doctor(as_json, config))
+
+
+async def _doctor(as_json: bool, config: Path | None) -> int:
+    found = await _all(settings_from(config))
+    if as_json:
+        say(json.dumps([asdict(check) for check in found]))
+    else:
+        print_checks(found)
+    if any(check.level == "unreachable" for check in found):
+        return 3
+    return 1 if any(check.is_finding for check in found) else 0
+
+
+async def _all(settings: Settings) -> list[Check]:
+    from app.checks.brokers import broker_checks
+    from app.checks.process import descriptor_check, guard_check
+    from app.checks.settings import settings_checks
+
+    return [
+        *settings_checks(settings, os.environ),
+        descriptor_check(settings),
+        await guard_check(settings, settings.listen_address[1]),
+        *await _database(settings),
+        *await broker_checks(settings),
+    ]
+
+
+async def _database(settings: Settings) -> list[Check]:
+    from app.checks.check import Check
+    from app.checks.database import database_checks
+    from app.checks.keys import key_checks
+    from app.cli.database import database_url, is_made
+    from app.cli.failure import CommandFailed
+    from db.embedded.server import EmbeddedError
+    from db.errors import DatabaseError
+    from db.pool import PoolOptions
+
+    try:
+        if not is_made(settings):
+            detail = f"the embedded one, not made yet; hookwire serve makes it in {settings.data_dir}"
+            return [Check("database", "database", "note", detail)]
+        async with database_url(settings) as url:
+            found = await database_checks(settings, PoolOptions(url))
+            migrated = any(check.subject == "schema" and check.level == "ok" for check in found)
+            return [*found, *(await key_checks(settings, PoolOptions(url)) if migrated else ())]
+    except (CommandFailed, DatabaseError, EmbeddedError) as error:
+        return [Check("database", "database", "unreachable", str(error))]
+
+
+def print_checks(found: Sequence[Check]) -> None:
+    """As a table."""
+    from rich.markup import escape
+
+    from app.cli.table import console, table
+
+    checks = table(("Check", "What", "State", "Found"), folds=("What", "Found"))
+    for check in found:
+        cure = f"\n[bold]{escape(check.cure)}[/]" if check.cure else ""
+        checks.add_row(check.id, escape(check.subject), _MARKS[check.level], escape(check.detail) + cure)
+    console().print(checks)
+    findings = sum(check.is_finding for check in found)
+    console().print(f"{len(found)} checks, {findings} {'finding' if findings == 1 else 'findings'}")

@@ -1,0 +1,154 @@
+"""``hookwire keys``: make, list and revoke API keys, straight in the database: the first key needs no key."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from app.cli.entry import Config, Json, run, say, settings_from
+from app.cli.failure import CommandFailed
+
+if TYPE_CHECKING:
+    from hub.keys import Keys, Scope
+
+__all__ = ["keys"]
+
+keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="For people: who uses it.")]
+Scopes = Annotated[
+    list[str], typer.Option("--scope", help="publish, subscribe, read or admin (all of them); may be repeated.")
+]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", help="A topic or pattern it is for; may be repeated. Default: all.")
+]
+Lifetime = Annotated[str | None, typer.Option("--expires-in", help="30d, 12h, 90m or 45s. Default: until revoked.")]
+KeyId = Annotated[str, typer.Argument(help="key_ and twelve hexadecimal digits, as `hookwire keys list` shows it.")]
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_PAGE = 500
+
+
+@keys.command()
+def create(
+    name: Name, scope: Scopes, topic: Topics = None, expires_in: Lifetime = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Make a key and print it, this once. Send it as `Authorization: Bearer <key>`; the commands read HOOKWIRE_TOKEN.
+
+    Examples:
+
+      hookwire keys create operator --scope admin
+
+      hookwire keys create shop --scope publish --topic 'orders.#' --expires-in 90d
+    """
+    run(_create(name, scope, topic, expires_in, as_json, config))
+
+
+@keys.command(name="list")
+def list_keys(as_json: Json = False, config: Config = None) -> None:
+    """List keys, revoked and expired ones too, oldest first.
+
+    Example:
+
+      hookwire keys list --json
+    """
+    run(_list(as_json, config))
+
+
+@keys.command()
+def revoke(key_id: KeyId, as_json: Json = False, config: Config = None) -> None:
+    """End a key: every process refuses it within five seconds.
+
+    Example:
+
+      hookwire keys revoke key_3f1c0a9be2d4
+    """
+    run(_revoke(key_id, as_json, config))
+
+
+@asynccontextmanager
+async def _open(config: Path | None) -> AsyncIterator[Keys]:
+    from app.cli.database import migrated_database
+    from hub.keys import Keys
+
+    async with migrated_database(settings_from(config), application_name="hookwire keys") as database:
+        yield Keys(database)
+
+
+async def _create(
+    name: str, scopes: Sequence[str], topics: Sequence[str] | None, expires_in: str | None, as_json: bool,
+    config: Path | None,
+) -> int:  # fmt: skip
+    from event.topic import TopicError
+    from hub.keys import SCOPES, NewKey
+
+    if unknown := set(scopes) - set(SCOPES):
+        raise CommandFailed(f"--scope is one of {', '.join(SCOPES)}, not {', '.join(sorted(unknown))}", 2)
+    if not name.isprintable() or not 1 <= len(name) <= 100:
+        raise CommandFailed("NAME is one line of at most 100 characters", 2)
+    try:
+        new = NewKey(name, cast("Sequence[Scope]", scopes), topics or None, _seconds(expires_in))
+    except TopicError as error:
+        raise CommandFailed(f"--topic: {error}", 2) from None
+    async with _open(config) as opened:
+        row, text = await opened.create(new)
+    say(json.dumps(_shown(row) | {"key": text}) if as_json else f"id   {row['public_id']}\nkey  {text}")
+    return 0
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
+    if match is None:
+        raise CommandFailed(f"--expires-in is a number and s, m, h or d, such as 90d, not {text}", 2)
+    return float(match[1]) * _UNITS[match[2]]
+
+
+async def _list(as_json: bool, config: Path | None) -> int:
+    found: list[dict[str, Any]] = []
+    async with _open(config) as opened:
+        after = 0
+        while rows := await opened.list(after, _PAGE):
+            found += [_shown(row) for row in rows]
+            after = rows[-1]["id"]
+    if as_json:
+        say(json.dumps(found))
+    else:
+        _print(found)
+    return 0
+
+
+async def _revoke(key_id: str, as_json: bool, config: Path | None) -> int:
+    async with _open(config) as opened:
+        row = await opened.revoke(key_id)
+    if row is None:
+        raise CommandFailed(f"there is no key {key_id}; see: hookwire keys list", 2)
+    say(json.dumps(_shown(row)) if as_json else f"revoked {key_id}")
+    return 0
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    times = {name: row[name] and row[name].isoformat() for name in ("expires_at", "revoked_at", "created_at")}
+    return {"id": row["public_id"], "name": row["name"], "scopes": row["scopes"], "topics": row["topics"], **times}
+
+
+def _print(found: Sequence[dict[str, Any]]) -> None:
+    from app.cli.table import show
+
+    rows = [
+        (key["id"], key["name"], ", ".join(key["scopes"]), ", ".join(key["topics"] or ("every",)),
+         _day(key["expires_at"]) or "never", _day(key["revoked_at"]))
+        for key in found
+    ]  # fmt: skip
+    show(("Key", "Name", "Scopes", "Topics", "Expires", "Revoked"), rows, folds=("Name", "Scopes", "Topics"))
+
+
+def _day(moment: str | None) -> str:
+    """To the second."""
+    return moment[:19] if moment else ""

@@ -1,0 +1,179 @@
+"""``hookwire layout``: how many partition groups a sink has and what is kept in order, shown and changed."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.entry import Config, Json, run, say, settings_from
+from app.cli.failure import CommandFailed
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from relay.layout import Layout, Plan
+    from relay.sink import Sink
+
+__all__ = ["layout"]
+
+_APPLICATION = "hookwire layout"
+layout = typer.Typer(
+    help="Partition groups of each sink, and what is kept in order: show and change them while relays run.",
+    no_args_is_help=True,
+)
+
+
+@layout.command()
+def show(as_json: Json = False, config: Config = None) -> None:
+    """Print the layout, and who carries which group.
+
+    Example:
+
+      hookwire layout show
+    """
+    run(_show(settings_from(config), as_json))
+
+
+@layout.command()
+def change(
+    groups: Annotated[
+        list[str] | None, typer.Option("--groups", help="SINK=N, such as kafka=8; may be given for several sinks.")
+    ] = None,
+    order_scope: Annotated[
+        str | None, typer.Option("--order-scope", help="topic_key: each topic's key is in order; key: across topics.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    why: Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")] = None,
+    as_json: Json = False,
+    config: Config = None,
+) -> None:
+    """Change the layout of a running fleet. Publishing goes on; the sinks that change stand still for seconds.
+
+    Needs the settings of the relays: old producers are fenced at their brokers.
+
+    Examples:
+
+      hookwire layout change --groups kafka=8 --dry-run
+
+      hookwire layout change --groups kafka=8 --why 'two more relays'
+
+      hookwire layout change --order-scope key
+    """
+    wanted = _groups(groups or [])
+    if order_scope not in (None, "topic_key", "key"):
+        raise CommandFailed(f"--order-scope is topic_key or key, not {order_scope!r}", 2)
+    if not wanted and order_scope is None:
+        raise CommandFailed("nothing to change: give --groups SINK=N or --order-scope", 2)
+    run(_change(settings_from(config), wanted, order_scope, dry_run, why, as_json))
+
+
+def _groups(words: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for word in words:
+        sink, _, number = word.partition("=")
+        if not (sink and number.isascii() and number.isdigit() and len(number) <= 3):
+            raise CommandFailed(f"--groups is SINK=N, such as kafka=8, not {word!r}", 2)
+        found[sink] = int(number)
+    return found
+
+
+async def _show(settings: Settings, as_json: bool) -> int:
+    from app.cli.database import opened_database
+    from relay.layout import read_layout
+
+    async with opened_database(settings, application_name=_APPLICATION) as database:
+        present = await read_layout(database)
+        seats = [dict(row) for row in await database.fetch("layout.seats")]
+    if as_json:
+        say(json.dumps({**_document(present), "seats": seats}))
+        return 0
+    say(f"layout {present.number}, order scope {present.order_scope}")
+    for seat in seats:
+        state = "" if seat["is_open"] else "   closed: a change is under way, or was cut off; run it again"
+        say(f"  {seat['sink']:9} group {seat['grp']:2}  term {seat['term']:<6} {seat['owner'] or 'nobody'}{state}")
+    return 0
+
+
+async def _change(
+    settings: Settings,
+    groups: Mapping[str, int],
+    order_scope: str | None,
+    dry_run: bool,
+    why: str | None,
+    as_json: bool,
+) -> int:
+    from app.cli.database import opened_database
+    from db.direct import connect_direct
+    from relay.layout import Change, LayoutRefused, Relayout, WrongLayout
+
+    async with opened_database(settings, application_name=_APPLICATION) as database:
+        installation = await database.fetchrow("event.installation")
+        assert installation is not None, "a migrated database has its row"
+        incarnation = installation["incarnation"]
+        relayout = Relayout(
+            database,
+            lambda: connect_direct(database.options),
+            incarnation,
+            lambda name: _fencing_sink(settings, name, incarnation),
+            lambda text: print(text, file=sys.stderr),  # noqa: T201 - progress, beside the result
+        )
+        wanted = Change(groups, order_scope)  # type: ignore[arg-type]
+        try:
+            plan = await relayout.plan(wanted)
+            _refuse_strange_sinks(settings, plan)
+            if not dry_run:
+                plan = await relayout.run(wanted, getpass.getuser(), why)
+        except LayoutRefused as refused:
+            code = 2 if isinstance(refused, WrongLayout) else 1
+            raise CommandFailed(f"the layout was not changed: {refused}", code) from None
+    _report(plan, dry_run, as_json)
+    return 0
+
+
+def _fencing_sink(settings: Settings, name: str, incarnation: str) -> Sink | None:
+    """The webhooks' deliveries are made in the statement that names the term: nothing outside has to be fenced."""
+    from app.sinks import sink_maker
+
+    return None if name == "webhooks" else sink_maker(name, settings, incarnation)(lambda: True)
+
+
+def _refuse_strange_sinks(settings: Settings, plan: Plan) -> None:
+    from app.sinks import configured_sinks
+
+    strange = [sink for sink in plan.sinks if sink not in configured_sinks(settings)]
+    if strange:
+        variables = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
+        names = ", ".join(variables.get(sink, sink) for sink in strange)
+        raise CommandFailed(f"{', '.join(strange)}: old producers have to be fenced there; set {names}", 2)
+
+
+def _report(plan: Plan, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        document = {
+            "before": _document(plan.before),
+            "after": _document(plan.after if plan.sinks else plan.before),
+            "sinks": list(plan.sinks),
+            "waiting": dict(plan.waiting),
+            "relays": list(plan.owners),
+            "dry_run": dry_run,
+        }
+        say(json.dumps(document))
+        return
+    if not plan.sinks:
+        say(f"layout {plan.before.number} is that already; nothing to do")
+        return
+    say(f"layout {plan.before.number} -> {plan.after.number}{', not done: a dry run' if dry_run else ''}")
+    if plan.before.order_scope != plan.after.order_scope:
+        say(f"  order scope {plan.before.order_scope} -> {plan.after.order_scope}")
+    for sink in plan.sinks:
+        before, after = plan.before.groups_of(sink), plan.after.groups_of(sink)
+        say(f"  {sink}: {before} -> {after} groups; {plan.waiting[sink]} events waited")
+    say(f"  relays: {', '.join(plan.owners) or 'none is running'}")
+
+
+def _document(present: Layout) -> dict[str, object]:
+    return {"number": present.number, "groups": dict(present.groups), "order_scope": present.order_scope}

@@ -1,0 +1,60 @@
+"""``hookwire listen``: print events as they arrive, and forward them to a local port. It needs no public address."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.entry import Config, Json, Url, parsed, run, settings_from
+from app.cli.failure import CommandFailed
+
+__all__ = ["listen"]
+
+Topic = Annotated[str, typer.Argument(help="A topic, or a pattern: * is one word, # any number of words.")]
+Forward = Annotated[
+    str | None, typer.Option("--forward", help="POST each event there as well, such as http://localhost:3000/hook.")
+]
+Filter = Annotated[str | None, typer.Option("--filter", help="Which events by content, JSON; see test-filter.")]
+Subscription = Annotated[
+    str | None, typer.Option("--subscription", help="An existing pull subscription, which stays. Default: a new one.")
+]
+Count = Annotated[int | None, typer.Option("--count", min=1, help="End after so many events. Default: go on.")]
+
+
+def listen(
+    topic: Topic = "#", forward: Forward = None, filter_: Filter = None, subscription: Subscription = None,
+    count: Count = None, url: Url = None, as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Print events as they arrive, until Ctrl-C. What a --forward does not answer with 2xx comes again.
+
+    It fetches them by a pull subscription, which ends with the command, and goes on by itself when the hub was away.
+
+    Examples:
+
+      hookwire listen
+
+      hookwire listen 'orders.#' --forward http://localhost:3000/hook
+
+      hookwire listen orders.created --count 1 --json
+    """
+    from app.cli.hub_client import hub_url
+
+    if forward is not None and not forward.startswith(("http://", "https://")):
+        raise CommandFailed(f"--forward: {forward} is no http URL", 2)
+    asked: dict[str, Any] = {"topic": topic}
+    if filter_ is not None:
+        asked["filter"] = parsed("--filter", filter_)
+    hub = hub_url(url, settings_from(config))
+    run(_listen(hub, asked, subscription, forward, count, as_json))
+
+
+async def _listen(
+    hub: str, asked: dict[str, Any], given: str | None, forward: str | None, count: int | None, as_json: bool
+) -> int:
+    from app.cli.listening import Listening
+    from app.cli.pulling import Pulling
+
+    async with Pulling(hub, asked, given) as pulling, Listening(pulling, forward, as_json=as_json) as listening:
+        await listening.run(count)
+    return 0

@@ -1,0 +1,120 @@
+"""``hookwire publish``: POST an event from the shell."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.failure import CommandFailed
+
+__all__ = ["publish"]
+
+_DATA_BYTES_MAX = 64 * 1024 * 1024
+Topic = Annotated[str, typer.Argument(help="For example orders.created.")]
+Data = Annotated[
+    str | None, typer.Argument(help="The event. - reads standard input, @FILE a file; left out: an empty event.")
+]
+Key = Annotated[str | None, typer.Option("--key", help="Ordering key: events with the same key arrive in order.")]
+ContentType = Annotated[
+    str | None, typer.Option("--content-type", help="Default: application/json if DATA itself is JSON, else none.")
+]
+IdempotencyKey = Annotated[
+    str | None, typer.Option("--idempotency-key", help="Makes repeating safe. Default: a new one for each call.")
+]
+Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds for all of it.")]
+
+
+def publish(
+    topic: Topic, data: Data = None, key: Key = None, content_type: ContentType = None,
+    idempotency_key: IdempotencyKey = None, url: Url = None, timeout: Deadline = 30.0, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Publish an event and print its id. What is printed is stored: the answer comes after COMMIT.
+
+    Examples:
+
+      hookwire publish orders.created '{"order": 4711}' --key customer-17
+
+      hookwire publish site.pushed
+
+      git log -1 --format=%s | hookwire publish repo.pushed - --content-type text/plain
+
+      hookwire publish orders @batch.ndjson --content-type application/x-ndjson
+    """
+    from app.cli.hub_client import hub_url
+
+    target = f"{hub_url(url, settings_from(config))}/topics/{quote(topic, safe='')}/events"
+    named = idempotency_key or f"cli-{secrets.token_hex(8)}"
+    headers = {"Idempotency-Key": _line("--idempotency-key", named)}
+    body = _read(data)  # here, and not under the event loop, where Ctrl-C would wait for the end of a read (B-56)
+    if content_type is None and data not in (None, "-") and not str(data).startswith("@") and _is_json(body):
+        content_type = "application/json"
+    if content_type:
+        headers["Content-Type"] = _line("--content-type", content_type)
+    run(_publish(target, body, headers, {"key": key} if key is not None else None, timeout, as_json))
+
+
+async def _publish(
+    target: str, body: bytes, headers: dict[str, str], params: dict[str, str] | None, timeout: float, as_json: bool
+) -> int:
+    from app.cli.hub_client import post
+
+    try:
+        accepted, answer_headers = await post(target, body, headers, params=params, deadline_seconds=timeout)
+    except CommandFailed as failed:
+        if failed.code != 1:
+            raise
+        raise CommandFailed(f"{failed}; repeat with --idempotency-key {headers['Idempotency-Key']}", 1) from None
+    if notice := answer_headers.get("hookwire-notice"):
+        print(f"hookwire: {notice}", file=sys.stderr)  # noqa: T201 - this is the command's voice
+    _show(accepted, as_json=as_json)
+    return 0
+
+
+def _show(accepted: Any, *, as_json: bool) -> None:
+    if as_json:
+        say(json.dumps(accepted))
+        return
+    for one in accepted if isinstance(accepted, list) else [accepted]:
+        say(one["id"])
+
+
+def _read(data: str | None) -> bytes:
+    """The event's bytes, never more than a hub could accept (B-51)."""
+    if data is None:
+        return b""
+    if data != "-" and not data.startswith("@"):
+        return data.encode("utf-8", "surrogateescape")
+    if data == "-" and sys.stdin is None:
+        raise CommandFailed("standard input is closed", 2)
+    try:
+        if data == "-":
+            body = sys.stdin.buffer.read(_DATA_BYTES_MAX + 1)
+        else:
+            with open(data[1:], "rb") as file:
+                body = file.read(_DATA_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"cannot read {'standard input' if data == '-' else data[1:]}: {error}", 2) from None
+    if len(body) > _DATA_BYTES_MAX:
+        raise CommandFailed(f"an event has at most {_DATA_BYTES_MAX} bytes", 2)
+    return body
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _line(option: str, value: str) -> str:
+    if not value.isascii() or not value.isprintable():
+        raise CommandFailed(f"{option} is one line of printable ASCII", 2)
+    return value

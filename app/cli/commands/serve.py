@@ -1,0 +1,87 @@
+"""``hookwire serve``, and its roles alone: ``hookwire relay``, ``hookwire deliver``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.entry import Config, Json, run, settings_from
+from app.settings import SettingsRefused
+
+__all__ = ["deliver", "relay", "serve"]
+
+Role = Annotated[
+    list[str] | None, typer.Option("--role", help="api, relay or deliver; several times for several. Default: all.")
+]
+
+
+def serve(config: Config = None, role: Role = None) -> None:
+    """Run the hub: API, relay and delivery in one process, on the embedded database unless one is configured.
+
+    Examples:
+
+      hookwire serve
+
+      HOOKWIRE_LISTEN=127.0.0.1:9090 hookwire serve
+
+      HOOKWIRE_DATABASE_URL=postgresql://hookwire:secret@db/hookwire hookwire serve --role api
+    """
+    from app.serve import serve as serve_hub
+
+    run(serve_hub(settings_from(config), role or None))
+
+
+Compat = Annotated[
+    Path | None, typer.Option("--compat", help="goharvest's reaper.yaml: relay goharvest's table as it says.")
+]
+CompatTable = Annotated[
+    str | None,
+    typer.Option(
+        "--compat-table", help="Relay this table of goharvest's (with HOOKWIRE_OUTBOX_URL, in MariaDB) by our settings."
+    ),
+]
+Check = Annotated[bool, typer.Option("--check", help="With --compat: print what each key becomes, and leave.")]
+PartitionerName = Annotated[
+    str | None, typer.Option("--partitioner", help="With --compat: crc32 (as goharvest) or murmur2 (as Java clients).")
+]
+
+
+def relay(
+    config: Config = None, compat: Compat = None, compat_table: CompatTable = None, partitioner: PartitionerName = None,
+    check: Check = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Run the relay alone: the sidecar that carries the outbox to Kafka, to AMQP and into the fan-out.
+
+    With --compat or --compat-table it relays goharvest's own table instead, and goharvest must not run on that table.
+
+    Examples:
+
+      HOOKWIRE_DATABASE_URL=postgresql://hookwire:secret@db/hookwire hookwire relay
+
+      hookwire relay --compat reaper.yaml --check
+
+      hookwire relay --compat reaper.yaml --partitioner crc32
+
+      HOOKWIRE_OUTBOX_URL=mysql://hookwire:secret@db:3306/shop hookwire relay --compat-table outbox
+    """
+    if compat is None and compat_table is None:
+        if partitioner is not None or check:
+            raise SettingsRefused("--partitioner and --check belong to --compat")
+        serve(config, ["relay"])
+    if compat is None and check:
+        raise SettingsRefused("--check belongs to --compat: it tells what each key of a reaper.yaml becomes")
+    from app.cli.goharvest.command import relay_compat
+
+    relay_compat(config, compat, compat_table, partitioner, check=check, as_json=as_json)
+
+
+def deliver(config: Config = None) -> None:
+    """Run delivery alone: any number of these may run.
+
+    Example:
+
+      HOOKWIRE_DATABASE_URL=postgresql://hookwire:secret@db/hookwire hookwire deliver
+    """
+    serve(config, ["deliver"])

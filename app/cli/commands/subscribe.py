@@ -1,0 +1,58 @@
+"""``hookwire subscribe``: register a callback from the shell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
+
+__all__ = ["subscribe"]
+
+Topic = Annotated[str, typer.Argument(help="A topic, or a pattern: * is one word, # any number of words.")]
+Callback = Annotated[str, typer.Argument(help="The http or https URL that events are POSTed to.")]
+Secret = Annotated[
+    str | None, typer.Option("--secret", help="whsec_ and base64 of 24-64 bytes. Default: the hub makes one.")
+]
+Ordered = Annotated[bool, typer.Option("--ordered", help="Deliver each key's events one after the other.")]
+Filter = Annotated[str | None, typer.Option("--filter", help="Which events by content, JSON; see test-filter.")]
+Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds for all of it.")]
+
+
+def subscribe(
+    topic: Topic, callback: Callback, secret: Secret = None, ordered: Ordered = False, filter_: Filter = None,
+    url: Url = None, timeout: Deadline = 30.0, as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Subscribe a callback to a topic or a pattern; prints the id and, this once, the signing secret.
+
+    Examples:
+
+      hookwire subscribe 'orders.#' http://127.0.0.1:9000/
+
+      hookwire subscribe orders.created https://shop.example/hook --ordered --json
+
+      hookwire subscribe 'orders.#' http://127.0.0.1:9000/ --filter '{"data": {"amount": {"$gte": 100}}}'
+    """
+    asked: dict[str, object] = {"topic": topic, "callback": callback, "secret": secret, "ordered": ordered}
+    if filter_ is not None:
+        asked["filter"] = parsed("--filter", filter_)
+    run(_subscribe({name: value for name, value in asked.items() if value is not None}, url, timeout, as_json, config))
+
+
+async def _subscribe(
+    asked: dict[str, object], url: str | None, timeout: float, as_json: bool, config: Path | None
+) -> int:
+    from app.cli.hub_client import hub_url, post
+
+    target = f"{hub_url(url, settings_from(config))}/subscriptions"
+    headers = {"Content-Type": "application/json"}
+    body = json.dumps(asked).encode("ascii")
+    made, _ = await post(target, body, headers, deadline_seconds=timeout)
+    if as_json:
+        say(json.dumps(made))
+    else:
+        say(f"id      {made['id']}\nsecret  {made['secret']}")
+    return 0

@@ -1,0 +1,114 @@
+"""``hookwire sync``: make topics and subscriptions as a file says, and show what differs."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.failure import CommandFailed
+
+if TYPE_CHECKING:
+    import httpx
+
+    from app.cli.commands.sync_plan import Step
+
+__all__ = ["sync"]
+
+File = Annotated[Path, typer.Argument(help=r"TOML with \[topics.NAME] and \[\[subscriptions]], or the same as JSON.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the differences; exit code 1 when there are any.")]
+Prune = Annotated[bool, typer.Option("--prune", help="End subscriptions of the API that the file does not name.")]
+_DEADLINE_SECONDS = 60.0
+
+
+def sync(
+    file: File, dry_run: DryRun = False, prune: Prune = False, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Make the hub's topics and subscriptions as a file says. What the file leaves out stays as it is.
+
+    Examples:
+
+      hookwire sync hub.toml --dry-run
+
+      hookwire sync hub.toml --prune
+    """
+    document = _document(file)
+    if prune and "subscriptions" not in document:
+        raise CommandFailed(
+            f"{file} has no subscriptions, so that all would end: subscriptions = [] says it is meant", 2
+        )
+    run(_sync(document, url, dry_run=dry_run, prune=prune, as_json=as_json, config=config))
+
+
+def _document(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8")
+        document = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
+        raise CommandFailed(f"{file}: {error}", 2) from None
+    if not isinstance(document, dict):
+        raise CommandFailed(f"{file}: not a table", 2)
+    return document
+
+
+async def _sync(
+    document: dict[str, Any], url: str | None, *, dry_run: bool, prune: bool, as_json: bool, config: Path | None
+) -> int:
+    from app.cli.hub_client import connected, hub_url
+    from app.cli.commands.sync_plan import plan, read_wanted
+
+    wanted_topics, wanted_subscriptions = read_wanted(document)
+    hub = hub_url(url, settings_from(config))
+    async with connected() as client:
+        topics = {name: await _topic(client, hub, name) for name in wanted_topics}
+        steps = plan(wanted_topics, wanted_subscriptions, topics, await _subscriptions(client, hub), prune=prune)
+        for step in steps:
+            made = None if dry_run else await _done(client, hub, step)
+            _show(step, made, as_json=as_json)
+    if not steps and not as_json:
+        say("nothing differs")
+    return 1 if dry_run and steps else 0
+
+
+async def _topic(client: httpx.AsyncClient, hub: str, name: str) -> Any:
+    """Its settings; None where there is none yet."""
+    from app.cli.hub_client import ask
+
+    return await ask(client, "GET", f"{hub}/topics/{quote(name)}/settings", none_for=404)
+
+
+async def _subscriptions(client: httpx.AsyncClient, hub: str) -> list[dict[str, Any]]:
+    from app.cli.hub_client import ask
+
+    found: list[dict[str, Any]] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await ask(client, "GET", f"{hub}/subscriptions?limit=500" + (f"&cursor={cursor}" if cursor else ""))
+        found += page["items"]
+        cursor = page["next_cursor"]
+    return found
+
+
+async def _done(client: httpx.AsyncClient, hub: str, step: Step) -> Any:
+    from app.cli.hub_client import ask
+
+    body = None if step.action == "end" else json.dumps(step.body).encode()
+    return await ask(client, step.method, hub + step.path, body)
+
+
+def _show(step: Step, made: Any, *, as_json: bool) -> None:
+    if as_json:
+        differences = {name: [before, after] for name, before, after in step.differences}
+        said = {"action": step.action, "what": step.what, "name": step.name, "differences": differences}
+        say(json.dumps(said | ({"answer": made} if made is not None else {})))
+        return
+    for line in step.lines():
+        say(line)
+    if isinstance(made, dict) and "secret" in made:
+        say(f"    id {made['id']}, secret {made['secret']}")

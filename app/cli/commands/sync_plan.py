@@ -1,0 +1,148 @@
+"""Sync plan: what to change on a hub so that it is as a file says (WH-A08). Pure.
+
+A subscription of the file is the one on the hub that has the same topic and callback. Only what the file names is
+compared and changed. A secret counts when the subscription is made; of its own headers only the names can be compared,
+because the hub shows no values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from app.cli.failure import CommandFailed
+from event.topic import TopicError, validate_pattern
+
+__all__ = ["Step", "plan", "read_wanted"]
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request; ``differences`` are (name, before, after)."""
+
+    action: Literal["make", "change", "end"]
+    what: Literal["topic", "subscription"]
+    name: str
+    path: str
+    body: Json = field(default_factory=dict)
+    differences: Sequence[tuple[str, Any, Any]] = ()
+
+    @property
+    def method(self) -> str:
+        """The HTTP method that does it."""
+        if self.what == "topic":
+            return "PUT"
+        return {"make": "POST", "change": "PATCH", "end": "DELETE"}[self.action]
+
+    def lines(self) -> list[str]:
+        """As a person reads it."""
+        sign = {"make": "+", "change": "~", "end": "-"}[self.action]
+        return [f"{sign} {self.what} {self.name}"] + [
+            f"    {name}: {json.dumps(before)} -> {json.dumps(after)}" for name, before, after in self.differences
+        ]
+
+
+def read_wanted(document: Json) -> tuple[dict[str, Json], list[Json]]:
+    """Topics by name, and subscriptions, of a file; raises ``CommandFailed`` for what it cannot mean."""
+    unknown = document.keys() - {"topics", "subscriptions"}
+    if unknown:
+        raise CommandFailed(f"the file holds {', '.join(sorted(unknown))}; it may hold topics and subscriptions", 2)
+    topics, subscriptions = document.get("topics", {}), document.get("subscriptions", [])
+    well_formed = isinstance(topics, dict) and all(isinstance(one, dict) for one in topics.values())
+    if not well_formed or not isinstance(subscriptions, list):
+        raise CommandFailed("topics are tables by name, subscriptions a list of tables", 2)
+    wanted: dict[tuple[str, str], Json] = {}
+    for one in map(_read_subscription, subscriptions):
+        if _identity(one) in wanted:
+            raise CommandFailed(f"the subscription {_named(one)} is there twice", 2)
+        wanted[_identity(one)] = one
+    return {name: _read_topic(one) for name, one in topics.items()}, list(wanted.values())
+
+
+def _read_topic(one: Json) -> Json:
+    """With its sinks in the hub's order: in another one they would be changed again and again."""
+    sinks = one.get("sinks")
+    if not isinstance(sinks, list) or not all(isinstance(sink, str) for sink in sinks):
+        return one
+    return {**one, "sinks": sorted(set(sinks))}
+
+
+def _read_subscription(one: Any) -> Json:
+    """With its pattern as the hub writes it: under another spelling it would be made, and pruned, again and again."""
+    if not isinstance(one, dict) or not isinstance(one.get("topic"), str) or not isinstance(one.get("callback"), str):
+        raise CommandFailed("each subscription has a topic and a callback", 2)
+    if not isinstance(one.get("headers", {}), dict):
+        raise CommandFailed(f"the subscription {_named(one)}: headers are a table of texts by name", 2)
+    try:
+        return {**one, "topic": validate_pattern(one["topic"])}
+    except TopicError as error:
+        raise CommandFailed(f"the subscription {_named(one)}: {error}", 2) from None
+
+
+def plan(
+    wanted_topics: Mapping[str, Json],
+    wanted_subscriptions: Sequence[Json],
+    topics: Mapping[str, Json | None],
+    subscriptions: Sequence[Json],
+    *,
+    prune: bool,
+) -> list[Step]:
+    """What to do, topics first. ``topics`` are the hub's settings of the named ones, None for one that is not there.
+
+    ``prune``: API subscriptions of the hub that the file does not name are ended.
+    """
+    steps = [step for name, wanted in wanted_topics.items() if (step := _topic(name, wanted, topics.get(name)))]
+    present = {_identity(one): one for one in subscriptions if one["protocol"] == "webhook"}
+    for wanted in wanted_subscriptions:
+        step = _subscription(wanted, present.pop(_identity(wanted), None))
+        if step is not None:
+            steps.append(step)
+    if prune:
+        steps += [Step("end", "subscription", _named(one), f"/subscriptions/{one['id']}") for one in present.values()]
+    return steps
+
+
+def _topic(name: str, wanted: Json, present: Json | None) -> Step | None:
+    path = f"/topics/{name}/settings"
+    if present is None:
+        return Step("make", "topic", name, path, wanted)
+    differences = _differences(wanted, present)
+    kept = {key: present[key] for key in present if key not in ("topic", "created_at", "updated_at")}
+    return Step("change", "topic", name, path, {**kept, **wanted}, differences) if differences else None
+
+
+def _subscription(wanted: Json, present: Json | None) -> Step | None:
+    if present is None:
+        return Step("make", "subscription", _named(wanted), "/subscriptions", wanted)
+    comparable = {name: value for name, value in wanted.items() if name not in ("secret", "headers")}
+    differences = _differences(comparable, present)
+    if "headers" in wanted:
+        before, after = present["header_names"], sorted(name.lower() for name in wanted["headers"]) or None
+        differences += [("headers", before, after)] if before != after else []
+    if not differences:
+        return None
+    body = {name: wanted[name] for name, _, _ in differences}
+    return Step("change", "subscription", _named(wanted), f"/subscriptions/{present['id']}", body, differences)
+
+
+def _differences(wanted: Json, present: Json) -> list[tuple[str, Any, Any]]:
+    return [
+        (name, present.get(name), value) for name, value in wanted.items() if present.get(name) != _shown(name, value)
+    ]
+
+
+def _shown(name: str, value: Any) -> Any:
+    """As the hub shows it: an empty filter is none."""
+    return None if name == "filter" and value == {} else value
+
+
+def _identity(one: Json) -> tuple[str, str]:
+    return one["topic"], one["callback"]
+
+
+def _named(one: Json) -> str:
+    return f"{one['topic']} -> {one['callback']}"

@@ -1,0 +1,50 @@
+"""``hookwire test-filter``: would this event pass that filter?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
+
+__all__ = ["test_filter"]
+
+Filter = Annotated[str, typer.Argument(metavar="filter", help="The filter, JSON.")]
+Data = Annotated[str | None, typer.Argument(help="What the event says, JSON.")]
+Event = Annotated[str | None, typer.Option("--event-id", help="A stored event instead of DATA.")]
+Topic = Annotated[str, typer.Option("--topic", help="The sample's topic.")]
+Key = Annotated[str | None, typer.Option("--key", help="The sample's ordering key.")]
+Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds for all of it.")]
+
+
+def test_filter(
+    filter_: Filter, data: Data = None, event_id: Event = None, topic: Topic = "sample", key: Key = None,
+    url: Url = None, timeout: Deadline = 30.0, as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Ask the hub whether an event passes a filter. Exit code 0: it does; 1: it does not.
+
+    Examples:
+
+      hookwire test-filter '{"data": {"amount": {"$gte": 100}}}' '{"amount": 120}'
+
+      hookwire test-filter '{"topic": {"$startsWith": "orders."}}' --event-id evt_k3v7q2ha_1
+    """
+    asked: dict[str, Any] = {"filter": parsed("FILTER", filter_)}
+    if event_id is not None:
+        asked["event_id"] = event_id
+    else:
+        asked["event"] = {"topic": topic, "key": key, "data": parsed("DATA", data) if data is not None else None}
+    run(_test(asked, url, timeout, as_json, config))
+
+
+async def _test(asked: dict[str, Any], url: str | None, timeout: float, as_json: bool, config: Path | None) -> int:
+    from app.cli.hub_client import hub_url, post
+
+    target = f"{hub_url(url, settings_from(config))}/filters/test"
+    headers = {"Content-Type": "application/json"}
+    verdict, _ = await post(target, json.dumps(asked).encode("ascii"), headers, deadline_seconds=timeout)
+    say(json.dumps(verdict) if as_json else "matches" if verdict["matches"] else "does not match")
+    return 0 if verdict["matches"] else 1

@@ -1,0 +1,128 @@
+"""``hookwire consume``: run a program for each message of a durable AMQP queue, and never lose one.
+
+::
+
+                 connected, queue declared and bound
+    connecting ------------------------------------> consuming <-------------------------------------+
+        ^                                               |                                            |
+        |  connection, channel or queue lost            | message                                    |
+        +---------------- pause, doubled -------------- +--> script --exit 0--> acknowledge ---------+
+                                                               |                                     |
+                                                               +-fails--> pause, doubled --> give back
+                                                               '-fails for the last time--> <queue>.dead, acknowledge
+
+A message is acknowledged after the program has succeeded and never before, so whatever happens to us, to the program
+or to the broker, it comes back. It may come twice: the program has to bear that. One repeat is spared: a program that
+succeeded while the connection broke is not run again for the same event by this process.
+
+With ``--concurrency 1`` (the default) messages are dealt with in the queue's order and a failing one holds up those
+behind it; more concurrency gives that up. Attempts are counted in this process, and by the broker for quorum queues.
+RabbitMQ takes a message back that is held for longer than its ``consumer_timeout`` (30 minutes): keep ``--timeout``
+below.
+
+SIGTERM or SIGINT: finish the running programs, acknowledge, exit 0. A second one kills them; their messages go back.
+
+Options of the command, as typer has them:
+
+==========================  ========================================================================================
+``--amqp URL``              ``amqp://`` or ``amqps://``; default HOOKWIRE_AMQP_URL; required
+``--queue NAME``            durable queue, made if it is not there; required
+``--exchange NAME``         default ``hookwire``; made as a durable topic exchange if it is not there
+``--bind PATTERN``          several times for several; default ``#``, everything
+``--exec SCRIPT [args]``    the program, with the rest of the line as its arguments; body on stdin
+``--print``                 print bodies instead
+``--json``                  one line per message on standard output; the program's own output goes to standard error
+``--concurrency N``         programs at once, and messages fetched ahead; default 1
+``--count N``               exit 0 after N messages are done or dead
+``--attempts-max N``        after N failures the message goes to the durable queue ``NAME.dead``; default unlimited
+``--timeout SECONDS``       of one run; then SIGTERM, 5 s later SIGKILL, and it counts as a failure; default none
+``--retry-seconds S``       pause after the first failure; default 1; doubled up to 60
+==========================  ========================================================================================
+
+Exit codes: 0 done or stopped, 1 killed by a second signal, 2 wrong use (or a queue that we may not use), 3 no broker
+within ten seconds of the start, or wrong credentials. Once connected, a lost broker is waited for without end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+from app.cli.consume.message import Memory
+from app.cli.consume.options import ConsumeOptions
+from app.cli.consume.session import Lost, Session
+from app.cli.consume.script import Script
+from runtime.pause import pause
+
+__all__ = ["ConsumeOptions", "consume"]
+
+_RECONNECT_SECONDS_FIRST = 0.2
+_RECONNECT_SECONDS_MAX = 10.0
+_HARD_STOP_SECONDS = 3.0
+
+
+async def consume(options: ConsumeOptions) -> int:
+    """Consume until stopped, or until ``count`` messages are settled; returns the exit code."""
+    if mistakes := list(options.mistakes()):
+        for mistake in mistakes:
+            _say(mistake)
+        return 2
+    consumer = _Consumer(options)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, consumer.stop)
+    try:
+        return await consumer.run()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+class _Consumer:
+    """Sessions with the broker, one after the other, and what outlives them."""
+
+    def __init__(self, options: ConsumeOptions) -> None:
+        self._options = options
+        self._script = Script(options.command, timeout_seconds=options.timeout_seconds, quiet_stdout=options.json_lines)
+        self._memory = Memory()
+        self._session: Session | None = None
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Soft stop; the second time a hard one."""
+        if self._stopping.is_set():
+            self._script.kill()
+            # A thread that writes to a pipe nobody reads cannot be cancelled; it must not keep us alive.
+            asyncio.get_running_loop().call_later(_HARD_STOP_SECONDS, os._exit, 1)
+        self._stopping.set()
+        if self._session is not None:
+            self._session.end()
+
+    async def run(self) -> int:
+        """Returns the exit code."""
+        clock = asyncio.get_running_loop().time
+        give_up_at: float | None = clock() + self._options.connect_seconds_max
+        pause_seconds = _RECONNECT_SECONDS_FIRST
+        while not self._stopping.is_set():
+            self._session = Session(self._options, self._script, self._memory, _say)
+            try:
+                await self._session.run()
+                break
+            except Lost as lost:
+                if self._memory.count == self._options.count:
+                    break  # the last acknowledgement may be lost, then that message comes back to the next consumer
+                if self._session.ready:
+                    give_up_at, pause_seconds = None, _RECONNECT_SECONDS_FIRST
+                if give_up_at is not None and (lost.exit_code is not None or clock() + pause_seconds > give_up_at):
+                    _say(str(lost))
+                    return lost.exit_code or 3
+                _say(f"{lost}; trying again in {pause_seconds:g} s")
+            await pause(self._stopping, pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _RECONNECT_SECONDS_MAX)
+        return 1 if self._script.killed else 0
+
+
+def _say(text: str) -> None:
+    print(f"hookwire: {text}", file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice

@@ -1,0 +1,320 @@
+"""Consume session: one connection to the broker, from the declaration of the queue to the loss of any part of it.
+
+::
+
+    declare --> deliveries --> inbox --> workers (one per concurrent run) --> acknowledge, give back or bury
+                    |                        |
+                    |  lost, or ended        |  idle workers go home; the others finish their run first, so that we
+                    +------------------------+  never run a message twice at the same time
+
+Nothing is acknowledged in advance: what lies in the inbox when the session ends goes back to the queue by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import aio_pika
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+from aio_pika.exceptions import (
+    AMQPChannelError,
+    AMQPError,
+    AuthenticationError,
+    ChannelInvalidStateError,
+    ChannelNotFoundEntity,
+    ProbableAuthenticationError,
+)
+
+from app.cli.consume.message import Memory, buried, line_of
+from app.cli.consume.options import ConsumeOptions
+from app.cli.consume.script import Outcome, Script, environment_of
+from runtime.pause import pause
+
+__all__ = ["Lost", "Session"]
+
+_ANSWER_SECONDS = 10.0
+_CLOSE_SECONDS = 3.0
+_closing: set[asyncio.Future[None]] = set()
+
+
+class Lost(Exception):
+    """The broker, our channel or our queue is gone; ``exit_code`` if the broker said no and would say so again."""
+
+    def __init__(self, text: str, *, exit_code: int | None = None) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+class Session:
+    """Run once. ``ready`` is set when messages can arrive."""
+
+    def __init__(self, options: ConsumeOptions, script: Script, memory: Memory, say: Callable[[str], None]) -> None:
+        self.ready = False
+        self._options = options
+        self._script = script
+        self._memory = memory
+        self._say = say
+        self._ended = asyncio.Event()
+        self._loss = ""
+        self._idle: set[asyncio.Task[Any]] = set()
+        self._printing = asyncio.Lock()
+
+    def end(self) -> None:
+        """Begin nothing more; runs that have begun are finished and acknowledged."""
+        self._ended.set()
+        for worker in self._idle:
+            worker.cancel()
+
+    def _lose(self, loss: str) -> None:
+        self._loss = self._loss or ("" if self._ended.is_set() else loss)
+        self.end()
+
+    async def run(self) -> None:
+        """Consume until ended or until enough messages are settled; raises :class:`Lost`."""
+        async with _connection(self._options) as connection:
+            await _declare(connection, self._options)
+            await self._consume(connection)
+        if self._loss:
+            raise Lost(self._loss)
+
+    async def _consume(self, connection: AbstractConnection) -> None:
+        inbox: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()  # the prefetch count bounds it
+        channel = connection.channel(publisher_confirms=True, on_return_raises=True)
+        connection.close_callbacks.add(lambda _, error: self._lose(f"the connection was lost: {error or 'closed'}"))
+        channel.close_callbacks.add(lambda _, error: self._lose(f"the channel was closed: {error or 'closed'}"))
+        with _edge("cannot consume"):
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await channel.initialize()
+                await channel.set_qos(prefetch_count=self._options.concurrency)
+                queue = await channel.get_queue(self._options.queue)
+                underlay = await channel.get_underlay_channel()
+                underlay.on_consumer_cancel_callbacks.add(lambda _: self._lose("the queue was deleted"))
+                await queue.consume(inbox.put)
+        self.ready = True
+        room = None if self._options.count is None else asyncio.Semaphore(self._options.count - self._memory.count)
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(self._options.concurrency):
+                workers.create_task(self._work(inbox, channel, room))
+
+    async def _work(
+        self, inbox: asyncio.Queue[AbstractIncomingMessage], channel: AbstractChannel, room: asyncio.Semaphore | None
+    ) -> None:
+        try:
+            while not self._ended.is_set():
+                with self._idling():
+                    if room is not None:
+                        await room.acquire()
+                    message = await inbox.get()
+                if not await self._handle(message, channel) and room is not None:
+                    room.release()
+                if self._memory.count == self._options.count:
+                    self.end()
+        except Lost as lost:
+            self._lose(str(lost))
+
+    @contextmanager
+    def _idling(self) -> Iterator[None]:
+        """A worker that waits may be sent home; a message that it has just been given goes back by itself."""
+        worker = asyncio.current_task()
+        assert worker is not None
+        self._idle.add(worker)
+        try:
+            yield
+        finally:
+            self._idle.discard(worker)
+
+    async def _handle(self, message: AbstractIncomingMessage, channel: AbstractChannel) -> bool:
+        """Deal with one message; returns whether it is settled. Raises :class:`Lost`."""
+        if self._memory.is_settled(message):
+            await _acknowledge(message)
+            return False  # it was counted when it was settled
+        attempt = self._memory.attempt(message)
+        outcome = await self._run(message, attempt)
+        if outcome.done:
+            self._memory.settled(message)
+            await self._report(message, "done", attempt, outcome)
+            await _acknowledge(message)
+            return True
+        if self._script.killed or attempt < (self._options.attempts_max or math.inf):
+            await self._give_back(message, attempt, outcome)
+            return False
+        await self._bury(message, channel, attempt, outcome)
+        return True
+
+    async def _give_back(self, message: AbstractIncomingMessage, attempt: int, outcome: Outcome) -> None:
+        """Return a message to the queue after a pause; a program that we killed has not failed."""
+        if not self._script.killed:
+            self._memory.failed(message, attempt)
+            await self._report(message, "failed", attempt, outcome)
+            await self._pause(attempt)
+        with _edge("cannot give a message back"):
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await message.nack(requeue=True)
+
+    async def _bury(
+        self, message: AbstractIncomingMessage, channel: AbstractChannel, attempt: int, outcome: Outcome
+    ) -> None:
+        """Put a copy where dead messages lie and, once the broker has confirmed it, acknowledge the original."""
+        with _edge("cannot bury a message"):
+            await channel.default_exchange.publish(
+                buried(message, attempt, outcome.reason), self._options.dead_queue, timeout=_ANSWER_SECONDS
+            )
+        self._memory.settled(message)
+        await self._report(message, "dead", attempt, outcome)
+        await _acknowledge(message)
+
+    async def _run(self, message: AbstractIncomingMessage, attempt: int) -> Outcome:
+        if self._options.print_bodies:
+            return await self._print(line_of(message, body=True) if self._options.json_lines else message.body)
+        variables = environment_of(message.message_id, message.routing_key, message.content_type, message.headers)
+        return await self._script.run(message.body, {**variables, "HOOKWIRE_ATTEMPT": str(attempt)})
+
+    async def _report(self, message: AbstractIncomingMessage, became: str, attempt: int, outcome: Outcome) -> None:
+        if not outcome.done:
+            name = message.message_id or message.routing_key
+            self._say(f"{name!a:.200}: attempt {attempt} failed, {outcome.reason}; {_NEXT[became]}")
+        if self._options.json_lines and not self._options.print_bodies:
+            line = line_of(
+                message, body=False, outcome=became, attempt=attempt, exit_status=outcome.exit_status,
+                reason=outcome.reason, seconds=round(outcome.seconds, 3),
+            )  # fmt: skip
+            await self._print(line)
+
+    async def _print(self, text: str | bytes) -> Outcome:
+        """Write one line to standard output; when nobody reads any more, the session ends (B-52)."""
+        raw = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
+        try:
+            async with self._printing:
+                await asyncio.to_thread(_write, raw + b"\n")
+        except BrokenPipeError:
+            self.end()
+            return Outcome(None, 0.0, "standard output is closed")
+        return Outcome(0, 0.0, "")
+
+    async def _pause(self, attempt: int) -> None:
+        """Wait before a message is given back, twice as long each time, but not beyond the end."""
+        seconds = min(self._options.retry_seconds_first * 2.0 ** min(attempt - 1, 60), self._options.retry_seconds_max)
+        await pause(self._ended, seconds)
+
+
+_NEXT = {"failed": "it will be given back", "dead": "it is dead"}
+
+
+def _write(raw: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(raw)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # What is still buffered must not fail a second time when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
+async def _acknowledge(message: AbstractIncomingMessage) -> None:
+    with _edge("cannot acknowledge"):
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            await message.ack()
+
+
+@asynccontextmanager
+async def _connection(options: ConsumeOptions) -> AsyncIterator[AbstractConnection]:
+    try:
+        context = options.tls.context() if options.url.startswith("amqps://") else None
+    except ValueError as error:
+        raise Lost(str(error), exit_code=2) from error
+    with _edge("no AMQP broker"):
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            connection = await aio_pika.connect(
+                options.url, ssl_context=context, heartbeat=options.heartbeat_seconds,
+                name=f"hookwire consume {options.queue}",
+            )  # fmt: skip
+    try:
+        yield connection
+    finally:
+        # The library's close() swallows a cancellation and waits on, so it may end later, at the latest when the
+        # heartbeat finds the connection dead.
+        closing = asyncio.ensure_future(connection.close())
+        _closing.add(closing)
+        closing.add_done_callback(_closing.discard)
+        await asyncio.wait({closing}, timeout=_CLOSE_SECONDS)
+
+
+async def _declare(connection: AbstractConnection, options: ConsumeOptions) -> None:
+    """Make what is missing and leave alone what is there: its owner may have chosen other arguments."""
+
+    async def exchange(channel: AbstractChannel, passive: bool) -> None:
+        await channel.declare_exchange(options.exchange, "topic", durable=True, passive=passive)
+
+    async def queue(name: str, channel: AbstractChannel, passive: bool) -> None:
+        await channel.declare_queue(name, durable=True, passive=passive)
+
+    await _ensure(connection, exchange)
+    await _ensure(connection, partial(queue, options.queue))
+    if options.attempts_max is not None:
+        await _ensure(connection, partial(queue, options.dead_queue))
+    async with _channel(connection) as channel:
+        bound = await channel.get_queue(options.queue)
+        for pattern in options.bindings:
+            await bound.bind(options.exchange, pattern)
+
+
+async def _ensure(
+    connection: AbstractConnection, declare: Callable[[AbstractChannel, bool], Awaitable[object]]
+) -> None:
+    """Declare passively, and for real only what the broker does not know; its "no" closes the channel each time."""
+    with suppress(_Missing):
+        async with _channel(connection) as channel:
+            await declare(channel, True)
+        return
+    async with _channel(connection) as channel:
+        await declare(channel, False)
+
+
+class _Missing(Exception):
+    """The broker knows no exchange or queue of that name."""
+
+
+@asynccontextmanager
+async def _channel(connection: AbstractConnection) -> AsyncIterator[AbstractChannel]:
+    with _edge("cannot declare"):
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            channel = connection.channel()
+            await channel.initialize()
+            try:
+                yield channel
+            except ChannelNotFoundEntity as error:
+                raise _Missing(str(error)) from error
+            await channel.close()
+
+
+@contextmanager
+def _edge(doing: str) -> Iterator[None]:
+    """Turn what the client library raises into :class:`Lost`."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise Lost(f"{doing}: no answer in time") from error
+    except AMQPChannelError as error:
+        raise Lost(f"{doing}: {error}", exit_code=2) from error
+    except (AuthenticationError, ProbableAuthenticationError) as error:
+        raise Lost(f"{doing}: {error}", exit_code=3) from error
+    except (AMQPError, ChannelInvalidStateError, OSError) as error:
+        raise Lost(f"{doing}: {error or type(error).__name__}") from error
+    except asyncio.CancelledError as error:
+        # A connection that died of its heartbeat cancels whoever waits on it; that is not our cancellation.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise Lost(f"{doing}: the connection was lost") from error
+    except Exception as error:
+        # The library ends whoever waits on a connection that closed without a reason by a bare Exception.
+        if type(error) is not Exception:
+            raise
+        raise Lost(f"{doing}: the connection was closed") from error

@@ -1,0 +1,117 @@
+"""The database for a command that runs beside the service, or without it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from app.cli.failure import CommandFailed
+from app.settings import Settings
+from db.direct import Direct, connect_direct
+from db.embedded.server import EmbeddedOptions, EmbeddedServer
+from db.errors import DatabaseError
+from db.migrate import migrate
+from db.pool import Database, PoolOptions, open_database
+
+__all__ = ["database_url", "is_made", "migrated_database", "opened_connection", "opened_database", "opened_pool"]
+
+
+def is_made(settings: Settings) -> bool:
+    """Whether there is a database yet: a configured one always counts, the embedded one when it has been started.
+
+    ``CommandFailed`` where we may not look.
+    """
+    if settings.database_url is not None:
+        return True
+    try:
+        # Not exists(), which from Python 3.14 on takes what we may not see for what is not there.
+        (settings.data_dir / "postgres").stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise CommandFailed(
+            f"cannot look into {settings.data_dir} (HOOKWIRE_DATA_DIR): {error.strerror}; run this as the hub's user, "
+            "or name another folder",
+            3,
+        ) from None
+    return True
+
+
+def _refuse_a_guess(settings: Settings) -> None:
+    """A command that was started in some other folder than the hub must not make a database of its own there."""
+    if not is_made(settings) and "data_dir" not in settings.model_fields_set:
+        raise CommandFailed(
+            f"there is no database in {settings.data_dir}: run this in the hub's folder or with its settings "
+            "(HOOKWIRE_DATA_DIR or HOOKWIRE_DATABASE_URL), or start `hookwire serve` first",
+            2,
+        )
+
+
+@asynccontextmanager
+async def database_url(settings: Settings) -> AsyncIterator[str]:
+    """The URL of a database that answers. An embedded server that does not run is started and stopped again.
+
+    Raises ``DatabaseError`` and ``EmbeddedError``.
+    """
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    server = EmbeddedServer(EmbeddedOptions(settings.data_dir))
+    if await _answers(server.dsn):
+        yield server.dsn
+        return
+    try:
+        yield await server.start()
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def opened_database(settings: Settings, **options: Any) -> AsyncIterator[Database]:
+    """Connections to that database, closed on exit; ``options`` are fields of ``PoolOptions``. Raises as the URL.
+
+    It makes no database where nobody said that there is one: ``CommandFailed``.
+    """
+    _refuse_a_guess(settings)
+    async with database_url(settings) as url, opened_pool(url, **options) as database:
+        yield database
+
+
+@asynccontextmanager
+async def migrated_database(settings: Settings, **options: Any) -> AsyncIterator[Database]:
+    """As :func:`opened_database`, and made or brought up to date first, for what comes before the first start.
+
+    Raises ``MigrationRefused``, too.
+    """
+    _refuse_a_guess(settings)
+    async with database_url(settings) as url:
+        await migrate(url)
+        async with opened_pool(url, **options) as database:
+            yield database
+
+
+@asynccontextmanager
+async def opened_connection(settings: Settings, **options: Any) -> AsyncIterator[Direct]:
+    """One connection to that database, for a command that asks one question; otherwise as :func:`opened_database`."""
+    _refuse_a_guess(settings)
+    async with (
+        database_url(settings) as url,
+        aclosing(await connect_direct(PoolOptions(url, **options))) as connection,
+    ):
+        yield connection
+
+
+@asynccontextmanager
+async def opened_pool(url: str, **options: Any) -> AsyncIterator[Database]:
+    """Connections to the database of a URL, closed on exit."""
+    async with aclosing(await open_database(PoolOptions(url, connections_min=1, **options))) as database:
+        yield database
+
+
+async def _answers(url: str) -> bool:
+    try:
+        await (await connect_direct(PoolOptions(url))).aclose()
+    except DatabaseError:
+        return False
+    return True

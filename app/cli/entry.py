@@ -1,0 +1,76 @@
+"""What commands share: the options that all have, settings, the event loop, a voice."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvloop
+
+from app.cli.failure import CommandFailed
+from app.log import configure_logging
+from app.settings import Settings, load_settings
+
+__all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from", "spare_the_collector", "tell"]
+
+Config = Annotated[
+    Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it is there).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url", envvar="HOOKWIRE_URL", help="The hub (default: HOOKWIRE_PUBLIC_URL, else http://HOOKWIRE_LISTEN)."
+    ),
+]
+
+
+def settings_from(config: Path | None) -> Settings:
+    """Settings of the environment and the file; raises ``SettingsRefused``."""
+    settings = load_settings(file=config)
+    configure_logging(settings.log_format, settings.log_level)
+    return settings
+
+
+def run(work: Coroutine[Any, Any, int]) -> None:
+    """Run the command's coroutine and leave with its exit code. From here on Ctrl-C cancels it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    spare_the_collector()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        code = runner.run(work)
+    raise typer.Exit(code)
+
+
+def spare_the_collector() -> None:
+    """Look for cycles more seldom than a script needs: that alone costs a tenth of a publish (benchmarks/README.md).
+
+    What was imported so far lives as long as the process, and a request's objects die by their reference counts. The
+    imports are not searched before they are set aside: that took a tenth of a start, and found one object in 150.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+def parsed(name: str, text: str) -> Any:
+    """JSON that was given as an argument; raises ``CommandFailed`` with the argument's name."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(f"{name} is no JSON: {error}", 2) from None
+
+
+def say(text: str) -> None:
+    """One line of a command's result, on standard output."""
+    print(text)  # noqa: T201 - this is the command's voice
+
+
+def tell(text: str) -> None:
+    """One line about what a command is doing, on standard error."""
+    print(f"hookwire: {text}", file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice

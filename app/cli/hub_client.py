@@ -1,0 +1,135 @@
+"""Talking to a hub's API: one request under one deadline, every failure in words and with its exit code (B-57).
+
+3  nobody answers there, or the hub itself lacks what it depends on (503)
+2  the hub refuses what was asked (4xx)
+1  anything else; also when no answer came in time, so that nobody knows what happened
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Any
+
+import httpx
+
+from app.cli.failure import CommandFailed
+from app.settings import Settings
+
+__all__ = ["ask", "bearer", "connected", "get", "hub_url", "post", "refusal_of"]
+
+_LONGEST_SECONDS = 3600.0
+_UNREACHABLE_STATUSES = frozenset({502, 503, 504})
+
+
+def hub_url(given: str | None, settings: Settings) -> str:
+    """Where the hub is, without trailing slash; raises ``CommandFailed`` for what is no http URL."""
+    url = given or settings.public_url or f"http://{settings.listen}"
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise CommandFailed(f"--url or HOOKWIRE_URL: {error}", 2) from None
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.port == 0:
+        raise CommandFailed(
+            f"--url or HOOKWIRE_URL: {url} is not the address of a hub, such as http://127.0.0.1:8080", 2
+        )
+    return url.rstrip("/")
+
+
+def bearer() -> dict[str, str]:
+    """The Authorization header of HOOKWIRE_TOKEN, an API key; none without it. It is no option: others see those."""
+    token = os.environ.get("HOOKWIRE_TOKEN", "").strip()
+    if not token.isascii() or not token.isprintable():
+        raise CommandFailed("HOOKWIRE_TOKEN is no API key", 2)
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+async def post(
+    url: str, content: bytes, headers: dict[str, str], *, params: dict[str, str] | None = None, deadline_seconds: float,
+    client: httpx.AsyncClient | None = None,
+) -> tuple[Any, httpx.Headers]:  # fmt: skip
+    """POST once; gives the JSON and the headers of a 2xx answer. Raises ``CommandFailed`` for everything else."""
+    if client is not None:
+        return await _ask(client, "POST", url, content, headers, params, deadline_seconds)
+    async with connected() as own:
+        return await _ask(own, "POST", url, content, headers, params, deadline_seconds)
+
+
+def connected() -> httpx.AsyncClient:
+    """A client for many requests to the hub: connections are kept, and each request has its own deadline."""
+    return httpx.AsyncClient(trust_env=False, timeout=_LONGEST_SECONDS)
+
+
+async def get(url: str, *, params: dict[str, str] | None = None, deadline_seconds: float = 30.0) -> Any:
+    """GET once; gives the JSON of a 2xx answer. Raises ``CommandFailed`` for everything else."""
+    async with connected() as client:
+        made, _ = await _ask(client, "GET", url, None, {}, params, deadline_seconds)
+    return made
+
+
+async def ask(
+    client: httpx.AsyncClient, method: str, url: str, content: bytes | None = None, *, none_for: int | None = None,
+    deadline_seconds: float = 60.0,
+) -> Any:  # fmt: skip
+    """One request with a JSON body; gives the JSON of a 2xx answer, None for an empty one or for the named status."""
+    headers = {"Content-Type": "application/json"} if content is not None else {}
+    answer = await _answer(client, method, url, content, headers, None, deadline_seconds)
+    if answer.status_code == none_for or (answer.is_success and not answer.content):
+        return None
+    return _success(answer)
+
+
+async def _ask(
+    client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: dict[str, str],
+    params: dict[str, str] | None, deadline_seconds: float,
+) -> tuple[Any, httpx.Headers]:  # fmt: skip
+    answer = await _answer(client, method, url, content, headers, params, deadline_seconds)
+    return _success(answer), answer.headers
+
+
+def _success(answer: httpx.Response) -> Any:
+    made = _json(answer)
+    if not answer.is_success or made is None:
+        raise refusal_of(answer)
+    return made
+
+
+async def _answer(
+    client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: dict[str, str],
+    params: dict[str, str] | None, deadline_seconds: float,
+) -> httpx.Response:  # fmt: skip
+    headers = {**bearer(), **headers}
+    try:
+        async with asyncio.timeout(deadline_seconds):
+            return await client.request(method, url, content=content, headers=headers, params=params)
+    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
+        raise CommandFailed(f"no answer within {deadline_seconds:g} s; it may or may not have been done", 1) from None
+    except (httpx.ConnectError, httpx.UnsupportedProtocol) as error:
+        raise CommandFailed(f"cannot reach {url}: {error}. Does `hookwire serve` run there?", 3) from None
+    except httpx.HTTPError as error:
+        words = str(error) or type(error).__name__
+        raise CommandFailed(f"the connection broke before an answer came ({words}); it may have been done", 1) from None
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise CommandFailed(f"{url}: {error}", 2) from None
+
+
+def refusal_of(answer: httpx.Response) -> CommandFailed:
+    """What an answer that is no success means for the command."""
+    problem = _json(answer)
+    code = 3 if answer.status_code in _UNREACHABLE_STATUSES else 2 if answer.is_client_error else 1
+    if isinstance(problem, dict) and "title" in problem:
+        text = f"{problem['title']}: {problem.get('detail', '')} (see {problem.get('type', '')})"
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            had = "authorization" in answer.request.headers
+            text += f". HOOKWIRE_TOKEN {'is not a key of this hub' if had else 'is not set'}"
+    else:
+        text = f"{answer.request.url} answered {answer.status_code}, which no hub does"
+    return CommandFailed(text, code)
+
+
+def _json(answer: httpx.Response) -> Any:
+    try:
+        return json.loads(answer.content)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,62 @@
+"""``hookwire doctor --ledger``: the report of the ledger, as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from app.cli.entry import say
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.checks.ledger import LedgerReport
+
+__all__ = ["ledger"]
+
+
+async def ledger(settings: Settings, as_json: bool) -> int:
+    """Compare and print; the exit code. Raises ``DatabaseError`` and ``EmbeddedError``."""
+    report = await _report(settings)
+    if as_json:
+        say(json.dumps(asdict(report), default=lambda moment: moment.isoformat()))
+    else:
+        _print(report)
+    return 1 if report.findings else 0
+
+
+async def _report(settings: Settings) -> LedgerReport:
+    from app.checks.ledger import compare_ledger
+    from app.cli.database import opened_connection
+
+    async with opened_connection(settings) as connection:
+        installation = await connection.fetchrow("event.installation")
+        assert installation is not None, "a migrated database has its row"
+        return await compare_ledger(connection, installation["incarnation"])
+
+
+def _print(report: LedgerReport) -> None:
+    from rich.markup import escape
+
+    from app.cli.table import console, table
+
+    if report.unequal:
+        heads = ("Sink", "Topic", "Hour", "Ids", "Owed", "Sent", "Dead", "Waiting", "Verdict")
+        cells = table(heads, folds=("Topic", "Verdict"))
+        for cell in report.unequal:
+            verdict = f"[red]{cell.verdict}[/]" if cell.is_finding else cell.verdict
+            verdict += f" {cell.missing}" if cell.verdict == "lost" else ""
+            verdict += f": {escape(cell.missing_event)}" if cell.missing_event else ""
+            cells.add_row(
+                cell.sink, escape(cell.topic), f"{cell.hour:%Y-%m-%d %H}:00", f"{cell.bucket} mod 4", f"{cell.owed:,}",
+                f"{cell.sent:,}", f"{cell.dead:,}", f"{cell.waiting:,}", verdict,
+            )  # fmt: skip
+        console().print(cells)
+    if report.is_behind:
+        console().print("[red]behind[/]: nobody has folded the ledger for two hours; let a hookwire process run")
+    console().print(
+        f"{report.accepted:,} events accepted in closed hours since {report.since_at:%Y-%m-%d %H:%M} (judged until "
+        f"{report.through_at:%Y-%m-%d %H:%M} UTC): {report.owed:,} owed to sinks, {report.sent:,} sent, "
+        f"{report.dead:,} dead; {report.findings} {'finding' if report.findings == 1 else 'findings'}",
+        soft_wrap=True,
+    )

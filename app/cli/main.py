@@ -1,0 +1,127 @@
+"""The command ``hookwire``. Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a dependency is unreachable."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import typer
+
+__all__ = ["application", "main"]
+
+_HELP: Final = """POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it.
+
+Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a server is unreachable, 75 cut off, 130 interrupted.
+"""
+_INTERRUPTED: Final = 130
+_STANDARD_ERROR: Final = 2
+
+
+def main() -> None:
+    """Entry point: every expected failure ends in one sentence and an exit code, never in a traceback."""
+    # Until a command's event loop runs there is nothing to put away, so Ctrl-C simply ends the process (B-56), also
+    # while we import; the loop has its own handling (``app.cli.entry``).
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _occupy_standard_descriptors()
+    # What is imported stays: looking for cycles in it after every 700 objects is a seventh of a start. A command that
+    # serves sets what suits it (``app.cli.entry``).
+    gc.set_threshold(200_000)
+    try:
+        _run()
+    except BrokenPipeError:
+        # Whoever read our output has left (B-52); the interpreter must not complain while it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
+
+
+def _occupy_standard_descriptors() -> None:
+    """A caller may have closed 0, 1 or 2 (B-51); no socket of ours must get such a number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        pass
+    os.close(descriptor)
+
+
+def _run() -> None:
+    from app.cli.failure import explained
+
+    try:
+        application()(standalone_mode=True)
+    except SystemExit:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        raise
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if (failure := explained(error)) is None:
+            raise
+        print(f"hookwire: {failure}", file=sys.stderr)  # noqa: T201 - this is the command's voice
+        sys.exit(failure.code)
+
+
+def application() -> typer.Typer:
+    """The list of commands."""
+    import typer
+
+    from app.cli.commands.attempts import attempts
+    from app.cli.commands.config import config
+    from app.cli.commands.consume import consume
+    from app.cli.commands.deadletters import deadletters
+    from app.cli.commands.doctor import doctor
+    from app.cli.commands.keys import keys
+    from app.cli.commands.layout import layout
+    from app.cli.commands.listen import listen
+    from app.cli.commands.migrate import migrate
+    from app.cli.commands.monitor import monitor
+    from app.cli.pipeline.commands import pipeline
+    from app.cli.commands.prove import prove
+    from app.cli.commands.publish import publish
+    from app.cli.commands.pump import pump
+    from app.cli.commands.replay import replay
+    from app.cli.commands.seed import seed
+    from app.cli.commands.serve import deliver, relay, serve
+    from app.cli.commands.subscribe import subscribe
+    from app.cli.commands.sync import sync
+    from app.cli.commands.test_filter import test_filter
+    from app.cli.commands.version import common
+
+    commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+    commands.callback()(common)
+    offered = {
+        "Run": (serve, relay, deliver, doctor, migrate),
+        "Publish and receive": (publish, subscribe, listen, monitor, sync, test_filter),
+        "See and mend": (attempts, replay),
+        "Try": (seed, prove, pump),
+    }
+    for panel, verbs in offered.items():
+        for verb in verbs:
+            commands.command(rich_help_panel=panel)(verb)
+    # What follows --exec belongs to the program, whatever it looks like.
+    commands.command(
+        rich_help_panel="Publish and receive",
+        context_settings={"allow_extra_args": True, "allow_interspersed_args": False},
+    )(consume)
+    commands.add_typer(config, name="config", rich_help_panel="Run")
+    commands.add_typer(keys, name="keys", rich_help_panel="Run")
+    commands.add_typer(layout, name="layout", rich_help_panel="Run")
+    commands.add_typer(deadletters, name="deadletters", rich_help_panel="See and mend")
+    commands.add_typer(pipeline, name="pipeline", rich_help_panel="The lake")
+    _unwrap(commands)
+    return commands
+
+
+def _unwrap(commands: typer.Typer) -> None:
+    """Make each paragraph of a help one line: the terminal's width breaks it, not the source's."""
+    for command in commands.registered_commands:
+        paragraphs = inspect.cleandoc(command.help or getattr(command.callback, "__doc__", None) or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _unwrap(group.typer_instance)

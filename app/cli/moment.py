@@ -1,0 +1,28 @@
+"""Moments on the command line: ISO 8601, or a time span back from now."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from app.cli.failure import CommandFailed
+
+__all__ = ["moment"]
+
+_SPAN = re.compile(r"([0-9]{1,6})([smhd])")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def moment(option: str, text: str | None) -> str | None:
+    """``2026-01-15T09:00Z`` or ``2h``, as ISO 8601 with its offset; raises ``CommandFailed`` for anything else."""
+    if text is None:
+        return None
+    if match := _SPAN.fullmatch(text):
+        return (datetime.now(UTC) - timedelta(seconds=int(match[1]) * _UNITS[match[2]])).isoformat()
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandFailed(
+            f"{option}: {text!r} is neither a moment such as 2026-01-15T09:00Z nor a span such as 2h", 2
+        ) from None
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).isoformat()

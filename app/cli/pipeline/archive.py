@@ -1,0 +1,201 @@
+"""``hookwire pipeline archive``, ``runs`` and ``doctor``: Kafka into a lake, and whether all is there for it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.entry import Config, Json, say, settings_from
+from app.cli.pipeline.lake import Lake, lake_of, session, told_failures
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from pipeline.archive import Archived, ArchiveOptions
+    from pipeline.kafka_range import Plan
+    from pipeline.storage import Storage
+
+__all__ = ["archive", "doctor", "runs"]
+
+
+class KafkaSource(StrEnum):
+    """What reads Kafka."""
+
+    PYTHON = "python"
+    JVM = "jvm"
+
+
+Master = Annotated[
+    str | None, typer.Option("--master", help="Spark's master, such as spark://host:7077 (HOOKWIRE_PIPELINE_MASTER).")
+]
+Source = Annotated[
+    KafkaSource | None,
+    typer.Option("--source", help="Our own reader, without jars, or Spark's connector (HOOKWIRE_PIPELINE_SOURCE)."),
+]
+Topics = Annotated[list[str] | None, typer.Option("--topic", help="This Kafka topic; repeatable. Default: all.")]
+BatchRecords = Annotated[int, typer.Option("--batch", min=1, help="At most so many records in a batch.")]
+AcceptLoss = Annotated[
+    bool,
+    typer.Option("--accept-loss", help="Go on where records are lost: deleted by retention, or their topic made anew."),
+]
+Follow = Annotated[float | None, typer.Option("--follow", min=0.1, help="Do not end: look again every SECONDS.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+Last = Annotated[int, typer.Option("--last", min=1, help="How many of the newest.")]
+
+
+def archive(
+    topic: Topics = None, lake: Lake = None, source: Source = None, batch: BatchRecords = 1_000_000,
+    accept_loss: AcceptLoss = False, follow: Follow = None, dry_run: DryRun = False, master: Master = None,
+    as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Archive what is in Kafka, each record exactly once, as Parquet; begin where the last run ended.
+
+    Exit code 1 when a partition could not be read on, or lost records to retention. SIGTERM or Ctrl-C ends it after the
+    batch, a second one at once; neither loses or doubles anything.
+
+    Examples:
+
+      hookwire pipeline archive --dry-run
+
+      hookwire pipeline archive --follow 60
+
+      hookwire pipeline archive --topic orders --source jvm --master spark://spark:7077 --lake s3a://lake/hookwire
+    """
+    settings = _chosen(settings_from(config), pipeline_source=source, pipeline_master=master)
+    place = lake_of(lake, settings)
+    from app.cli.pipeline.options import kafka_of
+    from pipeline.archive import ArchiveOptions, plan_archive
+    from pipeline.lake import bronze
+
+    options = ArchiveOptions(tuple(topic or ()), settings.kafka_topic_prefix, batch, accept_loss)
+    with told_failures():
+        if dry_run:
+            plan = plan_archive(bronze(place), kafka_of(settings), options)
+            _say_plan(plan, as_json)
+            raise typer.Exit(1 if any(problem.kind != "gone" for problem in plan.problems) else 0)
+        done = _archive(settings, place, options, follow)
+    if as_json:
+        say(json.dumps(_as_json(done)))
+    else:
+        say(f"{done.rows:,} records in {done.batches} batches; {done.quarantined:,} in quarantine; {place.uri}")
+        _say_problems(done.problems)
+    raise typer.Exit(1 if done.findings else 0)
+
+
+def _archive(settings: Settings, place: Storage, options: ArchiveOptions, follow: float | None) -> Archived:
+    from app.cli.stop import Stop
+    from app.cli.pipeline.options import kafka_of
+    from pipeline.archive import Archived, archive
+    from pipeline.lake import bronze
+    from pipeline.runs import recorded_run
+
+    kafka = kafka_of(settings)
+    inputs = {"kafka": kafka.bootstrap_servers, "source": kafka.source, "topics": options.topics or "all"}
+    done = Archived()
+    with recorded_run(place, "archive", inputs) as run:
+        with Stop() as stop:
+
+            def spark() -> Any:
+                made = session("archive", settings)
+                stop.listen()  # Spark takes Ctrl-C for itself
+                return made
+
+            while not stop.is_asked:
+
+                def told(so_far: Archived, before: Archived = done) -> None:
+                    run.counts = _as_json(before + so_far)
+                    _show(before + so_far)
+
+                done += archive(spark, bronze(place), kafka, options, run.id, told, is_stopping=lambda: stop.is_asked)
+                if follow is None:
+                    break
+                stop.wait(follow)
+        run.counts = _as_json(done)
+        run.state = "findings" if done.findings else "done"
+    return done
+
+
+def runs(last: Last = 20, lake: Lake = None, as_json: Json = False, config: Config = None) -> None:
+    """What was done to the lake: every run, newest first.
+
+    Example:
+
+      hookwire pipeline runs --last 5 --json
+    """
+    place = lake_of(lake, settings_from(config))
+    from pipeline.runs import runs as all_runs
+
+    found = all_runs(place)[:last]
+    if as_json:
+        say(json.dumps([asdict(run) for run in found]))
+        return
+    from app.cli.table import show
+
+    rows = [
+        (run.started_at[:19], run.job, run.state, "" if run.seconds is None else f"{run.seconds:.1f} s",
+         run.error or ", ".join(f"{name} {value}" for name, value in run.counts.items() if value), run.code)
+        for run in found
+    ]  # fmt: skip
+    show(("Started", "Job", "State", "Took", "Counts", "Code"), rows, folds=("Counts",))
+
+
+def doctor(lake: Lake = None, master: Master = None, as_json: Json = False, config: Config = None) -> None:
+    """Check what the pipeline needs: Java, packages, Kafka, the lake, Spark and its workers. Changes nothing.
+
+    Exit code 0: all is well; 1: findings; 3: Kafka cannot be reached.
+
+    Example:
+
+      hookwire pipeline doctor --json
+    """
+    settings = _chosen(settings_from(config), pipeline_master=master)
+    place = lake_of(lake, settings)
+    from app.cli.pipeline.checks import pipeline_checks
+    from app.cli.commands.doctor import print_checks
+
+    found = list(pipeline_checks(settings, place))
+    if as_json:
+        say(json.dumps([asdict(check) for check in found]))
+    else:
+        print_checks(found)
+    if any(check.level == "unreachable" for check in found):
+        raise typer.Exit(3)
+    raise typer.Exit(1 if any(check.is_finding for check in found) else 0)
+
+
+def _chosen(settings: Settings, **given: str | None) -> Settings:
+    """The command's own options in the place of settings."""
+    return settings.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def _as_json(done: Archived) -> dict[str, Any]:
+    return {**asdict(done), "problems": [problem._asdict() for problem in done.problems]}
+
+
+def _say_plan(plan: Plan, as_json: bool) -> None:
+    if as_json:
+        ranges = [of._asdict() for of in plan.ranges]
+        problems = [problem._asdict() for problem in plan.problems]
+        say(json.dumps({"ranges": ranges, "waiting": plan.waiting, "problems": problems}))
+        return
+    for of in plan.ranges:
+        say(f"{of.topic} {of.partition}: offsets {of.start:,} to {of.until - 1:,}")
+    say(f"would read {plan.size:,} offsets in the next batch, and {plan.waiting:,} after it")
+    _say_problems(plan.problems)
+
+
+def _say_problems(problems: Sequence[Any]) -> None:
+    for problem in problems:
+        say(f"{'note' if problem.kind == 'gone' else 'finding'}: {problem.sentence}")
+
+
+def _show(done: Archived) -> None:
+    """A line that is written over, on a terminal only."""
+    if sys.stderr.isatty():
+        text = f"\rarchived {done.rows:,} records in {done.batches} batches, {done.waiting:,} offsets to go "
+        print(text, end="" if done.waiting else "\n", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,216 @@
+"""``hookwire pipeline audit``: the ledger first, then the lake, cell by cell and, where they differ, event by event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.pipeline.audit_metrics import write_metrics
+from app.cli.pipeline.audit_report import AuditReport, print_report
+from app.cli.pipeline.audit_webhooks import names_unaccounted, webhook_findings
+from app.cli.entry import Config, Json, run, say, settings_from
+from app.cli.failure import CommandFailed
+from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from db.pool import Session
+    from pipeline.audit.inquiry import Cell
+    from pipeline.audit.lake_audit import Accepted, LakeAudit
+
+__all__ = ["audit"]
+
+Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 7d: that long ago.")]
+Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
+Contents = Annotated[bool, typer.Option("--contents", help="Compare every payload, also where the counts agree.")]
+Examples = Annotated[int, typer.Option("--examples", min=1, max=100_000, help="Ids to name beside each count.")]
+Late = Annotated[
+    float | None, typer.Option("--late", min=0.001, help="Seconds that are too many (HOOKWIRE_PIPELINE_LATE_SECONDS).")
+]
+Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
+SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant one of each fault, find them, and take them back.")]
+_PAGE = 10_000
+_ACCEPTED_MAX = 1_000_000
+_FOR_EVER_DAYS = 36_500
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to look at, and how."""
+
+    since: datetime | None
+    until: datetime | None
+    contents: bool
+    examples_max: int
+    late_seconds: float
+
+
+def audit(
+    lake: Lake = None, since: Since = None, until: Until = None, contents: Contents = False, examples: Examples = 10,
+    late: Late = None, self_test: SelfTest = False, metrics: Metrics = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Prove that everything that was accepted is in the lake, once and in order, or name what is not.
+
+    Closed hours are judged: those that ended 65 minutes ago and are folded into the ledger. Let `hookwire pipeline
+    archive` run first. Exit code 0: nothing is wrong; 1: findings; 3: the database or the lake cannot be reached.
+
+    Examples:
+
+      hookwire pipeline audit
+
+      hookwire pipeline audit --since 7d --contents --json
+
+      hookwire pipeline audit --self-test
+    """
+    from app.cli.moment import moment
+
+    settings = settings_from(config)
+    if self_test:
+        run(_self_test(settings, as_json=as_json))
+        return
+    first, last = moment("--since", since), moment("--until", until)
+    question = Question(
+        datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
+        contents, examples, settings.pipeline_late_seconds if late is None else late,
+    )  # fmt: skip
+    with told_failures():
+        run(_audit(settings, lake, question, metrics, as_json=as_json))
+
+
+async def _self_test(settings: Settings, *, as_json: bool) -> int:
+    from app.cli.database import is_made, opened_database
+    from pipeline.audit.selftest import self_test
+
+    if not is_made(settings):
+        raise CommandFailed("the self-test plants a delivery in the database and takes it back: there is none yet", 3)
+    spark = await asyncio.to_thread(session, "audit --self-test", settings)
+    verdicts = await asyncio.to_thread(self_test, spark)
+    async with opened_database(settings, application_name="hookwire audit", connections_max=1) as database:
+        verdicts["unaccounted"] = await names_unaccounted(database)
+    if as_json:
+        say(json.dumps(verdicts))
+    else:
+        for fault, is_found in verdicts.items():
+            say(f"{fault:12} {'found' if is_found else 'NOT FOUND'}")
+    return 0 if all(verdicts.values()) else 1
+
+
+async def _audit(
+    settings: Settings, lake: str | None, question: Question, metrics: Path | None, *, as_json: bool
+) -> int:
+    from app.cli.database import opened_connection
+
+    # Whole hours of events are read, which no index can make quick.
+    async with opened_connection(settings, application_name="hookwire audit", statement_seconds=600) as connection:
+        report = await _compared(connection, settings, lake, question)
+    if metrics is not None:
+        write_metrics(report, metrics)
+    if as_json:
+        say(json.dumps(asdict(report) | {"count": report.count}, default=lambda moment: moment.isoformat()))
+    else:
+        print_report(report)
+    return 1 if report.count else 0
+
+
+async def _compared(connection: Session, settings: Settings, lake: str | None, question: Question) -> AuditReport:
+    from app.checks.ledger import compare_ledger
+    from pipeline.audit.inquiry import in_question
+    from pipeline.audit.lake_audit import LakeAudit
+    from pipeline.runs import recorded_run
+
+    installation = await connection.fetchrow("event.installation")
+    assert installation is not None, "a migrated database has its row"
+    incarnation = installation["incarnation"]
+    ledger = await compare_ledger(connection, incarnation)
+    since, until = await _hours(connection, question)
+    tell(f"ledger: {ledger.findings} findings; reading the lake from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}")
+    owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
+    storage = lake_of(lake, settings)
+    with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
+        spark = await asyncio.to_thread(session, "audit", settings)
+        audit = LakeAudit(spark, storage, incarnation, since, until, question.late_seconds)
+        cells = await asyncio.to_thread(audit.compare, owed)
+        asked = in_question(cells, contents=question.contents)
+        tell(f"{len(cells)} cells compared, {len(asked)} to look at event by event")
+        accepted, unjudged = await _accepted(connection, settings.kafka_topic_prefix, incarnation, asked)
+        unarchived = await asyncio.to_thread(_add_unarchived, settings, audit, asked)
+        judged = [cell for cell in asked if cell not in unjudged]
+        findings = await asyncio.to_thread(
+            audit.inquire, accepted, judged, repeats_are_legal=settings.kafka_mode == "idempotent",
+            examples_max=question.examples_max,
+        )  # fmt: skip
+        kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
+        hours, of_webhooks = await webhook_findings(
+            connection, incarnation, max(since, kept), until, question.late_seconds, question.examples_max
+        )
+        findings += of_webhooks
+        records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
+        report = AuditReport(since, until, ledger, len(cells), hours, records, unarchived, unequal, unjudged, findings)
+        noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
+        noted.state = "findings" if report.count else noted.state
+    return report
+
+
+def _add_unarchived(settings: Settings, audit: LakeAudit, asked: Sequence[Cell]) -> int:
+    """Let the audit read what the archive has not come to, in the topics whose cells differ; how many offsets."""
+    from app.cli.pipeline.options import kafka_of
+    from pipeline.archive import unarchived
+
+    if not asked or not settings.kafka_bootstrap_servers:
+        return 0
+    kafka = kafka_of(settings)
+    ranges = unarchived(audit.snapshot, kafka, {cell.topic for cell in asked})
+    audit.add_unarchived(kafka, ranges)
+    return sum(of.until - of.start for of in ranges)
+
+
+async def _hours(connection: Session, question: Question) -> tuple[datetime, datetime]:
+    """Those that can be judged and were asked for; raises ``CommandFailed`` when there are none."""
+    span = await connection.fetchrow("lake.span")
+    assert span is not None, "the cursor has one row"
+    since = max(filter(None, (span["since"], question.since)))
+    until = min(filter(None, (span["until"], question.until)))
+    if since >= until:
+        raise CommandFailed(
+            f"no closed hour between {since:%Y-%m-%d %H:%M} and {until:%Y-%m-%d %H:%M} UTC: nothing was judged", 1
+        )
+    return since, until
+
+
+async def _accepted(
+    connection: Session, prefix: str, incarnation: str, cells: Sequence[Cell]
+) -> tuple[list[Accepted], list[Cell]]:
+    """The events of these cells, and the cells whose events are gone or too many, which cannot be judged one by one."""
+    from event.identity import format_event_id
+    from pipeline.audit.lake_audit import Accepted
+
+    found: list[Accepted] = []
+    unjudged = []
+    for cell in cells:
+        if not cell.owed:
+            continue
+        before, above = len(found), (cell.owed_low or 0) - 1
+        while len(found) < _ACCEPTED_MAX:
+            rows = await connection.fetch(
+                "lake.accepted", prefix, cell.topic, cell.hour, cell.bucket, above, cell.owed_high, _PAGE
+            )
+            found += [
+                Accepted(row["id"], format_event_id(incarnation, row["id"]), cell.topic, row["key"], cell.hour,
+                         row["state"], row["digest"])
+                for row in rows
+            ]  # fmt: skip
+            if len(rows) < _PAGE:
+                break
+            above = rows[-1]["id"]
+        if len(found) - before != cell.owed:
+            unjudged.append(cell)
+            del found[before:]
+    return found, unjudged

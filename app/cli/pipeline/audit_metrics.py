@@ -1,0 +1,39 @@
+"""An audit's figures for the textfile collector of Prometheus' node exporter (PL-A08)."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from app.cli.pipeline.audit_report import AuditReport
+from app.cli.failure import CommandFailed
+
+__all__ = ["write_metrics"]
+
+_FINDINGS = ("lost", "phantom", "altered", "duplicated", "repeated", "reordered", "stale term", "late", "unaccounted")
+
+
+def write_metrics(report: AuditReport, file: Path) -> None:
+    """One file, which takes the place of the last one at once. Raises ``CommandFailed``."""
+    from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+    registry = CollectorRegistry()
+    events = Gauge("hookwire_audit_events", "Events the last audit found, by finding.", ["finding"], registry=registry)
+    counts = Counter(dict.fromkeys(_FINDINGS, 0))
+    for finding in report.findings:
+        counts[finding.fault] += finding.count
+    for fault, count in counts.items():
+        events.labels(fault).set(count)
+    for name, text, value in (
+        ("unjudged_cells", "Cells the last audit could not judge.", len(report.unjudged)),
+        ("ledger_findings", "Cells of the ledger whose sides differ.", report.ledger.findings),
+        ("records", "Records of the lake the last audit compared.", report.records),
+        ("until_timestamp_seconds", "The end of what the last audit judged.", report.until.timestamp()),
+        ("timestamp_seconds", "When the last audit ended.", time.time()),
+    ):
+        Gauge(f"hookwire_audit_{name}", text, registry=registry).set(value)
+    try:
+        write_to_textfile(str(file), registry)
+    except OSError as error:
+        raise CommandFailed(f"cannot write {file}: {error}", 2) from None

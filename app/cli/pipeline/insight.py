@@ -1,0 +1,151 @@
+"""``hookwire pipeline usage``, ``anomaly``, ``schema`` and ``deadletter``: what the lake tells about itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.failure import CommandFailed
+from app.cli.pipeline.lake import Lake, lake_of, session
+from app.settings import Settings
+
+__all__ = ["anomaly", "days_of", "deadletter", "insight_of", "schema", "usage"]
+
+Since = Annotated[str | None, typer.Option("--since", help="First day: 2026-01-15, or 7d: so long ago (default: 28d).")]
+Until = Annotated[str | None, typer.Option("--until", help="Last day (default: yesterday).")]
+Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic alone.")]
+Threshold = Annotated[float, typer.Option("--threshold", min=1, help="Robust standard deviations that are too many.")]
+_PAGE = 500
+_LETTERS_MAX = 200_000
+
+
+def usage(
+    since: Since = None, until: Until = None, lake: Lake = None, as_json: Json = False, config: Config = None
+) -> None:
+    """Events and bytes by day and Kafka topic; each event counts once, and the same days give the same rows.
+
+    Examples:
+
+      hookwire pipeline usage --since 2026-01-01 --until 2026-01-31 --json
+    """
+    rows = insight_of("usage", lake, settings_from(config), *days_of(since, until)).usage()
+    _show(rows, as_json)
+
+
+def schema(
+    topic: Topic = None, since: Since = None, until: Until = None, lake: Lake = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """What the JSON of each topic looks like by day. Exit code 1: some changed from one day to the next.
+
+    Examples:
+
+      hookwire pipeline schema --topic orders --since 7d
+    """
+    rows = insight_of("schema", lake, settings_from(config), *days_of(since, until)).schemas(topic)
+    _show(rows, as_json, findings=sum(row["before"] is not None for row in rows))
+
+
+def anomaly(
+    since: Since = None, until: Until = None, threshold: Threshold = 6.0, lake: Lake = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Hours in which a topic carried far more or less than it does, or nothing. Exit code 1: there are some.
+
+    Examples:
+
+      hookwire pipeline anomaly --since 7d --threshold 8
+    """
+    first, last = days_of(since, until)
+    insight = insight_of("anomaly", lake, settings_from(config), first, last)
+    begin = datetime.combine(first, datetime.min.time(), UTC)
+    end = datetime.combine(last + timedelta(days=1), datetime.min.time(), UTC)
+    rows = insight.anomalies(begin, end, threshold)
+    _show(rows, as_json, findings=len(rows))
+
+
+def deadletter(url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Dead letters of the hub in clusters: who, how, since when, how many, and what to do. Exit code 1: there are some.
+
+    Examples:
+
+      hookwire pipeline deadletter
+    """
+    run(_deadletter(settings_from(config), url, as_json))
+
+
+async def _deadletter(settings: Settings, url: str | None, as_json: bool) -> int:
+    from app.cli.hub_client import get, hub_url
+    from pipeline.insight import dead_letter_clusters
+
+    hub = hub_url(url, settings)
+    letters: list[tuple[Any, ...]] = []
+    params = {"limit": str(_PAGE)}
+    while len(letters) < _LETTERS_MAX:
+        page = await get(f"{hub}/dead-letters", params=params)
+        letters += [
+            (d["subscription_id"] or d["sink"], d["topic"], d["kind"], d["last_status"], d["last_outcome"], d["detail"],
+             datetime.fromisoformat(d["died_at"]))
+            for d in page["items"]
+        ]  # fmt: skip
+        if page["next_cursor"] is None:
+            break
+        params["cursor"] = page["next_cursor"]
+    rows = dead_letter_clusters(session("deadletter", settings), letters) if letters else []
+    _print(rows, as_json)
+    return 1 if rows else 0
+
+
+def days_of(since: str | None, until: str | None) -> tuple[date, date]:
+    """The days that are meant, by default the last 28 that have ended; raises ``CommandFailed``."""
+    from app.cli.moment import moment
+
+    last = _day(moment("--until", until)) if until else datetime.now(UTC).date() - timedelta(days=1)
+    first = _day(moment("--since", since)) if since else last - timedelta(days=27)
+    if first > last:
+        raise CommandFailed(f"the first day {first} is after the last one {last}", 2)
+    return first, last
+
+
+def _day(moment: str | None) -> date:
+    assert moment is not None, "a text was given"
+    return datetime.fromisoformat(moment).astimezone(UTC).date()
+
+
+def insight_of(job: str, lake: str | None, settings: Settings, since: date, until: date) -> Any:
+    """The jobs over these days."""
+    storage = lake_of(lake, settings)
+    from pipeline.insight import Insight
+
+    return Insight(session(job, settings), storage, since, until)
+
+
+def _show(rows: Sequence[dict[str, Any]], as_json: bool, findings: int = 0) -> None:
+    _print(rows, as_json)
+    raise typer.Exit(1 if findings else 0)
+
+
+def _print(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        say(json.dumps(rows, default=lambda moment: moment.isoformat()))
+        return
+    from app.cli.table import show
+
+    if not rows:
+        say("nothing")
+        return
+    heads = [name.replace("_", " ").capitalize() for name in rows[0]]
+    show(heads, [[_cell(value) for value in row.values()] for row in rows], folds=heads)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

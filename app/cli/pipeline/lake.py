@@ -1,0 +1,76 @@
+"""What the pipeline's commands share: where the lake is, and a Spark session that fails in one sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.failure import CommandFailed
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from pipeline.storage import Storage
+
+__all__ = ["Lake", "lake_of", "session", "tell", "told_failures"]
+
+Lake = Annotated[
+    str | None,
+    typer.Option(
+        "--lake", help="The lake, a folder or URI (default: HOOKWIRE_PIPELINE_LAKE, else lake/ in the data folder)."
+    ),
+]
+
+
+def lake_of(given: str | None, settings: Settings) -> Storage:
+    """The lake; raises ``CommandFailed`` where there is none that could be used."""
+    try:
+        from pipeline.storage import Storage, StorageError
+    except ImportError as error:
+        raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
+    try:
+        return Storage(given or settings.pipeline_lake or str(settings.data_dir / "lake"))
+    except StorageError as error:
+        raise CommandFailed(str(error), 3) from None
+
+
+def session(name: str, settings: Settings) -> Any:
+    """The Spark session of this process; raises ``CommandFailed`` without Java, or without jars that are asked for."""
+    from app.cli.pipeline.options import session_of
+    from pipeline.java import JavaMissing, java_major
+    from pipeline.kafka_jars import JarsMissing
+    from pipeline.session import spark_session
+
+    try:
+        java_major()
+        options = session_of(settings)
+    except (JavaMissing, JarsMissing) as missing:
+        raise CommandFailed(str(missing), 3) from None
+    return spark_session(replace(options, name=f"hookwire {name}"))
+
+
+@contextmanager
+def told_failures() -> Iterator[None]:
+    """What is expected to go wrong in a job, as one sentence and an exit code."""
+    try:
+        from pipeline.archive import ArchiveFailed
+        from pipeline.kafka_reader import KafkaUnreachable
+        from pipeline.lake import LakeConflict, LakeDamaged, damage_named
+    except ImportError as error:
+        raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
+    try:
+        with damage_named():
+            yield
+    except KafkaUnreachable as error:
+        raise CommandFailed(str(error), 3) from error
+    except (ArchiveFailed, LakeConflict, LakeDamaged) as error:
+        raise CommandFailed(str(error), 1) from error
+
+
+def tell(text: str) -> None:
+    """Progress, beside the result."""
+    print(f"hookwire: {text}", file=sys.stderr)  # noqa: T201 - this is the command's voice

@@ -1,0 +1,135 @@
+"""Sending archived events through the hub's front door again: in order per key, each at most once, and resumable.
+
+A batch is sent key by key at the same time, and noted when all of it was answered. A resumed replay repeats at most one
+batch, and the hub recognises what it has by its Idempotency-Key, the id of the event that was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import httpx
+
+from app.cli.failure import CommandFailed
+from app.cli.hub_client import post
+from event.attribute import encode_header_value
+
+if TYPE_CHECKING:
+    from pipeline.selection import ArchivedEvent
+
+__all__ = ["BATCH", "Resender", "Sent", "batches"]
+
+BATCH = 200
+_AT_ONCE = 16
+_PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)
+_ANSWER_SECONDS = 30.0
+_REFUSALS_SHOWN = 20
+
+
+@dataclass(slots=True)
+class Sent:
+    """``again``: the hub knew them by an earlier replay; ``refused``: the first few, each with the hub's reason."""
+
+    published: int = 0
+    again: int = 0
+    refused_count: int = 0
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def all(self) -> int:
+        """How many were answered."""
+        return self.published + self.again + self.refused_count
+
+
+def batches(events: Iterator[ArchivedEvent]) -> Iterator[list[ArchivedEvent]]:
+    """In the order given."""
+    while batch := list(islice(events, BATCH)):
+        yield batch
+
+
+class Resender:
+    """``prefix`` is what our topics' names carry in Kafka; ``to`` sends all to one topic; ``rate`` a second at most."""
+
+    def __init__(self, client: httpx.AsyncClient, hub: str, prefix: str, to: str | None, rate: int | None) -> None:
+        self.sent = Sent()
+        self._client = client
+        self._hub = hub
+        self._prefix = prefix
+        self._to = to
+        self._rate = rate
+        self._began = time.monotonic()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def send(self, batch: Sequence[ArchivedEvent]) -> None:
+        """Send all; raises ``CommandFailed`` when the hub does not answer, however often it is asked."""
+        lanes: dict[tuple[str, str], list[ArchivedEvent]] = {}
+        for event in batch:
+            lanes.setdefault((event.topic, event.key or f"\0{event.event_id}"), []).append(event)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for lane in lanes.values():
+                    tasks.create_task(self._send_lane(lane))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        if self._rate is not None:
+            await asyncio.sleep(self._began + self.sent.all / self._rate - time.monotonic())
+
+    async def _send_lane(self, lane: Sequence[ArchivedEvent]) -> None:
+        async with self._slots:
+            for event in lane:
+                try:
+                    await self._send(event)
+                except CommandFailed as failed:
+                    if failed.code != 2:
+                        raise
+                    self._refuse(event, str(failed))
+
+    async def _send(self, event: ArchivedEvent) -> None:
+        topic = self._to or event.topic.removeprefix(self._prefix)
+        url = f"{self._hub}/topics/{quote(topic, safe='')}/events"
+        # Sent elsewhere it is another event, and may be so beside the first.
+        name = event.event_id if self._to is None else f"{event.event_id}/{self._to}"
+        headers = {
+            "Idempotency-Key": name,
+            "Hookwire-Replay-Of": event.event_id,
+            **{attribute: encode_header_value(value) for attribute, value in event.attributes.items()},
+        }
+        if event.content_type is not None:
+            headers["Content-Type"] = _sendable(event.content_type)
+        params = None if event.key is None else {"key": event.key}
+        for pause in (*_PAUSES_SECONDS, None):
+            try:
+                _, answer = await post(
+                    url, event.payload, headers, params=params, deadline_seconds=_ANSWER_SECONDS, client=self._client
+                )
+            except CommandFailed as failed:
+                if failed.code == 2 or pause is None:
+                    raise
+                await asyncio.sleep(pause)
+            else:
+                self._count(answer)
+                return
+
+    def _count(self, answer: httpx.Headers) -> None:
+        if answer.get("idempotency-replayed") == "true":
+            self.sent.again += 1
+        else:
+            self.sent.published += 1
+
+    def _refuse(self, event: ArchivedEvent, reason: str) -> None:
+        self.sent.refused_count += 1
+        if len(self.sent.refused) < _REFUSALS_SHOWN:
+            self.sent.refused.append((event.event_id, reason))
+
+
+def _sendable(content_type: str) -> str:
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type == "application/x-ndjson" or media_type.startswith("application/cloudevents"):
+        raise CommandFailed(f"the hub would take a body of type {media_type} apart", 2)
+    return content_type

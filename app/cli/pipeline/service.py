@@ -1,0 +1,243 @@
+"""``hookwire pipeline deliveries``, ``metrics`` and ``slo``: attempts at webhooks as silver and gold (PL-02..PL-04)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.entry import Config, Json, run, say, settings_from
+from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
+from app.cli.pipeline.insight import Since, Until, days_of
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from db.pool import Database
+    from pipeline.lake import DataFile, Table
+    from pipeline.service import Service
+    from pipeline.storage import Storage
+
+__all__ = ["deliveries", "metrics", "slo"]
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell which days would be made.")]
+Target = Annotated[float, typer.Option("--target", min=0.5, max=0.99999, help="Share of attempts that should succeed.")]
+_PAGE = 100_000
+_BACKLOG_PAGE = 20_000
+_ATTEMPT = ("tenant", "event_id", "topic", "accepted_at", "subscription", "protocol", "number", "trigger", "started_at",
+            "connect_seconds", "first_byte_seconds", "seconds", "status", "outcome", "decision")  # fmt: skip
+_GOLD = {
+    "metrics": ("gold.put_metrics", (
+        "tenant", "hour", "topic", "subscription", "attempts", "delivered", "retries", "dead", "p50_seconds",
+        "p95_seconds", "p99_seconds", "tries_to_success", "oldest_seconds",
+    )),
+    "slo": ("gold.put_slo", ("tenant", "dt", "subscription", "attempts", "delivered", "share", "target", "burn")),
+}  # fmt: skip
+"""The statements that put gold tables into the database, and the columns that they take."""
+
+
+def deliveries(
+    since: Since = None, until: Until = None, lake: Lake = None, dry_run: DryRun = False, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Copy the attempts at webhooks into the lake, one row each, with the reason of a failure.
+
+    A day is written again when the database has more attempts of it than the lake, and never when it has fewer.
+
+    Examples:
+
+      hookwire pipeline deliveries
+
+      hookwire pipeline deliveries --since 7d --dry-run
+    """
+    settings = settings_from(config)
+    with told_failures():
+        run(_deliveries(settings, lake_of(lake, settings), *days_of(since, until), dry_run=dry_run, as_json=as_json))
+
+
+def metrics(
+    since: Since = None, until: Until = None, lake: Lake = None, dry_run: DryRun = False, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Attempts, successes, latency and retries by hour, topic and subscription; and what waits now.
+
+    Reads the lake's deliveries. Writes the lake's metrics, and the same rows into the database, each batch once
+    (hookwire.lake_metrics, hookwire.lake_backlog).
+
+    Examples:
+
+      hookwire pipeline deliveries && hookwire pipeline metrics
+    """
+    settings, days = settings_from(config), days_of(since, until)
+    with told_failures():
+        run(_metrics(settings, lake_of(lake, settings), *days, dry_run=dry_run, as_json=as_json))
+
+
+def slo(
+    since: Since = None, until: Until = None, target: Target = 0.99, lake: Lake = None, dry_run: DryRun = False,
+    as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """The share of attempts that delivered over 28 days and how much of the error budget is used, by subscription.
+
+    Reads the lake's metrics. Writes the lake's service levels, and the same rows into the database, each batch once
+    (hookwire.lake_slo). Exit code 1: a budget is overdrawn on the last day.
+
+    Examples:
+
+      hookwire pipeline metrics && hookwire pipeline slo --target 0.999
+    """
+    settings, days = settings_from(config), days_of(since, until)
+    with told_failures():
+        run(_slo(settings, lake_of(lake, settings), *days, target, dry_run=dry_run, as_json=as_json))
+
+
+async def _deliveries(
+    settings: Settings, lake: Storage, since: date, until: date, *, dry_run: bool, as_json: bool
+) -> int:
+    from pipeline.runs import recorded_run
+    from pipeline.service import Service, wanted_days
+
+    async with _database(settings) as database:
+        counts = await database.fetch("lake.attempt_days", _midnight(since), _midnight(until + timedelta(days=1)))
+        days = wanted_days(lake, {row["day"]: row["attempts"] for row in counts})
+        rows = 0
+        if days and not dry_run:
+            with recorded_run(lake, "deliveries", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
+                service = Service(session("deliveries", settings), lake, noted.id)
+                for day in days:
+                    rows += await _copied(database, service, day)
+                    noted.counts = {"days": len(days), "rows": rows}
+                    tell(f"{day}: {rows:,} attempts so far")
+    done = {"days": days, "rows": rows}
+    _result(done, as_json, f"{len(days)} days {'would be' if dry_run else 'were'} copied, {rows:,} attempts")
+    return 0
+
+
+async def _copied(database: Database, service: Service, day: date) -> int:
+    """A day, page by page: no more than one is in memory. How many rows it has."""
+    place: tuple[int, int, int] = (0, 0, 0)
+    files: tuple[DataFile, ...] = ()
+    span = (_midnight(day), _midnight(day + timedelta(days=1)))
+    while rows := await database.fetch("lake.attempt_page", *span, *place, _PAGE):
+        place = (rows[-1]["event_id"], rows[-1]["subscription_id"], rows[-1]["number"])
+        page = [[row[name] for name in _ATTEMPT] for row in rows]
+        files += await asyncio.to_thread(service.write_attempts, page)
+    return await asyncio.to_thread(service.put_attempts, day, files)
+
+
+async def _metrics(settings: Settings, lake: Storage, since: date, until: date, *, dry_run: bool, as_json: bool) -> int:
+    from pipeline.metric import metric_table
+    from pipeline.service import stale_days
+
+    if dry_run:
+        days = sorted(stale_days(lake, since, until))
+        _result({"days": days}, as_json, f"{len(days)} days would be measured")
+        return 0
+    async with _database(settings) as database:
+        made = await _gold(
+            settings, lake, database, "metrics", metric_table(lake), lambda of: of.refresh_metrics(since, until)
+        )
+        waiting = await _noted_backlog(database)
+    done = made | {"waiting": waiting}
+    words = f"{len(made['days'])} days were measured, {made['rows_in_database']:,} rows put into the database"
+    _result(done, as_json, f"{words}; {done['waiting']:,} deliveries wait now")
+    return 0
+
+
+async def _noted_backlog(database: Database, page: int = _BACKLOG_PAGE) -> int:
+    """What waits at webhooks now, counted page by page, so that no statement runs for long; how much it is."""
+    found: dict[tuple[str, str, str], tuple[int, datetime]] = {}
+    place, examined = (0, 0), page
+    while examined == page:
+        rows = await database.fetch("gold.backlog_page", *place, page)
+        place, examined = (rows[0]["event_id"], rows[0]["subscription_id"]), rows[0]["examined"]
+        for row in rows:
+            if row["waiting"] is not None:  # else nothing on this page has both its event and its subscription
+                name = (row["tenant"], row["topic"], row["subscription"])
+                waiting, since = found.get(name, (0, row["since"]))
+                found[name] = (waiting + row["waiting"], min(since, row["since"]))
+    columns = zip(*((*name, *counted) for name, counted in found.items()), strict=True)
+    if found:
+        await database.execute("gold.put_backlog", *map(list, columns))
+    return sum(waiting for waiting, _ in found.values())
+
+
+async def _slo(
+    settings: Settings, lake: Storage, since: date, until: date, target: float, *, dry_run: bool, as_json: bool
+) -> int:
+    from pipeline.service import measured_days, overdrawn
+    from pipeline.slo import slo_table
+
+    if dry_run:
+        days = sorted(measured_days(lake, since, until))
+        _result({"days": days}, as_json, f"{len(days)} days would be judged")
+        return 0
+    table = slo_table(lake)
+    async with _database(settings) as database:
+        made = await _gold(settings, lake, database, "slo", table, lambda of: of.refresh_slo(since, until, target))
+    found = overdrawn(session("slo", settings), table, made["days"][-1]) if made["days"] else []
+    names = ", ".join(row["subscription"] or "all together" for row in found)
+    words = f"{len(made['days'])} days were judged, {made['rows_in_database']:,} rows put into the database"
+    _result(made | {"overdrawn": found}, as_json, f"{words}; overdrawn: {names or 'none'}")
+    return 1 if found else 0
+
+
+async def _gold(
+    settings: Settings, lake: Storage, database: Database, job: str, table: Table,
+    make: Callable[[Service], list[date]],
+) -> dict[str, Any]:  # fmt: skip
+    from pipeline.runs import recorded_run
+    from pipeline.service import Service
+
+    with recorded_run(lake, job, {}) as noted:
+        spark = session(job, settings)
+        days = await asyncio.to_thread(make, Service(spark, lake, noted.id))
+        since = _kept_since(settings.gold_retention_days)
+        noted.counts = {"days": len(days), "rows_in_database": await _put(database, spark, job, table, since)}
+    return {"days": days, "rows_in_database": noted.counts["rows_in_database"]}
+
+
+def _kept_since(days: int) -> datetime:
+    """What is older is not put into the database any more: it would have been, and has gone again."""
+    return datetime.now(UTC) - timedelta(days=days) if days else datetime.min.replace(tzinfo=UTC)
+
+
+async def _put(database: Database, spark: Any, job: str, table: Table, since: datetime) -> int:
+    """What the log of a gold table has since then and the database has not, in one transaction; how many rows
+    (PL-X04)."""
+    from pipeline.service import rows_of
+
+    statement, columns = _GOLD[job]
+    seen = {row["batch"] for row in await database.fetch("gold.batches", job)}
+    entries = [entry for entry in table.entries() if datetime.fromisoformat(entry["at"]) >= since]
+    batches = {f"{entry['version']}-{entry['run']}": entry["notes"].get("days", {}) for entry in entries}
+    new = {batch: days for batch, days in batches.items() if batch not in seen}
+    days = {date.fromisoformat(day) for named in new.values() for day in named}
+    rows = await asyncio.to_thread(rows_of, spark, table, days)
+    async with database.transaction() as transaction:
+        taken = [await transaction.fetchval("gold.take_batch", job, batch) for batch in sorted(new)]
+        if not any(taken):
+            return 0
+        for start in range(0, len(rows), _PAGE):
+            page = rows[start : start + _PAGE]
+            await transaction.execute(statement, *([row[name] for row in page] for name in columns))
+    return len(rows)
+
+
+def _database(settings: Settings) -> AbstractAsyncContextManager[Database]:
+    from app.cli.database import opened_database
+
+    # A day of attempts has no index of its own.
+    return opened_database(settings, connections_max=1, application_name="hookwire pipeline", statement_seconds=600)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, datetime.min.time(), UTC)
+
+
+def _result(done: dict[str, Any], as_json: bool, words: str) -> None:
+    say(json.dumps(done, default=lambda moment: moment.isoformat()) if as_json else words)

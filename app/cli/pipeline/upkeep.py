@@ -1,0 +1,230 @@
+"""``hookwire pipeline compact``, ``retain`` and ``erase``: what keeps a lake small, and what a person may ask to go."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from app.cli.entry import Config, Json, say, settings_from
+from app.cli.failure import CommandFailed
+from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
+
+if TYPE_CHECKING:
+    from pipeline.compaction import Folder
+
+__all__ = ["check", "compact", "erase", "retain"]
+
+Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic alone.")]
+TableName = Annotated[
+    Literal["bronze", "deliveries", "metrics", "slo"],
+    typer.Option("--table", help="Archived events, attempts at webhooks, metrics or service levels."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="About how large files become.")]
+Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="Keep so many days; days before go whole.")]
+Keys = Annotated[list[str] | None, typer.Option("--key", help="An ordering key of the subject's; may be repeated.")]
+KeysFile = Annotated[Path | None, typer.Option("--keys-file", help="The same, one key a line.")]
+Quarantine = Annotated[bool, typer.Option("--quarantine", help="Take damaged files out of the table and keep them.")]
+_MEBIBYTE = 1024 * 1024
+_REPLACED_KEPT = timedelta(days=1)
+
+
+def compact(
+    lake: Lake = None, file_mb: FileSize = 128, dry_run: DryRun = False, as_json: Json = False, config: Config = None
+) -> None:
+    """Write the small files of closed days anew as few large ones, and sweep what is left of a day ago.
+
+    That is files of any table that were replaced, and those of batches that were killed and have been done again since.
+
+    Examples:
+
+      hookwire pipeline compact --dry-run
+
+      hookwire pipeline compact --file-mb 256
+    """
+    from pipeline.compaction import compact, crowded
+    from pipeline.exchange import delete_replaced
+    from pipeline.lake import bronze
+    from pipeline.runs import recorded_run
+    from pipeline.sweep import sweep_killed
+    from pipeline.tables import lake_tables
+
+    settings = settings_from(config)
+    storage = lake_of(lake, settings)
+    table, now = bronze(storage), datetime.now(UTC)
+    folders = crowded(table.snapshot(), now.date(), file_mb * _MEBIBYTE)
+    files, rows = sum(len(folder.files) for folder in folders), sum(folder.rows for folder in folders)
+    done = {
+        "folders": len(folders),
+        "files": files,
+        "rows": rows,
+        "fewer_files": 0,
+        "swept_files": 0,
+        "killed_files": 0,
+    }
+    if not dry_run:
+        with told_failures(), recorded_run(storage, "compact", {"file_mb": file_mb}) as run:
+            run.counts = done
+            if folders:
+                spark = session("compact", settings)
+                done["fewer_files"] = compact(spark, table, folders, run.id, file_mb * _MEBIBYTE, _tell_folder)
+            for each in lake_tables(storage):
+                done["swept_files"] += delete_replaced(storage, each, now - _REPLACED_KEPT)
+                done["killed_files"] += sweep_killed(storage, each, now - _REPLACED_KEPT)
+    verb = "would be" if dry_run else "were"
+    _result(done, as_json, f"{files} files of {len(folders)} days and topics {verb} compacted, {rows:,} records; "
+            f"{done['fewer_files']} files fewer, {done['swept_files']} old ones swept, "
+            f"{done['killed_files']} of killed batches")  # fmt: skip
+
+
+def _tell_folder(folder: Folder) -> None:
+    tell(f"{folder.day} {folder.topic}: {len(folder.files)} files, {folder.rows:,} records")
+
+
+def check(lake: Lake = None, quarantine: Quarantine = False, as_json: Json = False, config: Config = None) -> None:
+    """Look at every file of all the lake's tables: is it there, whole, and Parquet with as many rows as it should have?
+
+    It reads the end of each file and no rows: whether the archived events are all there, and in order, is what
+    `hookwire pipeline audit` tells.
+
+    Exit code 1: some are not. With --quarantine they are put into quarantine/ of the lake, and the table's log says
+    why. Of bronze, the audit then names the events that were in them, and `hookwire pipeline replay --lost` publishes
+    these again; days of deliveries, metrics and slo are made again by the commands of these names, deliveries as far as
+    the database still has the attempts.
+
+    Examples:
+
+      hookwire pipeline check
+
+      hookwire pipeline check --quarantine --json
+    """
+    from pipeline.runs import recorded_run
+    from pipeline.sweep import damages, put_aside
+    from pipeline.tables import lake_tables
+
+    storage = lake_of(lake, settings_from(config))
+    with told_failures():
+        snapshots = [(table, table.snapshot()) for table in lake_tables(storage)]
+        found = [(table, damages(storage, table, snapshot)) for table, snapshot in snapshots]
+        damaged = [(f"{table.name}/{one.file.path}", one) for table, ones in found for one in ones]
+        records = sum(damage.file.rows for _, damage in damaged)
+        if quarantine and damaged:
+            with recorded_run(storage, "check", {"quarantine": True}) as run:
+                for table, ones in found:
+                    put_aside(storage, table, ones, run.id)
+                run.counts, run.state = {"files": len(damaged), "records": records}, "findings"
+    files = sum(len(snapshot.files) for _, snapshot in snapshots)
+    done = {
+        "files": files, "damaged": [{"path": path, "reason": damage.reason} for path, damage in damaged],
+        "records": records, "quarantined": quarantine,
+    }  # fmt: skip
+    lines = [f"{path}: {damage.reason}" for path, damage in damaged]
+    verb = "put into quarantine" if quarantine else "damaged"
+    words = f"{files} files were looked at, {len(damaged)} {verb}, {records:,} records in them"
+    _result(done, as_json, "\n".join([*lines, words]))
+    if damaged:
+        raise typer.Exit(1)
+
+
+def retain(
+    days: Days, lake: Lake = None, topic: Topic = None, table: TableName = "bronze", dry_run: DryRun = False,
+    as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Drop whole days of one table from the lake, files and all: of the archived events, or of what --table names.
+
+    Examples:
+
+      hookwire pipeline retain --days 400 --dry-run
+
+      hookwire pipeline retain --days 30 --topic metrics.ticks
+
+      hookwire pipeline retain --days 90 --table deliveries
+    """
+    from pipeline.retention import expired, retain
+    from pipeline.runs import recorded_run
+    from pipeline.tables import lake_tables
+
+    if topic is not None and table != "bronze":
+        raise CommandFailed(f"--topic is for bronze: {table} has no folders by topic", 2)
+    storage = lake_of(lake, settings_from(config))
+    named = next(each for each in lake_tables(storage) if each.name == table)
+    before = (datetime.now(UTC) - timedelta(days=days)).date()
+    gone = expired(named.snapshot(), before, topic)
+    if not dry_run:
+        inputs = {"before": before.isoformat(), "topic": topic, "table": table}
+        with told_failures(), recorded_run(storage, "retain", inputs) as run:
+            gone = retain(storage, named, before, run.id, topic)
+            run.counts = {"files": len(gone)}
+    done = {"before": before.isoformat(), "files": len(gone), "records": sum(file.rows for file in gone)}
+    verb = "would be" if dry_run else "were"
+    _result(done, as_json, f"{done['records']:,} records of before {before} {verb} dropped, in {len(gone)} files")
+
+
+def erase(
+    key: Keys = None, keys_file: KeysFile = None, lake: Lake = None, topic: Topic = None, dry_run: DryRun = False,
+    as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Erase every record of one subject's keys from the lake, and search the lake again to show it.
+
+    Also from quarantine/ and from what killed batches left; files of these that cannot be read go whole.
+
+    Numbers, topics and hours of the erased events stay, so that the audit does not take them for lost; neither key nor
+    payload does. The hub's database and Kafka are not touched. Exit code 1: some were written meanwhile, run it again.
+
+    Examples:
+
+      hookwire pipeline erase --key customer-17 --dry-run
+
+      hookwire pipeline erase --keys-file subject.txt --json
+    """
+    from pipeline.erasure import Subject, erase, find, find_beside
+    from pipeline.lake import bronze
+    from pipeline.runs import recorded_run
+
+    settings = settings_from(config)
+    storage = lake_of(lake, settings)
+    subject = Subject(tuple(_keys(key, keys_file)), topic)
+    spark, table = session("erase", settings), bronze(storage)
+    if dry_run:
+        with told_failures():
+            found, beside = find(spark, table, subject), find_beside(storage, table, subject)
+        records = sum(found.values())
+        unreadable = sum(one.found is None for one in beside)
+        done = {
+            "records": records, "files": len(found), "remnants": len(beside), "unreadable": unreadable,
+            "remaining": records,
+        }  # fmt: skip
+        _result(done, as_json, f"{records:,} records in {len(found)} files would be erased, and those in {len(beside)} "
+                f"files beside the table, {unreadable} of which cannot be read and would go whole")  # fmt: skip
+        return
+    # Whose keys they were is written down nowhere.
+    with told_failures(), recorded_run(storage, "erase", {"keys": len(subject.keys), "topic": topic}) as run:
+        erased = erase(spark, storage, table, subject, run.id)
+        run.counts = done = {name: getattr(erased, name) for name in erased.__slots__}
+    words = (
+        f"{erased.records:,} records erased from {erased.files} files, {erased.replaced} older files deleted, "
+        f"{erased.remnants} beside the table cleared"
+    )
+    _result(done, as_json, f"{words}; a search of the lake finds {erased.remaining} left")
+    if erased.remaining:
+        raise typer.Exit(1)
+
+
+def _keys(given: list[str] | None, file: Path | None) -> list[str]:
+    keys = list(given or ())
+    if file is not None:
+        try:
+            keys += file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandFailed(f"cannot read {file}: {error}", 2) from None
+    if not (keys := [key for key in keys if key]):
+        raise CommandFailed("whose? name at least one key: --key or --keys-file", 2)
+    return keys
+
+
+def _result(done: dict[str, Any], as_json: bool, words: str) -> None:
+    say(json.dumps(done) if as_json else words)

@@ -1,0 +1,123 @@
+"""Pulling: a pull subscription as a command uses it: made if none was given, fetched from, settled, ended at last."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from typing import Any, Final
+
+import httpx
+
+from app.cli.entry import tell
+from app.cli.hub_client import bearer, refusal_of
+
+__all__ = ["WAIT_SECONDS", "Pulling", "body_of"]
+
+WAIT_SECONDS: Final = 15.0
+"""How long a fetch waits for something to arrive."""
+_PAUSE_SECONDS: Final = (0.5, 10.0)
+_RECEIPTS_MAX: Final = 500
+_LIFETIME_SECONDS: Final = 600
+
+
+class Pulling:
+    """One subscription, for as long as the context is open. A subscription that was ``given`` stays afterwards.
+
+    What the hub cannot do just now is tried again until it can. ``CommandFailed`` for what waiting cannot cure.
+    """
+
+    def __init__(self, hub: str, asked: dict[str, Any], given: str | None) -> None:
+        self._hub = hub
+        self._asked = {**asked, "lifetime_seconds": _LIFETIME_SECONDS}
+        self._given = given
+        self._subscription = given
+        self._client = httpx.AsyncClient(headers=bearer(), trust_env=False, timeout=WAIT_SECONDS + 15)
+
+    async def __aenter__(self) -> Pulling:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            if self._subscription is not None and self._given is None:
+                async with asyncio.timeout(5):
+                    await self._client.delete(self._path())
+        except (httpx.HTTPError, TimeoutError):
+            tell("the subscription could not be ended; it ends by itself within ten minutes")
+        finally:
+            await self._client.aclose()
+
+    async def fetch(
+        self, most: int, *, lease_seconds: float, wait_seconds: float = WAIT_SECONDS
+    ) -> list[dict[str, Any]]:
+        """Up to so many deliveries, held for so long; none when nothing has arrived."""
+        asked = {"max": most, "wait_seconds": wait_seconds, "lease_seconds": lease_seconds}
+        while (found := await self._patiently("/dequeue", asked)) is None:
+            await self._make()
+        items: list[dict[str, Any]] = found["items"]
+        return items
+
+    async def ack(self, receipts: Sequence[str]) -> None:
+        """They are delivered."""
+        await self._settle("/ack", receipts)
+
+    async def nack(self, receipts: Sequence[str], *, delay_seconds: float, reason: str) -> None:
+        """They are handed out again after the delay."""
+        await self._settle("/nack", receipts, delay_seconds=delay_seconds, reason=reason[:200])
+
+    async def extend(self, receipts: Sequence[str], *, lease_seconds: float) -> None:
+        """They are held for so long from now."""
+        await self._settle("/extend", receipts, lease_seconds=lease_seconds)
+
+    async def _settle(self, verb: str, receipts: Sequence[str], **more: Any) -> None:
+        for start in range(0, len(receipts), _RECEIPTS_MAX):
+            await self._patiently(verb, {"receipts": receipts[start : start + _RECEIPTS_MAX], **more})
+
+    async def _make(self) -> None:
+        made = await self._patiently("/pull", self._asked)
+        self._subscription = str(made["id"])
+        tell(f"listening to {self._asked['topic']} by {self._subscription}; Ctrl-C ends it")
+
+    async def _patiently(self, verb: str, asked: dict[str, Any]) -> Any:
+        """The answer, as soon as there is one; None: the subscription that it was about has ended, or is not there."""
+        pause, pause_max = _PAUSE_SECONDS
+        while verb == "/pull" or self._subscription is not None:
+            try:
+                return await self._post(verb, asked)
+            except _Ended:
+                self._subscription = None
+                tell("the subscription has ended")
+            except (httpx.TransportError, _Away) as error:
+                tell(f"{self._hub} does not answer ({error or type(error).__name__}); trying again in {pause:g} s")
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, pause_max)
+        return None
+
+    async def _post(self, verb: str, asked: dict[str, Any]) -> Any:
+        answer = await self._client.post(self._path(verb), json=asked)
+        if answer.is_success:
+            return answer.json()
+        if answer.is_server_error or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+            raise _Away(f"it answered {answer.status_code}")
+        if answer.status_code == httpx.codes.NOT_FOUND and verb != "/pull" and self._given is None:
+            raise _Ended
+        raise refusal_of(answer)
+
+    def _path(self, verb: str = "") -> str:
+        which = "" if verb == "/pull" else f"/{self._subscription}"
+        return f"{self._hub}/subscriptions{which}{verb}"
+
+
+class _Away(Exception):
+    """The hub cannot serve right now."""
+
+
+class _Ended(Exception):
+    """The hub does not know our subscription any more."""
+
+
+def body_of(event: dict[str, Any]) -> bytes:
+    """What was published, of a pulled event."""
+    if event["payload"] is not None:
+        return str(event["payload"]).encode()
+    return base64.b64decode(event["payload_base64"])

@@ -1,0 +1,27 @@
+"""``python -m app.cli.seeded_bug NAME COMMAND ...``: the command, with one seeded bug of :mod:`app.breaks`."""
+
+from __future__ import annotations
+
+import sys
+
+from app.breaks import StaleBug, apply
+from app.cli.main import main as run_command
+from app.settings import SettingsRefused, load_settings
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Break this process, then run what follows the name as ``hookwire`` would."""
+    _, name, *command = sys.argv
+    try:
+        apply(name, load_settings())
+    except (SettingsRefused, StaleBug) as error:
+        print(f"hookwire: {error}", file=sys.stderr)  # noqa: T201 - this is the command's voice
+        sys.exit(2)
+    sys.argv = ["hookwire", *command]
+    run_command()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""`hookwire pump`: its reader judges what arrives, its writers write to each outbox (issue 4 items 9 and 10, RR-01)."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.main import application
+from app.cli.failure import CommandFailed
+from app.cli.goharvest.pump import PumpOptions, Verified, pump, stash_in_maria, stash_in_postgres, verify
+from app.settings import SettingsRefused
+from db.mariadb.database import for_outbox
+from db.pool import PoolOptions, open_database
+from relay.kafka.reader import Arrival
+from tests.relay.goharvest.yards import MARIA_TABLE, MariaYard, connected, on_mariadb
+
+OPTIONS = PumpOptions(keys=2, records=4, run="here")
+
+
+async def arriving(text: str) -> AsyncIterator[Arrival | None]:
+    """Words are key and number; `.` is a moment in which nothing comes, `x` is another run's."""
+    for word in text.split():
+        if word == ".":
+            yield None
+        elif word == "x":
+            yield Arrival("a", b"", (("Seq", b"1"), ("Run", b"other")))
+        else:
+            yield Arrival(word[0], b"", (("Seq", word[1:].encode()), ("Run", b"here")))
+    while True:
+        yield None
+
+
+@pytest.mark.parametrize(
+    ("text", "verified", "holds"),
+    [
+        ("a1 b2 a3 b4", Verified(4, 0, 0, 0), True),
+        ("b2 a1 . x b4 a3", Verified(4, 0, 0, 0), True),
+        ("a1 a3 a1 a3 b2 b4", Verified(4, 0, 0, 2), True),
+        ("a3 a1 b2 b4", Verified(4, 0, 1, 0), False),
+        ("a1 b2 b4", Verified(3, 1, 0, 0), False),
+        ("", Verified(0, 4, 0, 0), False),
+    ],
+    ids=["all", "keys apart", "repeated", "disordered", "lost", "nothing"],
+)
+async def test_what_arrives_is_judged(text: str, verified: Verified, holds: bool) -> None:
+    found = await verify(arriving(text), OPTIONS, 0.05, lambda _: None)
+    assert (found, found.holds) == (verified, holds)
+
+
+async def test_events_of_our_own_are_pumped_too(database_url: str) -> None:
+    database = await open_database(PoolOptions(database_url, connections_min=1, connections_max=1))
+    sql = await asyncpg.connect(database_url)
+    try:
+        options = PumpOptions(keys=3, records=50, topic="load", run="r")
+        await pump(stash_in_postgres(database, options), options, lambda _: None)
+        rows = await sql.fetch(
+            "SELECT topic, headers::jsonb->>'seq' AS seq, xmin::text FROM hookwire.events ORDER BY id"
+        )
+    finally:
+        await sql.close()
+        await database.aclose()
+    assert [(r["topic"], int(r["seq"])) for r in rows] == [("load", n) for n in range(1, 51)]
+    assert len({r["xmin"] for r in rows}) == 3
+
+
+async def test_the_database_may_be_named_as_goharvest_names_it(database_url: str) -> None:
+    """goharvest's `-ds` is a connection string of lib/pq (relay.md 2.6)."""
+    at = urlsplit(database_url)
+    source = f"host={at.hostname} port={at.port} user={at.username} password='' dbname={at.path[1:]} sslmode=disable"
+    words = ("--keys", "2", "--records", "30", "--outbox", "loaded", "--create", "--ds", source)
+    pumping = await asyncio.create_subprocess_exec(sys.executable, "-m", "app", "pump", *words)
+    async with asyncio.timeout(60):
+        code = await pumping.wait()
+    sql = await asyncpg.connect(database_url)
+    try:
+        assert (code, await sql.fetchval("SELECT count(*) FROM loaded")) == (0, 30)
+    finally:
+        await sql.close()
+
+
+async def carried(yard: MariaYard) -> AsyncIterator[Arrival | None]:
+    """What a relay of the table has brought to the broker."""
+    async with yard.relay():
+        await yard.emptied()
+    for kept in yard.broker.log:
+        yield Arrival(kept.record.key, kept.record.payload, kept.record.kafka_headers or ())
+    yield None
+
+
+@pytest.mark.parametrize("blank", [False, True], ids=["values", "tombstones"])
+async def test_what_is_pumped_into_mariadb_is_relayed_whole_and_in_order(mariadb_url: str, blank: bool) -> None:
+    """20 in a transaction, and ids in the order of the numbers."""
+    options = PumpOptions(keys=3, records=50, topic="load", blank=blank, compat=True)
+    async with on_mariadb(mariadb_url) as yard:
+        stash = stash_in_maria(yard.database.with_statements(for_outbox(MARIA_TABLE)[1]), options)
+        progress: list[int] = []
+        await pump(stash, options, progress.append)
+        written = await yard.select("SELECT kafka_topic, kafka_header_values, kafka_value FROM _outbox_ ORDER BY id")
+        verified = await verify(carried(yard), options, 60, lambda _: None)
+    assert (progress, verified) == ([20, 40, 50], Verified(50, 0, 0, 0))
+    assert [(topic, json.loads(values), value) for topic, values, value in written] == [
+        ("load", [str(n), options.run], None if blank else f"value-{n:x}") for n in range(1, 51)
+    ]
+
+
+@pytest.mark.parametrize("named_by", ["--ds", "HOOKWIRE_OUTBOX_URL"])
+async def test_a_table_in_mariadb_is_made_and_filled_by_the_command(mariadb_url: str, named_by: str) -> None:
+    words = ["--keys", "2", "--records", "30", "--outbox", "`Load ed`", "--create"]
+    environment = {**os.environ, "HOOKWIRE_OUTBOX_URL": mariadb_url}
+    if named_by == "--ds":
+        words += ["--ds", mariadb_url]
+        environment["HOOKWIRE_OUTBOX_URL"] = "mysql://nobody@127.0.0.1:1/none"
+    pumping = await asyncio.create_subprocess_exec(sys.executable, "-m", "app", "pump", *words, env=environment)
+    async with asyncio.timeout(60):
+        code = await pumping.wait()
+    sql = await connected(mariadb_url)
+    try:
+        async with sql.cursor() as cursor:
+            await cursor.execute("SELECT COUNT(*), COUNT(create_time) FROM `Load ed`")
+            assert (code, await cursor.fetchone()) == (0, (30, 30))
+    finally:
+        sql.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "refusal", "says"),
+    [
+        ("host=a nonsense=1", SettingsRefused, "--ds: nonsense: no such parameter"),
+        ("host=127.0.0.1 port=1 user=u dbname=d", CommandFailed, "the database of --ds cannot be used"),
+        ("mysql://u:canary@127.0.0.1/", SettingsRefused, "--ds: must be mysql://user:password@host:3306/database"),
+        ("mysql://u:canary/x@127.0.0.1/d", SettingsRefused, "--ds: must be mysql://"),
+        ("mariadb://u:canary@127.0.0.1:1/d", CommandFailed, "the database of --ds cannot be used"),
+    ],
+    ids=["malformed", "nobody there", "malformed mariadb", "a slash in the password", "no mariadb there"],
+)
+def test_a_data_source_that_cannot_be_used_is_blamed_by_its_flag(
+    source: str, refusal: type[Exception], says: str
+) -> None:
+    words = ["pump", "--keys", "1", "--records", "1", "--outbox", "o", "--ds", source]
+    ended = CliRunner().invoke(application(), words)
+    assert (type(ended.exception), says in str(ended.exception)) == (refusal, True), ended.exception
+    assert "canary" not in str(ended.exception)
+
+
+def test_events_of_our_own_are_not_pumped_into_mariadb() -> None:
+    words = ["pump", "--keys", "1", "--records", "1", "--ds", "mysql://u@127.0.0.1:1/d"]
+    ended = CliRunner().invoke(application(), words)
+    assert (type(ended.exception), "name a table with --outbox" in str(ended.exception)) == (SettingsRefused, True)
