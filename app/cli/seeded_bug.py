@@ -1,10 +1,10 @@
-"""``python -m app.cli.seeded_bug NAME COMMAND ...``: the command, with one seeded bug of :mod:`app.breaks`."""
+"""``python -m app.cli.seeded_bug NAME COMMAND ...``: the command, with one seeded bug of :mod:`app.chaos.seeded_bugs`."""
 
 from __future__ import annotations
 
 import sys
 
-from app.breaks import StaleBug, apply
+from app.chaos.seeded_bugs import StaleBug, apply
 from app.cli.main import main as run_command
 from app.settings import SettingsRefused, load_settings
 

@@ -1,4 +1,4 @@
--- Not of the product: how a test build takes a promise away inside the database. Only app/breaks.py calls these.
+-- Not of the product: how a test build takes a promise away inside the database. Only app/chaos/seeded_bugs.py calls these.
 
 -- name: forget_keys
 -- Every publish locks some stripe, none the key's.

@@ -20,13 +20,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from app.witness.arrivals import read_arrivals
-from app.witness.checker import check
-from app.witness.child import Child
-from app.witness.history import Attempt, HistoryWriter, Outcome, read_history
-from app.witness.log import LineLog
-from app.witness.mark import Mark
-from app.witness.stage import TOPIC
+from app.chaos.arrivals import read_arrivals
+from app.chaos.checker import check
+from app.chaos.child import Child
+from app.chaos.history import Attempt, HistoryWriter, Outcome, read_history
+from app.chaos.log import LineLog
+from app.chaos.mark import Mark
+from app.chaos.stage import TOPIC
 from db.errors import DatabaseError
 from db.pool import Database, PoolOptions, open_database
 from db.statements import for_outbox

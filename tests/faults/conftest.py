@@ -9,7 +9,7 @@ from typing import IO
 import pytest
 
 import app
-from app.witness.child import Child
+from app.chaos.child import Child
 from tests.faults.nursery import Nursery
 
 _SEED = "HOOKWIRE_TEST_SEED"

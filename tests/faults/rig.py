@@ -20,11 +20,11 @@ import asyncpg
 import pytest
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
 
-from app.witness.arrivals import ArrivalWriter
-from app.witness.checker import Promise, Report
-from app.witness.log import LineLog
-from app.witness.mark import Mark
-from app.witness.stage import TOPIC, Stage, StageOptions, open_stage
+from app.chaos.arrivals import ArrivalWriter
+from app.chaos.checker import Promise, Report
+from app.chaos.log import LineLog
+from app.chaos.mark import Mark
+from app.chaos.stage import TOPIC, Stage, StageOptions, open_stage
 from event.key_hash import hash_key, keyless_shard
 
 QUIET_SECONDS_MAX = 90.0

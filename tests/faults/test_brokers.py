@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.witness.client import Client
-from app.witness.stage import TOPIC
+from app.chaos.client import Client
+from app.chaos.stage import TOPIC
 from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.record import Record
 from relay.sink import Batch, SinkUnavailable, Term

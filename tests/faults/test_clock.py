@@ -9,10 +9,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.witness.child import Child
-from app.witness.client import Client
-from app.witness.listening import listening
-from app.witness.stage import TOPIC
+from app.chaos.child import Child
+from app.chaos.client import Client
+from app.chaos.listening import listening
+from app.chaos.stage import TOPIC
 from hookwire import verify
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer

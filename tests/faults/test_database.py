@@ -11,9 +11,9 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from app.witness.client import Answer, Client
-from app.witness.mark import Mark
-from app.witness.stage import TOPIC
+from app.chaos.client import Answer, Client
+from app.chaos.mark import Mark
+from app.chaos.stage import TOPIC
 from scripts.servers.postgres import PostgresServer
 from tests.faults.proxy import Proxy, proxied
 from tests.faults.rig import CALM, CLEAN, Rig, open_rig, until

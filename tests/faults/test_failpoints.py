@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.failpoints import POINTS
-from app.witness.client import Answer, Client, NoAnswer
-from app.witness.stage import TOPIC
+from app.chaos.client import Answer, Client, NoAnswer
+from app.chaos.stage import TOPIC
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.rig import CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from app.witness.history import Attempt, Outcome
-from app.witness.mark import Mark
-from app.witness.stage import TOPIC
+from app.chaos.history import Attempt, Outcome
+from app.chaos.mark import Mark
+from app.chaos.stage import TOPIC
 from db.statements import STATEMENTS
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer

@@ -11,8 +11,8 @@ import pytest
 import app.relaying
 from app.embed import open_relay
 from app.settings import Settings
-from app.witness.child import Child
-from app.witness.stage import stage_settings
+from app.chaos.child import Child
+from app.chaos.stage import stage_settings
 from scripts.servers.kafka import KafkaServer
 from tests.faults.rig import CALM, CLEAN, Kafka, Rig, open_rig
 

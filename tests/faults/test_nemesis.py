@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from runtime.process import CUT_OFF_CODE
-from app.witness.child import Child
+from app.chaos.child import Child
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.rabbitmq import RabbitServer

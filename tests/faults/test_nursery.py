@@ -21,7 +21,7 @@ DEADLINE_SECONDS = 60.0
 OWNER = """
 import asyncio, sys
 from pathlib import Path
-from app.witness.child import Child
+from app.chaos.child import Child
 from tests.faults.conftest import spawn
 
 async def begin(folder, name):

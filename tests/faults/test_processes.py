@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from runtime.process import CUT_OFF_CODE
-from app.witness.child import Child
-from app.witness.client import Client, NoAnswer
-from app.witness.listening import listening
-from app.witness.receiver import Receiver, open_receiver
-from app.witness.stage import stage_settings
+from app.chaos.child import Child
+from app.chaos.client import Client, NoAnswer
+from app.chaos.listening import listening
+from app.chaos.receiver import Receiver, open_receiver
+from app.chaos.stage import stage_settings
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.embedded.postmaster import recorded_pid
 from scripts.servers.kafka import KafkaServer

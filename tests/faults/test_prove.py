@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.witness.checker import VIOLATIONS
+from app.chaos.checker import VIOLATIONS
 from tests.faults.rig import until
 
 FIVE = ["ack-before-commit", "purge-before-ack", "no-key-lock", "no-term-check", "unroutable-as-sent"]

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from app.witness.child import Child
-from app.witness.client import Answer, Client
-from app.witness.stage import stage_settings
+from app.chaos.child import Child
+from app.chaos.client import Answer, Client
+from app.chaos.stage import stage_settings
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import embedded_bin_dir
 from tests.faults.rig import CALM, CLEAN, Kafka, open_rig

@@ -17,14 +17,14 @@ import asyncpg
 import pytest
 
 import db.bound
-from app.breaks import BREAKS, StaleBug, apply
+from app.chaos.seeded_bugs import BREAKS, StaleBug, apply
 from app.settings import Settings, SettingsRefused
-from app.witness.arrivals import read_arrivals
-from app.witness.broker import Broker, open_broker
-from app.witness.checker import Promise, check
-from app.witness.child import Child
-from app.witness.mark import Mark
-from app.witness.stage import NotQuiet, StageOptions, open_stage
+from app.chaos.arrivals import read_arrivals
+from app.chaos.broker import Broker, open_broker
+from app.chaos.checker import Promise, check
+from app.chaos.child import Child
+from app.chaos.mark import Mark
+from app.chaos.stage import NotQuiet, StageOptions, open_stage
 from db.pool import PoolOptions, open_database
 from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.amqp.link import Link
@@ -205,7 +205,7 @@ async def test_a_settlement_under_a_claim_that_is_over_changes_nothing(
 
 def test_every_seeded_bug_fits_the_product() -> None:
     """T18: whatever one replaces has the parameters that it had when the bug was written."""
-    apply_all = "from app.breaks import BREAKS\nfor bug in BREAKS.values(): bug()"
+    apply_all = "from app.chaos.seeded_bugs import BREAKS\nfor bug in BREAKS.values(): bug()"
     done = subprocess.run([sys.executable, "-c", apply_all], check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 import app
-from app.witness.history import read_history
+from app.chaos.history import read_history
 from db.migrate import migrations
 from scripts.servers.kafka import KafkaServer
 from tests.faults.rig import CALM, CLEAN, Kafka, Rig, open_rig

@@ -13,7 +13,7 @@ import asyncpg
 import httpx
 import pytest
 
-from app.witness.child import Child
+from app.chaos.child import Child
 from tests.hub.callback import Callbacks, answers, hang, serve_callbacks
 from tests.hub.rig import until
 

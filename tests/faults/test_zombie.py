@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.witness.child import Child
+from app.chaos.child import Child
 from scripts.servers.kafka import KafkaServer
 from tests.faults.rig import CLEAN, Kafka, Rig, open_rig
 from tests.relay.wire import INIT_PRODUCER, wire_to

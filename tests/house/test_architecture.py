@@ -29,7 +29,7 @@ WRONG = [
     ("sdk/src/hookwire/__init__.py", "event"),
     ("hub/topics.py", "hookwire"),
     ("hub/topics.py", "pipeline"),
-    ("app/breaks.py", "app.cli.main"),
+    ("app/chaos/seeded_bugs.py", "app.cli.main"),
     ("app/settings.py", "hookwire"),
     ("app/settings.py", "asyncpg"),
     ("egress/guard.py", "aiokafka"),
@@ -60,7 +60,7 @@ ALLOWED_DIALLERS = {
     "app/cli/hub_client.py": "commands speak to the hub that the user names on the command line",
     "app/cli/listening.py": "`listen` forwards to the port that the user names",
     "app/cli/pulling.py": "`listen` and `monitor` ask the hub that the user names",
-    "app/witness/client.py": "the prover publishes to the processes that it started itself",
+    "app/chaos/client.py": "the prover publishes to the processes that it started itself",
 }
 
 

@@ -25,13 +25,13 @@ LONG_FILES = {
     "app/web/protocol.py": "one state machine on uvicorn's protocol class; its parts share the parser's callbacks",
 }
 LOOSE_TASKS = {
-    "app/breaks.py": "the command's one piece of work, awaited beside the end of its output",
+    "app/chaos/seeded_bugs.py": "the command's one piece of work, awaited beside the end of its output",
     "app/cli/consume/session.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
     "app/failpoints.py": "what a fail point in its middle interrupts, cancelled in the same function",
     "app/web/authentication.py": "one question for all requests that wait for its answer; each may leave, it ends by itself",
     "app/listen.py": "two waits of which the first ends both; cancelled in the same function",
     "runtime/process.py": "the wait for a second signal, cancelled in the same function",
-    "app/witness/broker.py": "a heartbeat beside one call, cancelled in the same function",
+    "app/chaos/broker.py": "a heartbeat beside one call, cancelled in the same function",
     "relay/amqp/link.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
     "relay/embeddable.py": "the embedding program owns it: start() begins it, wait() awaits it",
     "relay/election/neli.py": "the waits of one membership, of which the first ends all; cancelled in the same function",
@@ -44,7 +44,7 @@ ENVIRONMENT_READERS = {
     "app/cli/commands/config.py": "looks for settings that this version does not know",
     "app/cli/commands/doctor.py": "looks for settings that this version does not know",
     "app/cli/consume/script.py": "gives a user's script the environment, without our settings",
-    "app/witness/child.py": "starts a process with an environment without our settings",
+    "app/chaos/child.py": "starts a process with an environment without our settings",
     "pipeline/java.py": "JAVA_HOME, which is no setting of ours",
     "pipeline/session.py": "Spark is told through it which Python its workers are",
 }

@@ -31,8 +31,8 @@ def prove(
 
       hookwire prove --break no-term-check
     """
-    from app.prove import ProveOptions
-    from app.prove import prove as prove_hub
+    from app.chaos.prove import ProveOptions
+    from app.chaos.prove import prove as prove_hub
 
     settings_from(config)
     run(prove_hub(ProveOptions(seconds=seconds, seed=seed, breaks=breaks, json=as_json)))

@@ -9,8 +9,8 @@ import pytest
 
 from app.checks.database import database_checks
 from app.cli.failure import explained
-from app.witness.child import Child
-from app.witness.client import Client
+from app.chaos.child import Child
+from app.chaos.client import Client
 from db.direct import connect_direct
 from db.errors import TooManyConnections
 from db.pool import PoolOptions

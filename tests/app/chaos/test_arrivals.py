@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from app.witness.arrivals import Arrival, ArrivalWriter, read_arrivals
-from app.witness.log import LineLog
-from app.witness.mark import Mark
+from app.chaos.arrivals import Arrival, ArrivalWriter, read_arrivals
+from app.chaos.log import LineLog
+from app.chaos.mark import Mark
 
 MARK = Mark("r", "orders", "k", 1)
 

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from app.witness.arrivals import ArrivalWriter
-from app.witness.listening import listening
-from app.witness.log import LineLog
-from app.witness.mark import Mark
+from app.chaos.arrivals import ArrivalWriter
+from app.chaos.listening import listening
+from app.chaos.log import LineLog
+from app.chaos.mark import Mark
 
 __all__ = ["Receiver", "open_receiver"]
 

@@ -30,12 +30,12 @@ from pathlib import Path
 
 from app.failpoints import POINTS
 from app.settings import SettingsRefused
-from app.witness.broker import open_broker
-from app.witness.checker import VIOLATIONS, Promise, Report, SinkReport
-from app.witness.child import ChildFailed
-from app.witness.nemesis import Harm, HarmFailed, Nemesis
-from app.witness.plan import INDISPENSABLE, Kind, make_plan
-from app.witness.stage import NotQuiet, Stage, StageOptions, open_stage
+from app.chaos.broker import open_broker
+from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
+from app.chaos.child import ChildFailed
+from app.chaos.nemesis import Harm, HarmFailed, Nemesis
+from app.chaos.plan import INDISPENSABLE, Kind, make_plan
+from app.chaos.stage import NotQuiet, Stage, StageOptions, open_stage
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
 
@@ -115,7 +115,7 @@ async def prove(options: ProveOptions) -> int:
     Raises SettingsRefused, ``EmbeddedError``, ``DatabaseError``.
     """
     if options.breaks is not None:
-        from app.breaks import BREAKS
+        from app.chaos.seeded_bugs import BREAKS
 
         if options.breaks not in BREAKS:
             raise SettingsRefused(f"{options.breaks!r} is no seeded bug; there are {', '.join(BREAKS)}")

@@ -22,8 +22,8 @@ import random
 import time
 from collections.abc import Callable
 
-from app.witness.history import Attempt, HistoryWriter, Outcome
-from app.witness.mark import Mark
+from app.chaos.history import Attempt, HistoryWriter, Outcome
+from app.chaos.mark import Mark
 from db.errors import DatabaseError
 from db.pool import Database
 

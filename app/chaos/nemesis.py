@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.witness.broker import Broker
-from app.witness.child import Child
-from app.witness.plan import Fault, Kind
-from app.witness.stage import Stage
+from app.chaos.broker import Broker
+from app.chaos.child import Child
+from app.chaos.plan import Fault, Kind
+from app.chaos.stage import Stage
 from db.embedded.server import EmbeddedServer
 from db.embedded.postmaster import recorded_pid
 

@@ -26,7 +26,7 @@ from typing import IO
 import app
 from runtime.process import CUT_OFF_CODE
 from app.settings import PREFIX
-from app.witness.client import Client, NoAnswer
+from app.chaos.client import Client, NoAnswer
 
 __all__ = ["Child", "ChildFailed", "ChildOverdue", "free_port"]
 

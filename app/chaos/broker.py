@@ -22,26 +22,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.witness.amqp_wire import (
-    BODY,
-    FRAME_BYTES_MAX,
-    HEADER,
-    HEARTBEAT,
-    METHOD,
-    Frame,
-    Method,
-    Properties,
-    Reader,
-    frame,
-    method,
-    properties_of,
-    read_frame,
-    table,
-)
-from app.witness.arrivals import ArrivalWriter
-from app.witness.listening import listening
-from app.witness.log import LineLog
-from app.witness.mark import Mark
+from app.chaos.amqp_wire import BODY, FRAME_BYTES_MAX, HEADER, HEARTBEAT, METHOD, Frame, Method, Properties, Reader, frame, method, properties_of, read_frame, table
+from app.chaos.arrivals import ArrivalWriter
+from app.chaos.listening import listening
+from app.chaos.log import LineLog
+from app.chaos.mark import Mark
 
 __all__ = ["Broker", "open_broker"]
 

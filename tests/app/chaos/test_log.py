@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from app.witness.log import LineLog, LogError, read_log
+from app.chaos.log import LineLog, LogError, read_log
 
 REPOSITORY = Path(__file__).parents[2]
 WRITE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
-from app.witness.log import LineLog
+from app.chaos.log import LineLog
 log = LineLog(Path(sys.argv[1]))
 for n in range(3):
     log.write({"n": n})

@@ -1,6 +1,6 @@
 import pytest
 
-from app.witness.mark import Mark
+from app.chaos.mark import Mark
 
 
 @pytest.mark.parametrize("mark", [Mark("r1", "orders", "ключ", 7), Mark("r1", "orders", None, 1)])

@@ -33,9 +33,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.witness.arrivals import Arrival, DeadLetter
-from app.witness.history import Attempt, Outcome
-from app.witness.mark import Mark
+from app.chaos.arrivals import Arrival, DeadLetter
+from app.chaos.history import Attempt, Outcome
+from app.chaos.mark import Mark
 
 FINDINGS_PER_KIND_MAX = 10
 

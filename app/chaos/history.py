@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from app.witness.log import LineLog, read_log
-from app.witness.mark import Mark
+from app.chaos.log import LineLog, read_log
+from app.chaos.mark import Mark
 
 
 class Outcome(StrEnum):

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.witness.client import Answer, Client, NoAnswer
-from app.witness.history import Attempt, HistoryWriter, Outcome
-from app.witness.mark import Mark
+from app.chaos.client import Answer, Client, NoAnswer
+from app.chaos.history import Attempt, HistoryWriter, Outcome
+from app.chaos.mark import Mark
 from runtime.pause import pause
 
 __all__ = ["Writer", "WriterOptions"]

@@ -1,6 +1,6 @@
 """The plan of faults is a pure function of its seed (HN-02, OR-07)."""
 
-from app.witness.plan import INDISPENSABLE, Kind, make_plan
+from app.chaos.plan import INDISPENSABLE, Kind, make_plan
 
 POINTS = ["relay.after_send", "publish.after_commit"]
 

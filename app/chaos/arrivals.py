@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.witness.log import LineLog, read_log
-from app.witness.mark import Mark
+from app.chaos.log import LineLog, read_log
+from app.chaos.mark import Mark
 
 
 @dataclass(frozen=True, slots=True)

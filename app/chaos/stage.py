@@ -24,16 +24,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.witness.arrivals import Arrival, DeadLetter, read_arrivals
-from app.witness.checker import Promise, Report, check
-from app.witness.child import Child
-from app.witness.client import Client
-from app.witness.history import Attempt, HistoryWriter, Outcome, read_history
-from app.witness.log import LineLog
-from app.witness.mark import Mark
-from app.witness.receiver import Receiver, open_receiver
-from app.witness.transactor import Transactor
-from app.witness.writer import Writer, WriterOptions
+from app.chaos.arrivals import Arrival, DeadLetter, read_arrivals
+from app.chaos.checker import Promise, Report, check
+from app.chaos.child import Child
+from app.chaos.client import Client
+from app.chaos.history import Attempt, HistoryWriter, Outcome, read_history
+from app.chaos.log import LineLog
+from app.chaos.mark import Mark
+from app.chaos.receiver import Receiver, open_receiver
+from app.chaos.transactor import Transactor
+from app.chaos.writer import Writer, WriterOptions
 from db.errors import DatabaseError
 from db.pool import Database, PoolOptions, Row, open_database
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from app.witness.history import Attempt, HistoryWriter, Outcome, read_history
-from app.witness.log import LineLog
-from app.witness.mark import Mark
+from app.chaos.history import Attempt, HistoryWriter, Outcome, read_history
+from app.chaos.log import LineLog
+from app.chaos.mark import Mark
 
 
 def test_a_history_reads_back_as_it_was_written(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.witness import checker
-from app.witness.arrivals import Arrival, DeadLetter
-from app.witness.checker import FINDINGS_PER_KIND_MAX, Finding, Promise, Report, SinkReport, check
-from app.witness.history import Attempt, Outcome
-from app.witness.mark import Mark
+from app.chaos import checker
+from app.chaos.arrivals import Arrival, DeadLetter
+from app.chaos.checker import FINDINGS_PER_KIND_MAX, Finding, Promise, Report, SinkReport, check
+from app.chaos.history import Attempt, Outcome
+from app.chaos.mark import Mark
 
 OK, FAIL, UNKNOWN = Outcome
 
