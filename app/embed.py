@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.wiring import open_hub
 from relay.embeddable import Relay
 from relay.observer import Handler

@@ -23,7 +23,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from app.settings import SettingsRefused
+from app.settings.settings import SettingsRefused
 from db.errors import OutcomeUnknown
 from db.pool import Database, Row, Session
 from relay.sink import Batch, Receipt, Sink, Term

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from app.settings import Settings, SettingsRefused
-from app.tls import outbox_tls
+from app.settings.settings import Settings, SettingsRefused
+from app.settings.tls import outbox_tls
 from db.errors import Unavailable
 from db.mariadb.database import MariaDatabase, MariaOptions, maria_options, open_maria
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from app.failpoints import Failpoints, FailpointSink
 from runtime.process import process_name
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.sinks import kafka_options, sink_maker
 from db.direct import Direct
 from db.pool import Database

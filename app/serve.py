@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from app.checks import early_checks, startup_checks
 from runtime.process import Process, end_within
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
 
 __all__ = ["serve"]

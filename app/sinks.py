@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from app.settings import PREFIX, Settings, SettingsRefused
-from app.tls import amqp_tls, kafka_tls
+from app.settings.settings import PREFIX, Settings, SettingsRefused
+from app.settings.tls import amqp_tls, kafka_tls
 from event.partition import Scheme
 from relay.amqp.sink import AmqpSink
 from relay.amqp.options import AmqpOptions

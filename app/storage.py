@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import structlog
 
 from runtime.process import last_act
-from app.settings import Settings
+from app.settings.settings import Settings
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.embedded.error import EmbeddedError
 from db.migrate import migrate

@@ -30,13 +30,13 @@ from runtime.loop_lag import LoopLag
 from app.web.notice import Notices
 from app.notify import Notifier
 from app.web.overview import Overview
-from app.policy import egress_proxy, guard_policy
+from app.settings.egress_policy import egress_proxy, guard_policy
 from app.web.problem import Problems
 from runtime.process import Service, process_name
 from app.relaying import Relaying
 from app.retention import Retention, RetentionOptions
 from app.web.server import HttpServer, bind
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.sinks import configured_sinks
 from app.storage import EmbeddedWatch, Storage, open_storage
 from app.upkeep import Upkeep

@@ -37,7 +37,7 @@ from aiohttp import web
 
 from app.cli.database import database_url
 from app.ledger import Ledger
-from app.settings import load_settings
+from app.settings.settings import load_settings
 from db.pool import PoolOptions, open_database
 from pipeline.lake import Change, DataFile, bronze
 from pipeline.storage import Storage

@@ -1,4 +1,4 @@
-"""Writes `docs/reference/settings.md` from the fields of `app.settings.Settings`. A test proves it fresh."""
+"""Writes `docs/reference/settings.md` from the fields of `app.settings.settings.Settings`. A test proves it fresh."""
 
 import sys
 from collections.abc import Iterable
@@ -9,14 +9,14 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from app.settings import PREFIX, Settings
+from app.settings.settings import PREFIX, Settings
 
 SETTINGS_FILE = Path(__file__).parents[1] / "docs" / "reference" / "settings.md"
 
 _HEAD = """\
 # Settings
 
-<!-- Written by scripts/settings_reference.py from app/settings.py, never by hand. -->
+<!-- Written by scripts/settings_reference.py from app/settings/settings.py, never by hand. -->
 
 Every setting is an environment variable, or a line of a TOML file without the prefix and in lower case: `hookwire.toml`
 in the working directory, or the file that `--config` or `HOOKWIRE_CONFIG` names. A variable wins over the file. A name

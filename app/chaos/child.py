@@ -25,7 +25,7 @@ from typing import IO
 
 import app
 from runtime.process import CUT_OFF_CODE
-from app.settings import PREFIX
+from app.settings.settings import PREFIX
 from app.chaos.client import Client, NoAnswer
 
 __all__ = ["Child", "ChildFailed", "ChildOverdue", "free_port"]

@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from app.failpoints import POINTS
-from app.settings import SettingsRefused
+from app.settings.settings import SettingsRefused
 from app.chaos.broker import open_broker
 from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
 from app.chaos.child import ChildFailed

@@ -37,7 +37,7 @@ import app.wiring
 import db.bound
 import hub.publish
 import relay.election.lease
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from app.storage import Storage
 from db.errors import DatabaseError
 from db.pool import Row, Session

@@ -6,7 +6,7 @@ import asyncio
 from urllib.parse import urlsplit
 
 from app.checks.check import Check
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from app.sinks import amqp_options, kafka_options
 from relay.amqp import connection_check as amqp_door
 from relay.kafka import connection_check as kafka_knock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from app.settings import Settings
+from app.settings.settings import Settings
 
 __all__ = ["Check", "ChecksRefused", "Level", "stricter_in_production"]
 

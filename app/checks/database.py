@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from app.checks.check import Check, stricter_in_production
-from app.settings import Settings
+from app.settings.settings import Settings
 from db.direct import Direct, connect_direct
 from db.errors import DatabaseError, TooManyConnections
 from db.migrate import MigrationRefused, pending

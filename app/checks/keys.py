@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.checks.check import Check
-from app.settings import Settings
+from app.settings.settings import Settings
 from db.direct import connect_direct
 from db.errors import DatabaseError
 from db.pool import PoolOptions

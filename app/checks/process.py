@@ -5,8 +5,8 @@ from __future__ import annotations
 import resource
 
 from app.checks.check import Check
-from app.policy import guard_policy
-from app.settings import Settings
+from app.settings.egress_policy import guard_policy
+from app.settings.settings import Settings
 from egress.connector import Dialer
 from egress.client import Client, Outbound, self_test
 from egress.resolver import Resolver

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from app.checks.check import Check, stricter_in_production
-from app.settings import Settings
+from app.settings.settings import Settings
 from egress.connector import tls_context
 from egress.guard import DENIED_IPV4, METADATA, Network, networks
 

@@ -12,7 +12,7 @@ from app.checks.database import database_checks
 from app.checks.keys import key_checks
 from app.checks.process import descriptor_check, guard_check
 from app.checks.settings import settings_checks
-from app.settings import Settings
+from app.settings.settings import Settings
 from db.pool import PoolOptions
 
 __all__ = ["early_checks", "startup_checks"]

@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from app.cli.failure import CommandFailed
-from app.settings import Settings
+from app.settings.settings import Settings
 from db.direct import Direct, connect_direct
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.errors import DatabaseError

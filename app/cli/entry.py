@@ -16,7 +16,7 @@ import uvloop
 
 from app.cli.failure import CommandFailed
 from app.log import configure_logging
-from app.settings import Settings, load_settings
+from app.settings.settings import Settings, load_settings
 
 __all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from", "spare_the_collector", "tell"]
 

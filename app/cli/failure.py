@@ -18,7 +18,7 @@ def explained(error: Exception) -> CommandFailed | None:
     from app.checks.check import ChecksRefused
     from app.outbox_database import OutboxUnavailable
     from app.web.server import ListenError
-    from app.settings import SettingsRefused
+    from app.settings.settings import SettingsRefused
     from db.embedded.error import EmbeddedError
     from db.errors import DatabaseError, TooManyConnections
     from db.migrate import MigrationRefused

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from app.cli.failure import CommandFailed
-from app.settings import Settings
+from app.settings.settings import Settings
 
 __all__ = ["ask", "bearer", "connected", "get", "hub_url", "post", "refusal_of"]
 

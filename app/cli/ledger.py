@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from app.cli.entry import say
-from app.settings import Settings
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from app.checks.ledger import LedgerReport

@@ -6,7 +6,7 @@ import sys
 
 from app.chaos.seeded_bugs import StaleBug, apply
 from app.cli.main import main as run_command
-from app.settings import SettingsRefused, load_settings
+from app.settings.settings import SettingsRefused, load_settings
 
 __all__ = ["main"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from app.web.problem import Problem
-from app.settings_file import hint
+from app.settings.file import hint
 
 __all__ = ["refuse_unknown"]
 

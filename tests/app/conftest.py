@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from runtime.process import Process
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.wiring import open_hub
 from db.pool import Database, PoolOptions, open_database
 

@@ -20,7 +20,7 @@ from app.checks.database import database_checks, server_checks
 from app.checks.keys import key_checks
 from app.checks.process import descriptor_check, guard_check
 from app.checks.settings import settings_checks
-from app.settings import Settings
+from app.settings.settings import Settings
 from db.pool import PoolOptions, open_database
 from hub.keys import Keys, NewKey
 from tests.app.standby import stand_by

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from app.embed import open_relay
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from relay.observer import Event, LeaderAcquired, LeaderRevoked, MeterRead
 from tests.relay.stage import publish, until
 

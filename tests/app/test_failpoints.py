@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.failpoints import MOMENTS, POINTS, FailpointDatabase, Failpoints, FailpointSink
-from app.settings import SettingsRefused
+from app.settings.settings import SettingsRefused
 from db.errors import OutcomeUnknown
 from db.pool import PoolOptions, open_database
 from relay.memory import MemoryBroker, MemorySink

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from app.lookout import Lookout
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.storage import EmbeddedWatch, Storage, open_secrets, open_storage
 from db.embedded.postmaster import read_record
 from db.errors import DatabaseError, Unavailable
@@ -114,7 +114,7 @@ HANGING = """
 import asyncio, sys, time
 from pathlib import Path
 from runtime.process import end_within
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.storage import open_storage
 from db.embedded.postmaster import read_record
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from app.settings import Settings
+from app.settings.settings import Settings
 
 PAGE = Path("docs/reference/growth.md").read_text()
 SCHEMA = Path("db/schema.sql").read_text()

@@ -10,7 +10,7 @@ import pytest
 
 import app.relaying
 from app.embed import open_relay
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.chaos.child import Child
 from app.chaos.stage import stage_settings
 from scripts.servers.kafka import KafkaServer

@@ -18,7 +18,7 @@ import pytest
 
 import db.bound
 from app.chaos.seeded_bugs import BREAKS, StaleBug, apply
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from app.chaos.arrivals import read_arrivals
 from app.chaos.broker import Broker, open_broker
 from app.chaos.checker import Promise, check

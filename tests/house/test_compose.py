@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from runtime.process import CLOSING_SECONDS
-from app.settings import PREFIX, Settings, load_settings
+from app.settings.settings import PREFIX, Settings, load_settings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker-compose.yml"

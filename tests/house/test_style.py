@@ -38,7 +38,7 @@ LOOSE_TASKS = {
     "relay/election/port.py": "two waits of which the first ends both; cancelled in the same function",
 }
 ENVIRONMENT_READERS = {
-    "app/settings.py": "settings are read here and handed on",
+    "app/settings/settings.py": "settings are read here and handed on",
     "app/checks/startup.py": "looks for settings that this version does not know",
     "app/cli/hub_client.py": "a command's key, which is no setting of the hub",
     "app/cli/commands/config.py": "looks for settings that this version does not know",
@@ -161,7 +161,7 @@ def environment_reads(path: Path) -> Iterator[Finding]:
     for node in ast.walk(tree_of(path)):
         reads = isinstance(node, ast.Attribute) and dotted(node) in ("os.environ", "os.getenv")
         if reads and named(path) not in ENVIRONMENT_READERS:
-            yield node.lineno, "the environment is read in app/settings.py"
+            yield node.lineno, "the environment is read in app/settings/settings.py"
 
 
 def long_functions(path: Path) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from app.cli.pipeline.checks import header_checks
 from app.cli.main import application
 from app.cli.stop import Stop
-from app.settings import Settings
+from app.settings.settings import Settings
 from pipeline.archive import ArchiveOptions, archive
 from pipeline.lake import bronze
 from pipeline.storage import Storage

@@ -29,7 +29,7 @@ def validate(as_json: Json = False, file: Config = None) -> None:
     """
     from app.checks.settings import settings_checks
     from app.cli.commands.doctor import print_checks
-    from app.policy import guard_policy
+    from app.settings.egress_policy import guard_policy
 
     settings = settings_from(file)
     guard_policy(settings, settings.listen_address[1])

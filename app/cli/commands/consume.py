@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli.entry import Config, run, settings_from
-from app.settings import SettingsRefused
+from app.settings.settings import SettingsRefused
 
 __all__ = ["consume"]
 
@@ -47,7 +47,7 @@ def consume(
     """
     from app.cli.consume.consumer import ConsumeOptions
     from app.cli.consume.consumer import consume as consume_queue
-    from app.tls import amqp_tls
+    from app.settings.tls import amqp_tls
 
     settings = settings_from(config)
     url = amqp or (settings.amqp_url.get_secret_value() if settings.amqp_url is not None else None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
-from app.settings import Settings
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from app.checks import Check

@@ -12,7 +12,7 @@ import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
-from app.settings import Settings
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from relay.layout import Layout, Plan

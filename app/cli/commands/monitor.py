@@ -9,7 +9,7 @@ import typer
 from app.cli.entry import Config, Url, parsed, run, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.commands.listen import Count, Filter, Subscription, Topic
-from app.settings import Settings
+from app.settings.settings import Settings
 
 __all__ = ["monitor"]
 

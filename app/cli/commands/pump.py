@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.goharvest.data_source import postgres_url
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from db.errors import DatabaseError
 from db.mariadb.database import for_outbox as maria_statements
 from db.mariadb.database import maria_options

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.cli.entry import Config, Json, run, settings_from
-from app.settings import SettingsRefused
+from app.settings.settings import SettingsRefused
 
 __all__ = ["deliver", "relay", "serve"]
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import yaml
 
 from app.cli.goharvest.data_source import described, postgres_url
-from app.settings_file import SettingsRefused, hint
+from app.settings.file import SettingsRefused, hint
 
 __all__ = ["Imported", "Line", "Verdict", "import_reaper"]
 
@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(slots=True)
 class Imported:
-    """The file in our words. ``settings`` are fields of :class:`app.settings.Settings`, ``options`` of
+    """The file in our words. ``settings`` are fields of :class:`app.settings.settings.Settings`, ``options`` of
     :class:`relay.goharvest.compat.CompatOptions`, ``kafka`` of :class:`relay.kafka.options.KafkaOptions`."""
 
     lines: list[Line] = field(default_factory=list)

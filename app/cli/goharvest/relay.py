@@ -11,7 +11,7 @@ from typing import Any
 from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
 from app.outbox_database import open_outbox_database
 from runtime.process import Process, end_within, process_name
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from app.sinks import kafka_options
 from app.storage import open_storage
 from db.direct import Direct, connect_direct

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Literal
 
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from relay.tls import TlsFiles
 
 __all__ = ["XmppOptions", "xmpp_options"]

@@ -13,7 +13,7 @@ import typer
 
 from app.cli.entry import Config, Json, say, settings_from
 from app.cli.pipeline.lake import Lake, lake_of, session, told_failures
-from app.settings import Settings
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pipeline.archive import Archived, ArchiveOptions

@@ -18,7 +18,7 @@ from app.cli.pipeline.audit_webhooks import names_unaccounted, webhook_findings
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
-from app.settings import Settings
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from db.pool import Session

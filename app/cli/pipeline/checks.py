@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from app.checks.check import Check
 from app.cli.pipeline.options import kafka_of, session_of
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from pipeline.java import JavaMissing, java_major
 from pipeline.kafka_jars import JarsMissing
 from pipeline.kafka_reader import KafkaUnreachable, topics_of

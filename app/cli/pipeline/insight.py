@@ -12,7 +12,7 @@ import typer
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, session
-from app.settings import Settings
+from app.settings.settings import Settings
 
 __all__ = ["anomaly", "days_of", "deadletter", "insight_of", "schema", "usage"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.failure import CommandFailed
-from app.settings import Settings
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pipeline.storage import Storage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platformdirs
 
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from pipeline.kafka_options import KafkaOptions
 from pipeline.session import SessionOptions
 

@@ -14,7 +14,7 @@ from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake
 from app.cli.pipeline.insight import Since, Until, days_of, insight_of
-from app.settings import Settings
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pipeline.report.figures import Attempts, Figures

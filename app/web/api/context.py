@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from app.web.backlog import Backlog
 from app.web.overview import Overview
-from app.settings import Settings
+from app.settings.settings import Settings
 from db.pool import Database
 from hub.acceptance import Hub
 from hub.signing_keys import SigningKeys

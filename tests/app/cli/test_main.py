@@ -21,7 +21,7 @@ from app.cli.database import is_made
 from app.cli.failure import CommandFailed
 from app.cli.commands.seed import samples
 from app.cli.table import show
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.app.conftest import WAIT_SECONDS, RunHub
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")

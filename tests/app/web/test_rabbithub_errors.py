@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.settings import SettingsRefused, load_settings
+from app.settings.settings import SettingsRefused, load_settings
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.web.test_rabbithub import Q, form
 from tests.hub.callback import Callbacks, answers, reset, serve_callbacks

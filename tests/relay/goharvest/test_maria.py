@@ -17,8 +17,8 @@ import pytest
 
 from app.cli.goharvest.relay import Compat, open_compat
 from app.outbox_database import OutboxUnavailable
-from app.settings import Settings
-from app.tls import outbox_tls
+from app.settings.settings import Settings
+from app.settings.tls import outbox_tls
 from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.mariadb.database import MariaDatabase, MariaOptions, for_outbox, maria_options, open_maria
 from relay.election.port import Deposed, Seat

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from app.cli.main import application
 from app.cli.failure import CommandFailed
 from app.cli.goharvest.pump import PumpOptions, Verified, pump, stash_in_maria, stash_in_postgres, verify
-from app.settings import SettingsRefused
+from app.settings.settings import SettingsRefused
 from db.mariadb.database import for_outbox
 from db.pool import PoolOptions, open_database
 from relay.kafka.reader import Arrival

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from app.cli.goharvest.reaper_yaml import Imported, import_reaper
-from app.settings import SettingsRefused
+from app.settings.settings import SettingsRefused
 
 Read = Callable[..., Imported]
 

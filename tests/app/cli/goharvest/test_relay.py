@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli.main import application
-from app.settings import SettingsRefused
+from app.settings.settings import SettingsRefused
 
 GOOD = "harvest:\n  outboxTable: shop.outbox\n  limits: {sendBuffer: 10}\n"
 

@@ -22,7 +22,7 @@ from app.cli.main import application
 from app.cli.failure import CommandFailed
 from app.cli.monitor.monitoring import Monitoring, Pace, summary
 from app.cli.pulling import Pulling
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from app.cli.monitor.xmpp import Xmpp
 from app.cli.monitor.options import XmppOptions, xmpp_options
 from relay.tls import TlsFiles

@@ -18,10 +18,10 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
-from app.settings_file import SettingsFile, SettingsRefused, read_file, unknown_variables
-from app.settings_kafka import KafkaSettings
-from app.settings_outbox import OutboxSettings
-from app.settings_rabbithub import RabbitHubSettings
+from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
+from app.settings.kafka import KafkaSettings
+from app.settings.outbox import OutboxSettings
+from app.settings.rabbithub import RabbitHubSettings
 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 

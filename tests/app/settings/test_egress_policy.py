@@ -1,12 +1,12 @@
-"""app/policy.py: what callbacks may reach, from the settings (EG-12)."""
+"""app/settings/egress_policy.py: what callbacks may reach, from the settings (EG-12)."""
 
 from ipaddress import ip_address
 from typing import Any
 
 import pytest
 
-from app.policy import egress_proxy, guard_policy
-from app.settings import Settings, SettingsRefused
+from app.settings.egress_policy import egress_proxy, guard_policy
+from app.settings.settings import Settings, SettingsRefused
 from egress.guard import judge, judge_name
 from egress.client import Proxy
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from app.settings import Settings, SettingsRefused, load_settings
+from app.settings.settings import Settings, SettingsRefused, load_settings
 from app.sinks import amqp_options, kafka_options
 from scripts.settings_reference import SETTINGS_FILE, text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.settings import Settings
+from app.settings.settings import Settings
 from relay.tls import TlsFiles
 
 __all__ = ["amqp_tls", "kafka_tls", "outbox_tls"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit
 
-from app.settings import Settings, SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from egress.guard import GuardPolicy, networks
 from egress.client import Proxy
 

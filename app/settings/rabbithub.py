@@ -1,4 +1,4 @@
-"""Settings of RabbitHub's URLs; `app.settings.Settings` has them with all others."""
+"""Settings of RabbitHub's URLs; `app.settings.settings.Settings` has them with all others."""
 
 from __future__ import annotations
 

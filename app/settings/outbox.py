@@ -1,4 +1,4 @@
-"""Settings of an outbox that lies in MariaDB or MySQL; `app.settings.Settings` has them with all others."""
+"""Settings of an outbox that lies in MariaDB or MySQL; `app.settings.settings.Settings` has them with all others."""
 
 from __future__ import annotations
 

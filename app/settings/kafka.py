@@ -1,4 +1,4 @@
-"""Settings of Kafka, and of the election over it; `app.settings.Settings` has them with all others."""
+"""Settings of Kafka, and of the election over it; `app.settings.settings.Settings` has them with all others."""
 
 from __future__ import annotations
 
