@@ -25,7 +25,7 @@ from app.web.front import Front
 from app.web.ingest import Ingest
 from app.web.limits import RequestIds
 from app.listen import Listener
-from app.lookout import Lookout
+from app.maintenance.due_poller import Lookout
 from runtime.loop_lag import LoopLag
 from app.web.notice import Notices
 from app.notify import Notifier
@@ -34,12 +34,12 @@ from app.settings.egress_policy import egress_proxy, guard_policy
 from app.web.problem import Problems
 from runtime.process import Service, process_name
 from app.relaying import Relaying
-from app.retention import Retention, RetentionOptions
+from app.maintenance.retention import Retention, RetentionOptions
 from app.web.server import HttpServer, bind
 from app.settings.settings import Settings
 from app.sinks import configured_sinks
 from app.storage import EmbeddedWatch, Storage, open_storage
-from app.upkeep import Upkeep
+from app.maintenance.cleanup import Upkeep
 from app.web.application import build_operations, build_web
 from db.direct import Direct, connect_direct
 from db.pool import Database

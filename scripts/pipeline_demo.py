@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from aiohttp import web
 
 from app.cli.database import database_url
-from app.ledger import Ledger
+from app.maintenance.ledger import Ledger
 from app.settings.settings import load_settings
 from db.pool import PoolOptions, open_database
 from pipeline.lake import Change, DataFile, bronze

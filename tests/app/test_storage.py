@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from app.lookout import Lookout
+from app.maintenance.due_poller import Lookout
 from app.settings.settings import Settings
 from app.storage import EmbeddedWatch, Storage, open_secrets, open_storage
 from db.embedded.postmaster import read_record

@@ -19,7 +19,7 @@ from pipeline.lake import Change, bronze
 from pipeline.runs import runs
 from pipeline.storage import Storage
 from scripts.servers.kafka import KafkaServer
-from tests.app.test_ledger import carry, close_hours
+from tests.app.maintenance.test_ledger import carry, close_hours
 from tests.pipeline.broker import make, record_of, write
 from tests.relay.stage import staged
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from app.ledger import Ledger
+from app.maintenance.ledger import Ledger
 from db.errors import DatabaseError
 from runtime.pause import pause
 from db.pool import Database

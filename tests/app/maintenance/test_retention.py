@@ -1,4 +1,4 @@
-"""app/retention.py on a real database: what is old goes, what somebody needs stays (RR-05, WH-P08, WH-18, WH-25)."""
+"""app/maintenance/retention.py on a real database: what is old goes, what somebody needs stays (RR-05, WH-P08, WH-18, WH-25)."""
 
 import json
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from typing import Any, cast
 import asyncpg
 import pytest
 
-from app.ledger import Ledger
-from app.retention import Removed, Retention, RetentionOptions
+from app.maintenance.ledger import Ledger
+from app.maintenance.retention import Removed, Retention, RetentionOptions
 from db.errors import Busy, Unavailable
 from db.pool import Database, PoolOptions, Row, open_database
 from db.statements import STATEMENTS

@@ -1,4 +1,4 @@
-"""app/upkeep.py on a real database: partitions ahead, old keys forgotten, what the ended are owed cancelled."""
+"""app/maintenance/cleanup.py on a real database: partitions ahead, old keys forgotten, what the ended are owed cancelled."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.upkeep import Upkeep
+from app.maintenance.cleanup import Upkeep
 from db.errors import Unavailable
 from db.pool import Database
 from tests.app.conftest import opened

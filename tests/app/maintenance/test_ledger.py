@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from app.checks.ledger import compare_ledger
-from app.ledger import Ledger
+from app.maintenance.ledger import Ledger
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch

@@ -1,4 +1,4 @@
-"""app/lookout.py: an idle process asks one question; what is due waits for no bell that nobody rang (RO-09)."""
+"""app/maintenance/due_poller.py: an idle process asks one question; what is due waits for no bell that nobody rang (RO-09)."""
 
 import asyncio
 from collections import Counter
@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 import app.wiring
-from app.lookout import Lookout
+from app.maintenance.due_poller import Lookout
 from db.bound import Bound
 from db.pool import PoolOptions, open_database
 from hub.publish import Publisher
