@@ -71,9 +71,9 @@ _LONG_SHARES = (
     "tests/acceptance/test_demo.py",
     "tests/acceptance/test_git_push.py",
     "tests/event/test_cloudevents_modes.py",
-    "tests/house/test_wheels.py",
-    "tests/house/test_make_run.py",
-    "tests/house/test_overdue.py",
+    "tests/project/test_wheels.py",
+    "tests/project/test_make_run.py",
+    "tests/project/test_overdue.py",
 )
 
 
