@@ -12,6 +12,8 @@ COPY app app
 COPY hub hub
 COPY relay relay
 COPY webhooks webhooks
+COPY egress egress
+COPY runtime runtime
 COPY jobs jobs
 COPY reqrep reqrep
 COPY db db

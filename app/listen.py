@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from db.direct import Direct
 from db.errors import DatabaseError
-from runtime.pause import pause
 from relay.trouble import Trouble
+from runtime.pause import pause
 
 __all__ = ["Listener"]
 

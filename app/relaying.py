@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from app.failpoints import Failpoints, FailpointSink
-from runtime.process import process_name
 from app.settings.settings import Settings
 from app.sinks import kafka_options, sink_maker
 from db.direct import Direct
 from db.pool import Database
-from relay.election.port import Election
-from relay.harvester import Harvester, HarvesterOptions
-from relay.hold import Holds
 from relay.election.lease import LeaseOptions, Leases
-from relay.metrics import RelayMetrics
 from relay.election.neli import NeliElection
 from relay.election.neli_core import NeliTimes
 from relay.election.neli_options import NeliOptions
+from relay.election.port import Election
+from relay.harvester import Harvester, HarvesterOptions
+from relay.hold import Holds
+from relay.metrics import RelayMetrics
 from relay.observer import Handler, Observer
 from relay.outbox import Outbox
 from relay.sink import Sink
 from relay.sink_relay import SinkRelay
+from runtime.process import process_name
 from runtime.wake import Wake
 
 __all__ = ["Relaying"]

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from app.checks import early_checks, startup_checks
-from runtime.process import Process, end_within
 from app.settings.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
+from runtime.process import Process, end_within
 
 __all__ = ["serve"]
 

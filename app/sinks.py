@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from app.settings.settings import PREFIX, Settings, SettingsRefused
 from app.settings.tls import amqp_tls, kafka_tls
 from event.partition import Scheme
-from relay.amqp.sink import AmqpSink
 from relay.amqp.options import AmqpOptions
-from relay.kafka.sink import KafkaSink
+from relay.amqp.sink import AmqpSink
 from relay.kafka.options import KafkaOptions
 from relay.kafka.security import KafkaSecurity
+from relay.kafka.sink import KafkaSink
 from relay.sink import Sink
 
 __all__ = ["amqp_options", "configured_sinks", "kafka_options", "sink_maker"]

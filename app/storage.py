@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from runtime.process import last_act
 from app.settings.settings import Settings
-from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.embedded.error import EmbeddedError
+from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
 from db.secret_box import SecretBox, load_or_create_key_file, parse_keys
+from runtime.process import last_act
 
 __all__ = ["EmbeddedWatch", "Storage", "open_storage"]
 

@@ -15,34 +15,35 @@ from pydantic import SecretStr
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from app.web.api.context import Context
-from app.web.api.hub import hub_routes
-from app.web.api.rabbithub import rabbithub_routes
-from app.web.backlog import Backlog
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
-from app.web.front import Front
-from app.web.ingest import Ingest
-from app.web.limits import RequestIds
 from app.listen import Listener
+from app.maintenance.cleanup import Upkeep
 from app.maintenance.due_poller import Lookout
-from runtime.loop_lag import LoopLag
-from app.web.notice import Notices
-from app.notify import Notifier
-from app.web.overview import Overview
-from app.settings.egress_policy import egress_proxy, guard_policy
-from app.web.problem import Problems
-from runtime.process import Service, process_name
-from app.relaying import Relaying
 from app.maintenance.retention import Retention, RetentionOptions
-from app.web.server import HttpServer, bind
+from app.notify import Notifier
+from app.relaying import Relaying
+from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings
 from app.sinks import configured_sinks
 from app.storage import EmbeddedWatch, Storage, open_storage
-from app.maintenance.cleanup import Upkeep
+from app.web.api.context import Context
+from app.web.api.hub import hub_routes
+from app.web.api.rabbithub import rabbithub_routes
 from app.web.application import build_operations, build_web
+from app.web.backlog import Backlog
+from app.web.front import Front
+from app.web.ingest import Ingest
+from app.web.limits import RequestIds
+from app.web.notice import Notices
+from app.web.overview import Overview
+from app.web.problem import Problems
+from app.web.server import HttpServer, bind
 from db.direct import Direct, connect_direct
 from db.pool import Database
+from egress.client import Client, ClientOptions, Outbound
+from egress.guard import GuardPolicy
+from egress.resolver import ThreadResolver
 from hub.acceptance import Hub
 from hub.feed import FEED_BYTES_MAX
 from hub.fetching import Fetching
@@ -57,17 +58,16 @@ from hub.upstream import Upstreams
 from hub.verification import Verification
 from relay.metrics import RelayMetrics
 from relay.observer import Handler
+from runtime.loop_lag import LoopLag
+from runtime.process import Service, process_name
 from runtime.wake import Wake
 from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
 from webhooks.error_policy import ErrorPolicy
 from webhooks.fanout import FanOut
-from egress.guard import GuardPolicy
 from webhooks.metrics import DeliveryMetrics
-from egress.client import Client, ClientOptions, Outbound
 from webhooks.pull import Pull
 from webhooks.replay import Replayer
-from egress.resolver import ThreadResolver
 from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers
 from webhooks.worker import Worker, WorkerOptions

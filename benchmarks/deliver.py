@@ -18,8 +18,8 @@ import httpx
 import uvloop
 
 from benchmarks.stage import Sink, Stage, cpu_seconds, postgres_cpu_seconds, running_sink, running_stage
-from egress.guard import GuardPolicy, networks
 from egress.client import Client, ClientOptions, Request
+from egress.guard import GuardPolicy, networks
 from egress.resolver import ThreadResolver
 from egress.url import parse_target
 

@@ -29,11 +29,11 @@ from benchmarks.stage import postgres_cpu_seconds
 from db.direct import connect_direct
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
+from relay.election.lease import LeaseOptions, Leases
 from relay.election.port import Election
 from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
 from relay.kafka.sink import KafkaOptions, KafkaSink
-from relay.election.lease import LeaseOptions, Leases
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
 from relay.sink import Sink

@@ -34,13 +34,13 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from benchmarks.clock import Clock
 from db.mariadb.database import MariaDatabase, maria_options, open_maria
-from relay.goharvest.compat import CompatHarvester, CompatOptions
-from relay.embeddable import Relay
-from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.election.lease import LeaseOptions
+from relay.embeddable import Relay
+from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.goharvest.maria_election import MariaElection
 from relay.goharvest.maria_installation import furnish
 from relay.goharvest.maria_table import MariaTable
+from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.observer import Observer
 from scripts.servers.fleet import take_server
 

@@ -21,8 +21,8 @@ import aiohttp
 import httpx
 import uvloop
 
-from egress.guard import GuardPolicy, networks
 from egress.client import Client, ClientOptions, Request
+from egress.guard import GuardPolicy, networks
 from egress.resolver import ThreadResolver
 from egress.url import parse_target
 

@@ -16,12 +16,12 @@ import structlog
 
 from db.pool import Database, Row, Session
 from db.secret_box import SecretBox
+from egress.failure import NOT_ALLOWED
+from egress.url import Target, UrlRefused, parse_target
 from hub.form import Mode, Pinging, Refused, Subscribing
 from hub.intent import patience_seconds
 from hub.options import HubOptions
 from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
-from egress.failure import NOT_ALLOWED
-from egress.url import Target, UrlRefused, parse_target
 
 __all__ = [
     "Hub", "Named", "accept", "callback_target", "named_topic", "outcome", "ping", "request_context", "take_tokens",

@@ -23,15 +23,15 @@ import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database, Row
+from egress.client import Outbound, ReadLimits, Request, Response
+from egress.failure import OutboundError
+from egress.url import UrlRefused, parse_target
 from hub.discovery import discover
 from hub.feed import FeedRefused, read_feed, without
 from hub.options import HubOptions
 from hub.topic_url import hub_url
 from runtime.wake import Wake
-from egress.failure import OutboundError
 from webhooks.message import LINK_HEADER, link_header
-from egress.client import Outbound, ReadLimits, Request, Response
-from egress.url import UrlRefused, parse_target
 
 __all__ = ["Fetching"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hub.form import Dialect
 from egress.guard import GuardPolicy
+from hub.form import Dialect
 
 __all__ = ["ForeignTopics", "HubOptions", "SecretOverHttp"]
 

@@ -11,11 +11,11 @@ import structlog
 
 from db.pool import Row, Session
 from db.secret_box import SecretBox, SecretBoxError
+from egress.url import UrlRefused, parse_target
 from hub.acceptance import request_context
 from hub.form import Mode, Verify
 from hub.options import HubOptions
 from webhooks.subscriber import secret_context
-from egress.url import UrlRefused, parse_target
 
 __all__ = ["refresh"]
 

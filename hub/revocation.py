@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import structlog
 
 from db.pool import Row, Session
+from egress.url import UrlRefused, parse_target
 from hub.acceptance import Hub
 from hub.options import HubOptions
-from egress.url import UrlRefused, parse_target
 
 __all__ = ["revoke", "tell"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import urljoin
 
+from egress.client import Outbound, ReadLimits, Request
+from egress.failure import OutboundError
+from egress.url import UrlRefused, parse_target
 from hub.discovery import discover
 from hub.options import HubOptions
-from egress.failure import OutboundError
-from egress.client import Outbound, ReadLimits, Request
-from egress.url import UrlRefused, parse_target
 
 __all__ = ["TopicSilent", "own_url_of"]
 

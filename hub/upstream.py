@@ -20,16 +20,16 @@ import structlog
 from db.errors import DatabaseError
 from db.pool import Row
 from db.secret_box import SecretBoxError
+from egress.client import Outbound, ReadLimits, Request, Response
+from egress.failure import OutboundError
+from egress.url import UrlRefused, parse_target
 from hub.acceptance import Hub, Named
 from hub.content import distribute
 from hub.discovery import Discovered, discover
 from hub.form import Refused
 from hub.topic_url import foreign_name, matching_text
 from runtime.wake import Wake
-from egress.failure import OutboundError
-from egress.client import Outbound, ReadLimits, Request, Response
 from webhooks.signature import SignatureRefused, verify_hub_signature
-from egress.url import UrlRefused, parse_target
 
 __all__ = ["Upstreams", "confirm", "end", "receive", "want"]
 

@@ -27,9 +27,11 @@ from typing import assert_never
 import structlog
 
 from db.errors import DatabaseError
-from runtime.pause import pause
 from db.pool import Database, Row, Session
 from db.secret_box import SecretBox, SecretBoxError
+from egress.client import Outbound, ReadLimits, Request
+from egress.failure import Blocked, OutboundError
+from egress.url import Target, UrlRefused, parse_target
 from hub.acceptance import request_context
 from hub.form import Mode, Verify
 from hub.intent import (
@@ -54,11 +56,9 @@ from hub.refresh import refresh
 from hub.revocation import tell
 from hub.self_url import TopicSilent, own_url_of
 from hub.topic_url import matching_text, url_of
+from runtime.pause import pause
 from runtime.wake import Wake
-from egress.failure import Blocked, OutboundError
-from egress.client import Outbound, ReadLimits, Request
 from webhooks.subscriber import secret_context
-from egress.url import Target, UrlRefused, parse_target
 
 __all__ = ["Verification"]
 

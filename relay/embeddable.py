@@ -15,9 +15,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from runtime.cancellation import TaskGroup
 from relay.observer import Observer
 from relay.record import Record
+from runtime.cancellation import TaskGroup
 
 __all__ = ["Attendant", "Harvests", "Relay"]
 

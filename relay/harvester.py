@@ -30,8 +30,6 @@ from dataclasses import dataclass
 import structlog
 
 from db.errors import DatabaseError
-from runtime.pause import pause
-from runtime.cancellation import TaskGroup, end_if_cancelled
 from relay.election.port import Deposed, Election, Seat
 from relay.hold import Hold, Holds
 from relay.key_order import one_topic_of_each_key, refusals_by_key
@@ -41,6 +39,8 @@ from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
 from relay.trouble import Trouble
+from runtime.cancellation import TaskGroup, end_if_cancelled
+from runtime.pause import pause
 from runtime.wake import Wake
 
 __all__ = ["Harvester", "HarvesterOptions", "MarkerAhead"]

@@ -1,7 +1,7 @@
 """The ports in memory: a sink with a broker behind it, and a seat whose holder the caller names. For tests.
 
-They keep every rule of :mod:`relay.sink` and :mod:`relay.election.port`, and pass the same conformance suite as the real
-ones; what a test adds is control. Faults are attributes of :class:`MemoryBroker`, set at any time::
+They keep every rule of :mod:`relay.sink` and :mod:`relay.election.port`, and pass the same conformance suite as the
+real ones; what a test adds is control. Faults are attributes of :class:`MemoryBroker`, set at any time::
 
     broker.missing.add("orders")     that topic has no destination until it is removed again
     broker.record_bytes_max = 10     anything larger is refused for itself

@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from runtime.cancellation import TaskGroup
 from relay.election.port import Election, Seat, elected
 from relay.harvester import Harvester
 from relay.record import Record
+from runtime.cancellation import TaskGroup
 
 __all__ = ["SinkRelay"]
 

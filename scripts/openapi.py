@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from app.web.api.contract import openapi_document
-from app.web.problem import Problems
 from app.web.application import build_api
+from app.web.problem import Problems
 
 OPENAPI_FILE = Path(__file__).parents[1] / "openapi" / "openapi.json"
 

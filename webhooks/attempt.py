@@ -8,11 +8,11 @@ from datetime import datetime
 
 import structlog
 
+from egress.client import Outbound, Request
+from egress.failure import OutboundError
 from event.cloudevents import is_opaque
 from webhooks.claim import Claim
-from egress.failure import OutboundError
 from webhooks.message import REPLAY_HEADER, batch_message, delivery_message
-from egress.client import Outbound, Request
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
 from webhooks.retry_after import CAP_SECONDS_MAX
 from webhooks.subscriber import Subscriber

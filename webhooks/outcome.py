@@ -11,8 +11,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from egress.failure import OutboundError
 from egress.client import Response
+from egress.failure import OutboundError
 from webhooks.retry_after import retry_after_seconds
 
 __all__ = ["Outcome", "outcome_of_error", "outcome_of_response"]

@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from db.errors import DatabaseError
-from runtime.pause import pause
 from db.pool import Database
+from runtime.pause import pause
 
 __all__ = ["Replayer"]
 

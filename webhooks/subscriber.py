@@ -17,11 +17,11 @@ import structlog
 
 from db.pool import Database, Row
 from db.secret_box import SecretBox, SecretBoxError
-from webhooks.error_policy import ErrorPolicy
 from egress.guard import GuardPolicy
+from egress.url import Target, UrlRefused, parse_target
+from webhooks.error_policy import ErrorPolicy
 from webhooks.retry import Policy
 from webhooks.signature import LIVE_KEYS_MAX, SigningKey, hub_key, parse_key
-from egress.url import Target, UrlRefused, parse_target
 
 __all__ = ["Subscriber", "Subscribers", "headers_context", "secret_context"]
 

@@ -29,8 +29,9 @@ from datetime import UTC, datetime
 import structlog
 
 from db.errors import DatabaseError
-from runtime.pause import pause
 from db.pool import Database, Row
+from egress.client import Outbound
+from runtime.pause import pause
 from webhooks.attempt import Attempts
 from webhooks.batch import BatchSizes
 from webhooks.breaker import after_probe, is_failure
@@ -39,7 +40,6 @@ from webhooks.contents import Contents
 from webhooks.lifetime import ttl_seconds, within_lifetime
 from webhooks.metrics import DeliveryMetrics
 from webhooks.operator_event import RESERVED_PREFIX, notices_of
-from egress.client import Outbound
 from webhooks.outcome import Outcome
 from webhooks.ready import Ready
 from webhooks.rests import Rests

@@ -22,7 +22,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.chaos.amqp_wire import BODY, FRAME_BYTES_MAX, HEADER, HEARTBEAT, METHOD, Frame, Method, Properties, Reader, frame, method, properties_of, read_frame, table
+from app.chaos.amqp_wire import (
+    BODY,
+    FRAME_BYTES_MAX,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    Frame,
+    Method,
+    Properties,
+    Reader,
+    frame,
+    method,
+    properties_of,
+    read_frame,
+    table,
+)
 from app.chaos.arrivals import ArrivalWriter
 from app.chaos.listening import listening
 from app.chaos.log import LineLog

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import IO
 
 import app
-from runtime.process import CUT_OFF_CODE
-from app.settings.settings import PREFIX
 from app.chaos.client import Client, NoAnswer
+from app.settings.settings import PREFIX
+from runtime.process import CUT_OFF_CODE
 
 __all__ = ["Child", "ChildFailed", "ChildOverdue", "free_port"]
 
@@ -68,8 +68,8 @@ class Child:
     never outlives the thread that started it.
 
     ``command`` is what follows ``hookwire``; only one that has an API, or metrics, is ever ready. ``seeded_bug`` starts
-    it as :mod:`app.cli.seeded_bug` with this name instead, which is the product with that bug. ``tree`` is where the product's
-    code is; before a start another version's may be named. ``environment`` is added to that of its next
+    it as :mod:`app.cli.seeded_bug` with this name instead, which is the product with that bug. ``tree`` is where the
+    product's code is; before a start another version's may be named. ``environment`` is added to that of its next
     starts.
     """
 

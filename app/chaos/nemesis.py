@@ -14,8 +14,8 @@ from app.chaos.broker import Broker
 from app.chaos.child import Child
 from app.chaos.plan import Fault, Kind
 from app.chaos.stage import Stage
-from db.embedded.server import EmbeddedServer
 from db.embedded.postmaster import recorded_pid
+from db.embedded.server import EmbeddedServer
 
 __all__ = ["Harm", "HarmFailed", "Nemesis"]
 

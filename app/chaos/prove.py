@@ -28,14 +28,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from app.failpoints import POINTS
-from app.settings.settings import SettingsRefused
 from app.chaos.broker import open_broker
 from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
 from app.chaos.child import ChildFailed
 from app.chaos.nemesis import Harm, HarmFailed, Nemesis
 from app.chaos.plan import INDISPENSABLE, Kind, make_plan
 from app.chaos.stage import NotQuiet, Stage, StageOptions, open_stage
+from app.failpoints import POINTS
+from app.settings.settings import SettingsRefused
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
 

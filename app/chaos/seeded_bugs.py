@@ -1,7 +1,7 @@
 """Seeded bugs: the product with one promise taken away, to show that the witness would notice (faults.md 7, OR-03).
 
-``python -m app.cli.seeded_bug NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --break NAME`` starts its
-children so and has to fail. The product itself has no switch for this and no code: each bug replaces a function or
+``python -m app.cli.seeded_bug NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --break NAME`` starts
+its children so and has to fail. The product itself has no switch for this and no code: each bug replaces a function or
 the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
 
 A bug that no longer fits the product is stale and refused too, before anything runs: what it replaces and what it calls
@@ -212,7 +212,7 @@ def _no_term_check() -> None:
     _replace(Outbox, "assert_term", "async (self, term)", lambda _: believe)
     _replace(Seat, "lose", "(self, reason)", lambda _: stay)
     _replace(relay.election.lease.LeaseElection, "trusted", "(self, group)", lambda _: trust)
-    _replace(relay.lease, "until_untrusted", "async (seat, trusted_until, whose)", lambda _: never)
+    _replace(relay.election.lease, "until_untrusted", "async (seat, trusted_until, whose)", lambda _: never)
 
 
 def _shared_lock_queue() -> None:

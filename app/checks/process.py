@@ -7,8 +7,8 @@ import resource
 from app.checks.check import Check
 from app.settings.egress_policy import guard_policy
 from app.settings.settings import Settings
-from egress.connector import Dialer
 from egress.client import Client, Outbound, self_test
+from egress.connector import Dialer
 from egress.resolver import Resolver
 
 __all__ = ["descriptor_check", "guard_check"]

@@ -1,4 +1,4 @@
-"""``python -m app``, and the file that ``spark-submit`` is given: the command ``hookwire``."""
+"""Run the command ``hookwire`` as ``python -m app.cli``; ``spark-submit`` takes this file too."""
 
 from app.cli.main import main
 

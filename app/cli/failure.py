@@ -17,8 +17,8 @@ def explained(error: Exception) -> CommandFailed | None:
     """What to tell the user; None for what nobody expected. Imports only once something has failed."""
     from app.checks.check import ChecksRefused
     from app.outbox_database import OutboxUnavailable
-    from app.web.server import ListenError
     from app.settings.settings import SettingsRefused
+    from app.web.server import ListenError
     from db.embedded.error import EmbeddedError
     from db.errors import DatabaseError, TooManyConnections
     from db.migrate import MigrationRefused

@@ -80,7 +80,6 @@ def application() -> typer.Typer:
     from app.cli.commands.listen import listen
     from app.cli.commands.migrate import migrate
     from app.cli.commands.monitor import monitor
-    from app.cli.pipeline.commands import pipeline
     from app.cli.commands.prove import prove
     from app.cli.commands.publish import publish
     from app.cli.commands.pump import pump
@@ -91,6 +90,7 @@ def application() -> typer.Typer:
     from app.cli.commands.sync import sync
     from app.cli.commands.test_filter import test_filter
     from app.cli.commands.version import common
+    from app.cli.pipeline.commands import pipeline
 
     commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
     commands.callback()(common)

@@ -1,4 +1,4 @@
-"""``python -m app.cli.seeded_bug NAME COMMAND ...``: the command, with one seeded bug of :mod:`app.chaos.seeded_bugs`."""
+"""Run ``python -m app.cli.seeded_bug NAME COMMAND ...``: the command with one bug of :mod:`app.chaos.seeded_bugs`."""
 
 from __future__ import annotations
 

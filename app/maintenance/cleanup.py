@@ -10,8 +10,8 @@ import structlog
 
 from app.maintenance.ledger import Ledger
 from db.errors import DatabaseError
-from runtime.pause import pause
 from db.pool import Database
+from runtime.pause import pause
 
 __all__ = ["Upkeep"]
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from db.errors import DatabaseError
-from runtime.pause import pause
 from db.pool import Database
+from runtime.pause import pause
 
 __all__ = ["Lookout"]
 

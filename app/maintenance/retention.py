@@ -28,9 +28,9 @@ from datetime import UTC, date, datetime
 import structlog
 
 from db.errors import Busy, DatabaseError, Refused
-from runtime.pause import pause
 from db.pool import Database
 from db.statements import for_partition
+from runtime.pause import pause
 
 __all__ = ["Removed", "Retention", "RetentionOptions"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import unquote, urlsplit
 
 from app.settings.settings import Settings, SettingsRefused
-from egress.guard import GuardPolicy, networks
 from egress.client import Proxy
+from egress.guard import GuardPolicy, networks
 
 __all__ = ["egress_proxy", "guard_policy"]
 

@@ -10,30 +10,32 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.web.api import audit
-from app.web.console import status_route as console
-from app.web.api import dead_letters
-from app.web.api import deliveries
-from app.web.api import denials
-from app.web.console import diagnosis_route as diagnosis
-from app.web.api import docs
-from app.web.api import events
-from app.web.api import filters
-from app.web.api import foreign_topics
-from app.web.api import handshake
-from app.web.api import health
-from app.web.api import holds
-from app.web.api import keys
-from app.web.api import pull
-from app.web.api import replays
-from app.web.api import signing_keys
-from app.web.api import subscriptions
-from app.web.api import topics
-from app.web.api import undelivered
-from app.web.api import upstreams
+from app.web.api import (
+    audit,
+    dead_letters,
+    deliveries,
+    denials,
+    docs,
+    events,
+    filters,
+    foreign_topics,
+    handshake,
+    health,
+    holds,
+    keys,
+    pull,
+    replays,
+    signing_keys,
+    subscriptions,
+    topics,
+    undelivered,
+    upstreams,
+)
 from app.web.api.context import Context
 from app.web.api.contract import TITLE, VERSION, operation_id
 from app.web.authentication import Gate, Keyring
+from app.web.console import diagnosis_route as diagnosis
+from app.web.console import status_route as console
 from app.web.ingest import Ingest, is_publish
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.pages import install_problem_pages

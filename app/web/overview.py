@@ -3,22 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
 
 from app.web.cached_query import Glance
-from app.web.console.status_page import COUNTED_MAX, Status
 from app.web.outage import Silence, greeting, silence_of
 from db.errors import Busy, OutcomeUnknown, Unavailable
 from db.pool import Database
 
-__all__ = ["Overview"]
+__all__ = ["COUNTED_MAX", "Overview", "Row", "Status"]
+
+COUNTED_MAX: Final = 1_000
+"""Counting stops here: a page must cost the same whatever waits."""
+
+Row = Mapping[str, Any]
 
 _ROWS: Final = 10
 _DEADLINE_SECONDS: Final = 5.0
 _FRESH_SECONDS: Final = 1.0
 _KEPT_TIMES: Final = 4.0  # so whoever looks, and however often, costs a fifth of one connection at most
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the page shows; rows as the statements of ``console.sql`` and its neighbours give them."""
+
+    public_url: str
+    profile: str
+    incarnation: str
+    relay_states: Mapping[str, tuple[str, str]]
+    totals: Row
+    sinks: Sequence[Row]
+    topics_lately: Sequence[Row]
+    topics: Sequence[Row]
+    subscription_counts: Sequence[Row]
+    subscriptions: Sequence[Row]
+    open_deliveries: Sequence[Row]
+    dead_letters: Sequence[Row]
+    holds: Sequence[Row]
+
+    @property
+    def now(self) -> datetime:
+        """The database's clock, which wrote all other moments."""
+        now: datetime = self.totals["at"]
+        return now
 
 
 class Overview:

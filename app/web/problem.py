@@ -135,7 +135,7 @@ class Problems:
 
 
 def request_id_of(scope: Scope) -> str:
-    """The id that `app.web.limits.FrontDoor` gave this request; empty where no front door stands before the application."""
+    """Return the id that `app.web.limits.FrontDoor` gave this request; empty without a front door."""
     return str(scope.get("state", {}).get("request_id", ""))
 
 

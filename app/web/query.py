@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from app.web.problem import Problem
 from app.settings.file import hint
+from app.web.problem import Problem
 
 __all__ = ["refuse_unknown"]
 

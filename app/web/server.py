@@ -1,7 +1,7 @@
 """The HTTP server: uvicorn, built and run from code, without its command line, its signals and its environment (SV-05).
 
-uvicorn brings the ASGI cycle; the protocol is `app.web.protocol`, the sockets, the life cycle and the shutdown are here,
-because the process owns them: it decides when to listen, when to take no more, and how long to drain::
+uvicorn brings the ASGI cycle; the protocol is `app.web.protocol`. The sockets, the life cycle and the shutdown are
+here, because the process owns them: it decides when to listen, when to take no more, and how long to drain::
 
     start() ......... bind (or a clear ListenError), listen, sweep
     stop_accepting()  close the listeners, close idle connections, mark the others "this is the last request"

@@ -39,7 +39,7 @@ _URL = "must be mysql://user:password@host:3306/database"
 _IDENTIFIER = r"(?:[A-Za-z_][A-Za-z0-9_$]*|`(?:[^`\x00]|``)+`)"
 _TABLE = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})?", re.ASCII)
 _PLACEHOLDER = re.compile(r"\bcompat_outbox\b")
-_STATEMENTS = load(Path(__file__).parent / "sql" / "mariadb")
+_STATEMENTS = load(Path(__file__).parents[1] / "sql" / "mariadb")
 
 _FOUND_ROWS = 1 << 1  # a client's flag: UPDATE counts the rows that it finds, also those that were so already
 

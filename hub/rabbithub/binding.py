@@ -2,9 +2,9 @@
 
     queue --generate_token--> token --hub.verify_token of a subscribe request to the exchange--> binding
 
-What the exchange routes to a binding moves into the queue (`hub.rabbithub.queues`). A binding has no lease; it is listed
-as a subscription whose callback is the queue's endpoint, and ends by unsubscribing with a token for that, by a DELETE,
-or with its exchange or queue.
+What the exchange routes to a binding moves into the queue (`hub.rabbithub.queues`). A binding has no lease. It is
+listed as a subscription whose callback is the queue's endpoint. It ends by unsubscribing with a token for that, by a
+DELETE, or with its exchange or queue.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """RabbitHub's verbs: resources, publishing, subscribing (section 4 of the hub's requirements). No HTTP here.
 
-    exchange   a space of topics (`hub.rabbithub.exchange`); a subscription is a binding with its own durable deliveries (RH-26)
+    exchange   a space of topics (`hub.rabbithub.exchange`); a subscription is a binding with durable deliveries (RH-26)
     queue      messages wait as deliveries that nobody fetches, until a consumer is free (`hub.rabbithub.queues`)
     subscribe  a request of PubSubHubbub 0.3, verified by the machine that verifies WebSub's
 
@@ -26,8 +26,8 @@ from db.errors import DatabaseError
 from db.pool import Row, Session
 from db.secret_box import SecretBox
 from hub.acceptance import Hub, callback_target, request_context, take_tokens
-from hub.rabbithub.exchange import TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
 from hub.form import Mode, Refused, Verify
+from hub.rabbithub.exchange import TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
 from hub.topic_url import matching_text
 from webhooks.message import MESSAGE_ID_HEADER
 from webhooks.subscriber import headers_context

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from runtime.cancellation import TaskGroup
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
+from runtime.cancellation import TaskGroup
 
 __all__ = ["Passage", "Publish", "pass_through_window"]
 

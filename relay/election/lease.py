@@ -33,13 +33,13 @@ import structlog
 
 from db.direct import Direct
 from db.errors import DatabaseError
-from runtime.pause import pause
 from db.pool import Database, Row
-from runtime.cancellation import end_if_cancelled
-from relay.election.port import Seat, boot_seconds, seated, until_untrusted
 from relay.election.leases_table import ensure_seats
+from relay.election.port import Seat, boot_seconds, seated, until_untrusted
 from relay.sink import Term
 from relay.trouble import Trouble
+from runtime.cancellation import end_if_cancelled
+from runtime.pause import pause
 
 __all__ = ["LeaseElection", "LeaseOptions", "Leases", "quota"]
 

@@ -1,4 +1,4 @@
-"""Election by NELI: the shell of :mod:`relay.election.neli_core` round a Kafka consumer group; :class:`relay.election.port.Election`.
+"""Election by NELI: the shell of :mod:`relay.election.neli_core` round a Kafka consumer group.
 
 ::
 
@@ -22,17 +22,34 @@ from contextlib import asynccontextmanager
 import structlog
 
 from db.errors import DatabaseError
-from runtime.pause import pause
 from db.pool import Database
-from runtime.cancellation import TaskGroup, end_if_cancelled
-from relay.election.port import Seat, boot_seconds, seated
-from relay.kafka.options import KafkaOptions
-from relay.election.neli_core import Assigned, BarrierOpen, Confirm, Event, Heard, Input, LeaderAcquired, LeaderFenced, LeaderRevoked, Left, Neli, Output, Reigns, Revoked, SendBeat, Tick
+from relay.election.leases_table import ensure_seats
+from relay.election.neli_core import (
+    Assigned,
+    BarrierOpen,
+    Confirm,
+    Event,
+    Heard,
+    Input,
+    LeaderAcquired,
+    LeaderFenced,
+    LeaderRevoked,
+    Left,
+    Neli,
+    Output,
+    Reigns,
+    Revoked,
+    SendBeat,
+    Tick,
+)
 from relay.election.neli_group import Membership
 from relay.election.neli_options import NeliOptions
-from relay.election.leases_table import ensure_seats
+from relay.election.port import Seat, boot_seconds, seated
+from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable, Term
 from relay.trouble import Trouble
+from runtime.cancellation import TaskGroup, end_if_cancelled
+from runtime.pause import pause
 
 __all__ = ["NeliElection", "NeliOptions"]
 

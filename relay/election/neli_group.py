@@ -16,13 +16,13 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
 
-from runtime.cancellation import TaskGroup
-from relay.kafka.error import close_client, described, stop_client, translated
-from relay.kafka.options import KafkaOptions
 from relay.election.neli_beat import beat_of, value_of
 from relay.election.neli_core import Assigned, Confirm, Confirmed, Heard, Input, Revoked, SendBeat
 from relay.election.neli_options import NeliOptions
+from relay.kafka.error import close_client, described, stop_client, translated
+from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable
+from runtime.cancellation import TaskGroup
 
 __all__ = ["Membership"]
 

@@ -8,8 +8,9 @@
 
 There is one seat for each (sink, partition group). A process may hold several at a time, so ``campaign`` is called
 again while other seats are still held. Detection only; the fence is at the resource (RO-04): before it returns a
-seat, an election has raised the term in the database. Adapters: :mod:`relay.election.lease` (PostgreSQL), :mod:`relay.election.neli`
-(Kafka), :mod:`relay.goharvest.maria_election` (MariaDB and MySQL), :mod:`relay.memory` (tests).
+seat, an election has raised the term in the database. Adapters: :mod:`relay.election.lease` (PostgreSQL),
+:mod:`relay.election.neli` (Kafka), :mod:`relay.goharvest.maria_election` (MariaDB and MySQL), :mod:`relay.memory`
+(tests).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
-from runtime.cancellation import TaskGroup
 from relay.sink import Term
+from runtime.cancellation import TaskGroup
 
 __all__ = ["Deposed", "Election", "Seat", "boot_seconds", "elected", "seated", "until_untrusted"]
 

@@ -31,13 +31,13 @@ from dataclasses import dataclass
 import structlog
 
 from db.errors import DatabaseError
-from runtime.cancellation import end_if_cancelled
 from relay.election.port import Deposed, Election, elected
-from relay.observer import Observer
 from relay.goharvest.outbox_table import OutboxTable
+from relay.observer import Observer
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
 from relay.trouble import Trouble
+from runtime.cancellation import end_if_cancelled
 from runtime.wake import Wake
 
 __all__ = ["CompatHarvester", "CompatOptions", "rounds"]

@@ -16,7 +16,14 @@ from db.errors import Refused
 from db.pool import Database
 from db.statements import for_outbox, quoted_table
 from relay.election.port import Deposed
-from relay.goharvest.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, PROBES_MAX, Due, TableRefused, compat_record
+from relay.goharvest.outbox_table import (
+    PROBE_SECONDS_FIRST,
+    PROBE_SECONDS_MAX,
+    PROBES_MAX,
+    Due,
+    TableRefused,
+    compat_record,
+)
 from relay.record import Record
 from relay.sink import Refusal, Term
 

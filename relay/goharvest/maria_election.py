@@ -25,12 +25,12 @@ import structlog
 
 from db.errors import DatabaseError
 from db.mariadb.database import MariaDatabase
-from runtime.pause import pause
-from runtime.cancellation import end_if_cancelled
-from relay.election.port import Seat, boot_seconds, seated, until_untrusted
 from relay.election.lease import LeaseOptions
+from relay.election.port import Seat, boot_seconds, seated, until_untrusted
 from relay.sink import Term
 from relay.trouble import Trouble
+from runtime.cancellation import end_if_cancelled
+from runtime.pause import pause
 
 __all__ = ["MariaElection"]
 
@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MariaElection:
-    """The one seat of an outbox: :class:`relay.election.port.Election`. A service: run it for as long as it is held."""
+    """The one seat of an outbox: an `Election`. A service: run it for as long as it is held."""
 
     def __init__(self, database: MariaDatabase, sink: str, options: LeaseOptions) -> None:
         self.name = "election"

@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MariaTable:
-    """One table, as its leader sees it: :class:`relay.goharvest.outbox_table.OutboxTable`. ``name`` is its quoted name."""
+    """One table, as its leader sees it: an `OutboxTable`. ``name`` is its quoted name."""
 
     def __init__(self, database: MariaDatabase, table: str, *, fast: bool = False) -> None:
         self.name, statements = for_outbox(table)

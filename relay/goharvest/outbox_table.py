@@ -1,7 +1,7 @@
 """Outbox table: what the compat harvester asks of goharvest's table, wherever it lies. A port.
 
-Adapters: :mod:`relay.goharvest.compat_table` (PostgreSQL), :mod:`relay.goharvest.maria_table` (MariaDB and MySQL). Both pass
-``tests/relay/goharvest/test_compat.py``.
+Adapters: :mod:`relay.goharvest.compat_table` (PostgreSQL), :mod:`relay.goharvest.maria_table` (MariaDB and MySQL).
+Both pass ``tests/relay/goharvest/test_compat.py``.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from relay.kafka.error import close_client, described, translated
 from relay.kafka.connection_check import knock
+from relay.kafka.error import close_client, described, translated
 from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable
 

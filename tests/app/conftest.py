@@ -13,10 +13,10 @@ import asyncpg
 import httpx
 import pytest
 
-from runtime.process import Process
 from app.settings.settings import Settings
 from app.wiring import open_hub
 from db.pool import Database, PoolOptions, open_database
+from runtime.process import Process
 
 WAIT_SECONDS = 60.0
 ALL_ROLES = ("api", "relay", "deliver")

@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from db.direct import connect_direct
-from relay.election.port import Election
-from relay.kafka.options import KafkaOptions
 from relay.election.lease import LeaseOptions, Leases
-from relay.goharvest.maria_election import MariaElection
-from relay.memory import MemoryElection
 from relay.election.neli import NeliElection
 from relay.election.neli_core import NeliTimes
 from relay.election.neli_options import NeliOptions
-from tests.relay.stage import Stage
+from relay.election.port import Election
+from relay.goharvest.maria_election import MariaElection
+from relay.kafka.options import KafkaOptions
+from relay.memory import MemoryElection
 from tests.relay.goharvest.yards import on_mariadb
+from tests.relay.stage import Stage
 
 Service = Leases | NeliElection | MariaElection
 TIMES = NeliTimes(beat_seconds=0.25, fence_seconds=4, session_seconds=6, rebalance_seconds=10)

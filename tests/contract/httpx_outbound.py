@@ -13,11 +13,11 @@ from typing import Any
 import httpcore
 import httpx
 
+from egress.client import ClientOptions, Request, Response
 from egress.connector import Dialer, tls_context
 from egress.failure import BadResponse, Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, OutboundError, TlsFailed
 from egress.guard import GuardPolicy, judge
 from egress.header import request_head
-from egress.client import ClientOptions, Request, Response
 from egress.resolver import ResolveFailed, Resolver
 from egress.url import literal_address
 

@@ -17,6 +17,21 @@ from typing import Any
 import pytest
 import uvloop
 
+from egress.client import Client, ClientOptions, Outbound, Request, Response
+from egress.connector import ProtocolFactory, dial
+from egress.failure import (
+    NOT_ALLOWED,
+    BadResponse,
+    Blocked,
+    ConnectFailed,
+    DeadlineExceeded,
+    DnsFailed,
+    OutboundError,
+    TlsFailed,
+)
+from egress.guard import Address, GuardPolicy, networks
+from egress.resolver import Resolver
+from egress.url import parse_target
 from tests.contract.httpx_outbound import HttpxOutbound
 from tests.hostile.authority import Authority
 from tests.hostile.dns import always, stalled, unknown
@@ -28,12 +43,6 @@ from tests.hostile.server import (
     half_answer_on_second,
     hostile_server,
 )
-from egress.connector import ProtocolFactory, dial
-from egress.failure import NOT_ALLOWED, BadResponse, Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, OutboundError, TlsFailed
-from egress.guard import Address, GuardPolicy, networks
-from egress.client import Client, ClientOptions, Outbound, Request, Response
-from egress.resolver import Resolver
-from egress.url import parse_target
 
 LOOPBACK = GuardPolicy(
     allow_cidrs=networks(["127.0.0.0/8", "::1/128"]),

@@ -13,16 +13,16 @@ from typing import Any
 import psutil
 import pytest
 
+from egress.client import Client, ClientOptions, ReadLimits, Request, Response, check_header, self_test
+from egress.client import HeaderRefused as HeaderRefusedError
+from egress.connector import ProtocolFactory, dial
+from egress.failure import NOT_ALLOWED, Blocked, ConnectFailed, OutboundError, TlsFailed
+from egress.guard import Address, GuardPolicy, networks
+from egress.url import UrlRefused, parse_target
 from tests.hostile.authority import Authority
 from tests.hostile.dns import ScriptedResolver, always, flipping
 from tests.hostile.server import answer, answering, hostile_server
 from tests.hostile.urls import answers, hostile_urls
-from egress.connector import ProtocolFactory, dial
-from egress.failure import NOT_ALLOWED, Blocked, ConnectFailed, OutboundError, TlsFailed
-from egress.guard import Address, GuardPolicy, networks
-from egress.client import Client, ClientOptions, ReadLimits, Request, Response, check_header, self_test
-from egress.client import HeaderRefused as HeaderRefusedError
-from egress.url import UrlRefused, parse_target
 
 LOOPBACK = GuardPolicy(
     allow_cidrs=networks(["127.0.0.0/8"]), allow_hosts=("subscriber.example",), allow_high_ports=True

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import uvloop
 
+from egress.client import Client, ClientOptions, Proxy, Request
+from egress.failure import Blocked, OutboundError
+from egress.guard import GuardPolicy, networks
+from egress.url import parse_target
 from tests.hostile.authority import Authority
 from tests.hostile.dns import always
 from tests.hostile.proxy import ESTABLISHED, connecting
 from tests.hostile.server import HostileServer, Script, answering, close_now, hang, hostile_server
-from egress.failure import Blocked, OutboundError
-from egress.guard import GuardPolicy, networks
-from egress.client import Client, ClientOptions, Proxy, Request
-from egress.url import parse_target
 
 POLICY = GuardPolicy(allow_cidrs=networks(["127.0.0.0/8"]), allow_hosts=("subscriber.example",), allow_high_ports=True)
 ALL = networks(["0.0.0.0/0"])

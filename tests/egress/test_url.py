@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.hostile.urls import REBOUND, hostile_urls
 from egress.failure import NOT_ALLOWED
 from egress.guard import GuardPolicy, networks
 from egress.url import Target, UrlRefused, literal_address, parse_target, with_query
+from tests.hostile.urls import REBOUND, hostile_urls
 
 STRICT = GuardPolicy()
 HIGH_PORTS = GuardPolicy(allow_high_ports=True)

@@ -169,6 +169,7 @@ def _become(what: dict[str, object]) -> None:
 
 if __name__ == "__main__":
     import app.cli.main.main
+
     import app.serve
 
     app.cli.main.application()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.failpoints import POINTS
 from app.chaos.client import Answer, Client, NoAnswer
 from app.chaos.stage import TOPIC
+from app.failpoints import POINTS
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.rig import CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig

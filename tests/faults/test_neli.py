@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 
 import app.relaying
-from app.embed import open_relay
-from app.settings.settings import Settings
 from app.chaos.child import Child
 from app.chaos.stage import stage_settings
+from app.embed import open_relay
+from app.settings.settings import Settings
 from scripts.servers.kafka import KafkaServer
 from tests.faults.rig import CALM, CLEAN, Kafka, Rig, open_rig
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from runtime.process import CUT_OFF_CODE
 from app.chaos.child import Child
+from runtime.process import CUT_OFF_CODE
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.rabbitmq import RabbitServer

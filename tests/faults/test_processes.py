@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from runtime.process import CUT_OFF_CODE
 from app.chaos.child import Child
 from app.chaos.client import Client, NoAnswer
 from app.chaos.listening import listening
 from app.chaos.receiver import Receiver, open_receiver
 from app.chaos.stage import stage_settings
-from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.embedded.postmaster import recorded_pid
+from db.embedded.server import EmbeddedOptions, EmbeddedServer
+from runtime.process import CUT_OFF_CODE
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig, until

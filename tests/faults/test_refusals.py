@@ -12,7 +12,13 @@ from app.chaos.stage import TOPIC
 from scripts.servers.kafka import KafkaFollower, KafkaServer
 from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rig, open_rig
 from tests.faults.traffic import Traffic
-from tests.relay.kafka.kafka_topic import allow_writing, ask_for_message_bytes_max, deny_writing, make_topic, read_committed
+from tests.relay.kafka.kafka_topic import (
+    allow_writing,
+    ask_for_message_bytes_max,
+    deny_writing,
+    make_topic,
+    read_committed,
+)
 
 OTHER = "witness.other"
 REPEATS_MAX = 500

@@ -18,20 +18,20 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 import db.bound
-import relay.election.port.port
-import relay.election.port.lease
+import relay.election.lease
+import relay.election.port
 from relay.harvester import Harvester
-from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.kafka.batches import Layout, waves
+from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.outbox import Outbox
 from relay.sink import SHARDS, Batch, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
+from tests.relay.election.test_lease import leases_of, process, rows
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
+from tests.relay.kafka.test_sink import IMPATIENT, TERM, record
 from tests.relay.stage import INCARNATION, Stage, all_carried, relay_of, running, staged, until
 from tests.relay.test_harvester import NUMBERED, PLAIN
-from tests.relay.kafka.test_sink import IMPATIENT, TERM, record
-from tests.relay.election.test_lease import leases_of, process, rows
 from tests.relay.wire import PRODUCE, wire_to
 
 both = pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "without"])
@@ -76,7 +76,7 @@ async def test_a_wall_clock_that_is_set_makes_no_leader_doubt_its_lease(
     """RL-17, MU-10, F07, RR-09: by an hour or ten seconds, either way, while it leads."""
     wall = time.time
     if seeded:
-        for module in (relay.lease, relay.election):
+        for module in (relay.election.lease, relay.election.port):
             monkeypatch.setattr(module, "boot_seconds", lambda: time.time())
     trusted = []
     async with process(leases_of(stage)) as one:

@@ -17,17 +17,17 @@ import asyncpg
 import pytest
 
 import db.bound
-from app.chaos.seeded_bugs import BREAKS, StaleBug, apply
-from app.settings.settings import Settings, SettingsRefused
 from app.chaos.arrivals import read_arrivals
 from app.chaos.broker import Broker, open_broker
 from app.chaos.checker import Promise, check
 from app.chaos.child import Child
 from app.chaos.mark import Mark
+from app.chaos.seeded_bugs import BREAKS, StaleBug, apply
 from app.chaos.stage import NotQuiet, StageOptions, open_stage
+from app.settings.settings import Settings, SettingsRefused
 from db.pool import PoolOptions, open_database
-from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.amqp.link import Link
+from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.harvester import Harvester
 from relay.record import Record
 from relay.sink import Batch, SinkUnavailable, Term

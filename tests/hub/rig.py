@@ -13,15 +13,15 @@ import asyncpg
 
 from db.pool import PoolOptions, open_database
 from db.secret_box import SecretBox
+from egress.client import Client, Outbound
+from egress.guard import GuardPolicy
+from egress.resolver import ThreadResolver
 from hub.acceptance import Hub, accept
 from hub.form import Mode, Subscribing
 from hub.options import HubOptions
 from hub.verification import Verification
 from runtime.wake import Wake
 from tests.hub.callback import Callbacks, serve_callbacks
-from egress.guard import GuardPolicy
-from egress.client import Client, Outbound
-from egress.resolver import ThreadResolver
 from webhooks.subscriber import secret_context
 
 PUBLIC = "http://hub.example"

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from egress.client import Client
+from egress.resolver import ThreadResolver
 from hub.acceptance import ping
 from hub.fetching import Fetching
 from hub.form import Mode, Pinging, Refused
 from runtime.wake import Wake
 from tests.hub.publisher import Page, Publisher, serve_topics
 from tests.hub.rig import POLICY, Rig, hub_rig, until
-from egress.client import Client
-from egress.resolver import ThreadResolver
 
 ATOM = "application/atom+xml"
 

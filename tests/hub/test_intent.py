@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
+from egress.guard import GuardPolicy
 from hub.form import Mode
 from hub.intent import (
     Activate,
@@ -28,7 +29,6 @@ from hub.intent import (
     step,
 )
 from hub.options import HubOptions
-from egress.guard import GuardPolicy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OPTIONS = HubOptions("http://hub.example", GuardPolicy())

@@ -12,14 +12,14 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
+from egress.client import Client
+from egress.resolver import ThreadResolver
 from hub.topic_url import foreign_name
 from hub.upstream import Upstreams, end, want
 from runtime.wake import Wake
 from tests.app.web.api.test_hub import client_of
 from tests.hub.publisher import Page, Publisher, serve_topics
 from tests.hub.rig import POLICY, Rig, until
-from egress.client import Client
-from egress.resolver import ThreadResolver
 
 
 @dataclass

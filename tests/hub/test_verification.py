@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from app.log import configure_logging
+from egress.client import Client, ConnectFailed, Request, Response
+from egress.guard import GuardPolicy
+from egress.resolver import ThreadResolver
 from hub.form import Mode, Refused
 from tests.hub.callback import after, answers, hang, reset
 from tests.hub.rig import POLICY, TOPIC, hub_rig, until
-from egress.guard import GuardPolicy
-from egress.client import Client, ConnectFailed, Request, Response
-from egress.resolver import ThreadResolver
 
 BEHAVIOURS = {
     "/echo-200": answers(200),

@@ -16,8 +16,8 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.pipeline.checks import header_checks
 from app.cli.main import application
+from app.cli.pipeline.checks import header_checks
 from app.cli.stop import Stop
 from app.settings.settings import Settings
 from pipeline.archive import ArchiveOptions, archive

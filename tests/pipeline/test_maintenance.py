@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from app.cli.main import application
 from app.cli.failure import CommandFailed
+from app.cli.main import application
 from pipeline.audit.evidence import ghosts
 from pipeline.audit.selftest import INCARNATION, Record, bronze_of
 from pipeline.compaction import compact, crowded

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from runtime.process import CLOSING_SECONDS
 from app.settings.settings import PREFIX, Settings, load_settings
+from runtime.process import CLOSING_SECONDS
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker-compose.yml"

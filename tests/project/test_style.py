@@ -14,7 +14,7 @@ import pytest
 from db.statements import STATEMENTS
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "db", "event", "pipeline", "sdk")
+ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "egress", "runtime", "db", "event", "pipeline", "sdk")
 HELPERS = ("scripts", "benchmarks", "examples", "tests")
 
 FILE_LINES_MAX = 450
@@ -28,13 +28,13 @@ LOOSE_TASKS = {
     "app/chaos/seeded_bugs.py": "the command's one piece of work, awaited beside the end of its output",
     "app/cli/consume/session.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
     "app/failpoints.py": "what a fail point in its middle interrupts, cancelled in the same function",
-    "app/web/authentication.py": "one question for all requests that wait for its answer; each may leave, it ends by itself",
+    "app/web/authentication.py": "one question for all requests that wait for its answer; it ends by itself",
     "app/listen.py": "two waits of which the first ends both; cancelled in the same function",
     "runtime/process.py": "the wait for a second signal, cancelled in the same function",
     "app/chaos/broker.py": "a heartbeat beside one call, cancelled in the same function",
     "relay/amqp/link.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
     "relay/embeddable.py": "the embedding program owns it: start() begins it, wait() awaits it",
-    "relay/election/neli.py": "the waits of one membership, of which the first ends all; cancelled in the same function",
+    "relay/election/neli.py": "waits of one membership, of which the first ends all; cancelled in the same function",
     "relay/election/port.py": "two waits of which the first ends both; cancelled in the same function",
 }
 ENVIRONMENT_READERS = {

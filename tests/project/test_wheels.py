@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "db", "event", "pipeline")
+ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "egress", "runtime", "db", "event", "pipeline")
 
 
 def build(project: Path, folder: Path) -> Path:

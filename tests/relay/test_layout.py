@@ -11,12 +11,13 @@ import pytest
 
 from db.direct import Direct, connect_direct
 from db.statements import STATEMENTS
+from relay.election.lease import LeaseOptions, Leases
+from relay.election.leases_table import ensure_seats
 from relay.key_order import one_topic_of_each_key, refusals_by_key
 from relay.layout import Change, LayoutRefused, Plan, Relayout, read_layout
-from relay.election.lease import LeaseOptions, Leases
 from relay.memory import MemoryBroker, MemorySink
-from relay.election.leases_table import ensure_seats
 from relay.sink import Batch, Features, Receipt, Refusal, Sink, SinkUnavailable, Term
+from tests.relay.kafka.test_batches import record
 from tests.relay.stage import (
     DEADLINE_SECONDS,
     INCARNATION,
@@ -28,7 +29,6 @@ from tests.relay.stage import (
     staged,
     until,
 )
-from tests.relay.kafka.test_batches import record
 
 NUMBERED = Features(window="batch", batch_records_max=20, overlap=2, manifests=True)
 

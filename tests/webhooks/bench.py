@@ -16,14 +16,14 @@ from prometheus_client import CollectorRegistry
 from db.errors import DatabaseError
 from db.pool import Database, PoolOptions, Row, open_database
 from db.secret_box import SecretBox
+from egress.client import Client, Outbound
+from egress.guard import GuardPolicy
+from egress.resolver import ThreadResolver
 from hub.subscriptions import NewSubscription, Subscriptions
 from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
 from webhooks.fanout import FanOut
-from egress.guard import GuardPolicy
 from webhooks.metrics import DeliveryMetrics
-from egress.client import Client, Outbound
-from egress.resolver import ThreadResolver
 from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers, secret_context
 from webhooks.worker import Worker, WorkerOptions

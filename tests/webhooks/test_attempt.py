@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from egress.client import Outbound, Request, Response
+from egress.failure import DeadlineExceeded
+from egress.guard import GuardPolicy
+from egress.url import parse_target
 from tests.hostile.server import hostile_server
 from tests.webhooks.bench import delivery_bench
 from tests.webhooks.test_message import KEY, event, subscriber
 from webhooks.attempt import Attempts
 from webhooks.claim import Claim
-from egress.failure import DeadlineExceeded
-from egress.guard import GuardPolicy
 from webhooks.metrics import DeliveryMetrics
-from egress.client import Outbound, Request, Response
 from webhooks.signature import verify_webhook
-from egress.url import parse_target
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 TARGET = parse_target("https://a.example/hook", GuardPolicy())

@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhooks.handshake import Consent, NoConsent, consent_in
 from egress.client import Response
+from webhooks.handshake import Consent, NoConsent, consent_in
 
 ORIGIN = "hub.example"
 

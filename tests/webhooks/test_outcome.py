@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from egress.failure import BadResponse, Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, OutboundError, TlsFailed
 from egress.client import Response
+from egress.failure import BadResponse, Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, OutboundError, TlsFailed
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

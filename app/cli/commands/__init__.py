@@ -2,6 +2,6 @@
 
 Every command loads its settings, runs one coroutine and returns an exit code: 0 done, 1 findings or failures, 2 wrong
 use, 3 a dependency is unreachable; 130 after Ctrl-C. Expected failures are exceptions with one sentence and a code
-(``failure``), which ``app.cli.main.main`` prints. Heavy imports stay inside the functions, so that ``hookwire --help`` is
-quick.
+(``app.cli.failure``), which ``app.cli.main`` prints. Heavy imports stay inside the functions, so that
+``hookwire --help`` is quick.
 """

@@ -123,8 +123,8 @@ async def _show(thing: str, url: str | None, config: Path | None) -> int:
 
 
 async def _verb(thing: str, verb: str, why: str | None, url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import hub_url, post
     from app.cli.commands.replay import operator
+    from app.cli.hub_client import hub_url, post
 
     address = f"{_address(hub_url(url, settings_from(config)), thing)}/{verb}"
     body = json.dumps({"reason": why}).encode("ascii")

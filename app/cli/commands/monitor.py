@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from app.cli.commands.listen import Count, Filter, Subscription, Topic
 from app.cli.entry import Config, Url, parsed, run, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.commands.listen import Count, Filter, Subscription, Topic
 from app.settings.settings import Settings
 
 __all__ = ["monitor"]
@@ -66,8 +66,8 @@ async def _monitor(
     template: str | None, per_minute: int, count: int | None,
 ) -> int:  # fmt: skip
     from app.cli.monitor.monitoring import Monitoring, Pace
-    from app.cli.pulling import Pulling
     from app.cli.monitor.options import xmpp_options
+    from app.cli.pulling import Pulling
 
     options = xmpp_options(settings, to, room, nick)
     try:

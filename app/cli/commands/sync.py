@@ -60,8 +60,8 @@ def _document(file: Path) -> dict[str, Any]:
 async def _sync(
     document: dict[str, Any], url: str | None, *, dry_run: bool, prune: bool, as_json: bool, config: Path | None
 ) -> int:
-    from app.cli.hub_client import connected, hub_url
     from app.cli.commands.sync_plan import plan, read_wanted
+    from app.cli.hub_client import connected, hub_url
 
     wanted_topics, wanted_subscriptions = read_wanted(document)
     hub = hub_url(url, settings_from(config))

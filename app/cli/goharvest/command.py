@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from app.cli.entry import run, say
+from app.cli.goharvest.reaper_yaml import Imported, Line, import_reaper
 from app.cli.goharvest.relay import Compat, serve_compat
 from app.log import configure_logging
-from app.cli.goharvest.reaper_yaml import Imported, Line, import_reaper
 from app.settings.settings import Settings, SettingsRefused, load_settings
 from event.partition import Scheme
 from relay.goharvest.compat import CompatOptions

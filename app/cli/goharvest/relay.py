@@ -10,24 +10,24 @@ from typing import Any
 
 from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
 from app.outbox_database import open_outbox_database
-from runtime.process import Process, end_within, process_name
 from app.settings.settings import Settings, SettingsRefused
 from app.sinks import kafka_options
 from app.storage import open_storage
 from db.direct import Direct, connect_direct
 from db.mariadb.database import table_parts
 from db.statements import quoted_table
-from relay.goharvest.compat import CompatHarvester, CompatOptions
-from relay.goharvest.compat_table import CompatTable
+from relay.election.lease import LeaseOptions, Leases
 from relay.election.port import Election
 from relay.embeddable import Attendant, Relay
-from relay.kafka.sink import KafkaSink
-from relay.election.lease import LeaseOptions, Leases
+from relay.goharvest.compat import CompatHarvester, CompatOptions
+from relay.goharvest.compat_table import CompatTable
 from relay.goharvest.maria_election import MariaElection
 from relay.goharvest.maria_installation import furnish
 from relay.goharvest.maria_table import MariaTable
-from relay.observer import Handler, Observer
 from relay.goharvest.outbox_table import OutboxTable, TableRefused
+from relay.kafka.sink import KafkaSink
+from relay.observer import Handler, Observer
+from runtime.process import Process, end_within, process_name
 
 __all__ = ["Compat", "open_compat", "serve_compat"]
 

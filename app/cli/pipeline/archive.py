@@ -88,8 +88,8 @@ def archive(
 
 
 def _archive(settings: Settings, place: Storage, options: ArchiveOptions, follow: float | None) -> Archived:
-    from app.cli.stop import Stop
     from app.cli.pipeline.options import kafka_of
+    from app.cli.stop import Stop
     from pipeline.archive import Archived, archive
     from pipeline.lake import bronze
     from pipeline.runs import recorded_run
@@ -155,8 +155,8 @@ def doctor(lake: Lake = None, master: Master = None, as_json: Json = False, conf
     """
     settings = _chosen(settings_from(config), pipeline_master=master)
     place = lake_of(lake, settings)
-    from app.cli.pipeline.checks import pipeline_checks
     from app.cli.commands.doctor import print_checks
+    from app.cli.pipeline.checks import pipeline_checks
 
     found = list(pipeline_checks(settings, place))
     if as_json:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.cli.entry import Config, Json, run, say, settings_from
+from app.cli.failure import CommandFailed
 from app.cli.pipeline.audit_metrics import write_metrics
 from app.cli.pipeline.audit_report import AuditReport, print_report
 from app.cli.pipeline.audit_webhooks import names_unaccounted, webhook_findings
-from app.cli.entry import Config, Json, run, say, settings_from
-from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 from app.settings.settings import Settings
 

@@ -6,8 +6,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from app.cli.pipeline.audit_report import AuditReport
 from app.cli.failure import CommandFailed
+from app.cli.pipeline.audit_report import AuditReport
 
 __all__ = ["write_metrics"]
 

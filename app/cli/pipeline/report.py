@@ -12,8 +12,8 @@ import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.pipeline.lake import Lake
 from app.cli.pipeline.insight import Since, Until, days_of, insight_of
+from app.cli.pipeline.lake import Lake
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:

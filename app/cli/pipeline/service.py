@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
-from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 from app.cli.pipeline.insight import Since, Until, days_of
+from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:

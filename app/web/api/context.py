@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from fastapi import Request
 from prometheus_client import CollectorRegistry
 
+from app.settings.settings import Settings
 from app.web.backlog import Backlog
 from app.web.overview import Overview
-from app.settings.settings import Settings
 from db.pool import Database
+from egress.client import Outbound
+from egress.guard import GuardPolicy
 from hub.acceptance import Hub
 from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
-from egress.guard import GuardPolicy
-from egress.client import Outbound
 from webhooks.pull import Pull
 
 __all__ = ["Context", "context_of"]

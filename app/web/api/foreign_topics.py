@@ -14,10 +14,10 @@ from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
 from db.pool import Row
+from egress.url import UrlRefused, parse_target
 from hub.intent import Stage, State
 from hub.standing import Standing, standing
 from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
-from egress.url import UrlRefused, parse_target
 
 __all__ = ["foreign", "pair_of", "router", "standing_of"]
 

@@ -15,8 +15,8 @@ from app.web.api.subscriptions import SubscriptionOut, find, subscription_out
 from app.web.problem import Problem
 from db.pool import Row
 from egress.failure import OutboundError
-from webhooks.handshake import NoConsent, allowed_rate, ask_consent
 from egress.url import Target, UrlRefused, parse_target
+from webhooks.handshake import NoConsent, allowed_rate, ask_consent
 
 __all__ = ["invitations", "router"]
 

@@ -35,11 +35,22 @@ from app.web.rabbithub_path import parts_of
 from db.errors import DatabaseError
 from event.identity import format_event_id
 from hub.acceptance import Hub, outcome
-from hub.rabbithub.exchange import RoutingError, parse_headers
 from hub.form import Mode, Refused, Verify
-from hub.rabbithub.resource import Message, Place, address, create, delete, delete_subscription, find, identity, publish, subscribe
-from hub.rabbithub.binding import bind, bound_queue, unbind
 from hub.rabbithub.batch_import import import_subscription
+from hub.rabbithub.binding import bind, bound_queue, unbind
+from hub.rabbithub.exchange import RoutingError, parse_headers
+from hub.rabbithub.resource import (
+    Message,
+    Place,
+    address,
+    create,
+    delete,
+    delete_subscription,
+    find,
+    identity,
+    publish,
+    subscribe,
+)
 from hub.rabbithub.token import generate, is_right
 from webhooks.custom_header import is_ours
 

@@ -1,4 +1,4 @@
-"""The OpenAPI part of ``/rabbithub``, which are plain routes (``app.web.api.rabbithub``) and so are written out by hand."""
+"""The OpenAPI part of ``/rabbithub``: plain routes of ``app.web.api.rabbithub``, so it is written out by hand."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ from app.web.api.strict_route import StrictRoute
 from app.web.authentication import require_every_topic, require_topic
 from app.web.problem import Problem
 from db.pool import Row
+from egress.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
+from egress.header import HeaderRefused
+from egress.url import UrlRefused, parse_target
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
 from hub.subscriptions import Change, InUse, NewSubscription, Stale
 from webhooks.chat import CHAT_FORMATS, TEMPLATE_MAX, TemplateRefused, check_template
 from webhooks.custom_header import checked_headers
-from egress.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
-from egress.header import HeaderRefused
-from egress.url import UrlRefused, parse_target
 
 __all__ = ["find", "pattern_of", "router", "subscription_out"]
 

@@ -16,10 +16,10 @@ from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
 from db.pool import Row
+from egress.url import UrlRefused, parse_target
 from event.identity import format_event_id
 from event.topic import TopicError, validate_topic
 from webhooks.message import link_header
-from egress.url import UrlRefused, parse_target
 
 __all__ = ["router"]
 

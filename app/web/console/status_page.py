@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any, Final
+from typing import Final
 
-from app.web.pages.markup import ago, callback, code, count, link, moment, pill, section, table, tile
 from app.web.outage import Silence
+from app.web.overview import COUNTED_MAX, Row, Status
+from app.web.pages.markup import ago, callback, code, count, link, moment, pill, section, table, tile
 from event.identity import format_event_id
 
-__all__ = ["COUNTED_MAX", "Status", "page", "silent_content", "status_content"]
+__all__ = ["page", "silent_content", "status_content"]
 
-COUNTED_MAX: Final = 1_000
-"""Counting stops here: a page must cost the same whatever waits."""
-
-_PAGE: Final = Template(files("app.web.pages").joinpath("status.html").read_text("utf-8"))
+_PAGE: Final = Template(files("app.web.console").joinpath("status.html").read_text("utf-8"))
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
 _STATE_TONES: Final = {"active": "good", "disabled": "warn", "gone": "bad", "denied": "bad"}
 _SILENCES: Final = {
@@ -31,37 +28,11 @@ _SILENCES: Final = {
     ),
     Silence.FULL: (
         "The database takes no more connections",
-        files("app.web.pages").joinpath("full.html").read_text("utf-8"),
+        files("app.web.console").joinpath("full.html").read_text("utf-8"),
     ),
-    Silence.SLOW: ("The database is too slow", files("app.web.pages").joinpath("slow.html").read_text("utf-8")),
+    Silence.SLOW: ("The database is too slow", files("app.web.console").joinpath("slow.html").read_text("utf-8")),
 }
 """Title and words, by why the database says nothing."""
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What the page shows; rows as the statements of ``console.sql`` and its neighbours give them."""
-
-    public_url: str
-    profile: str
-    incarnation: str
-    relay_states: Mapping[str, tuple[str, str]]
-    totals: Row
-    sinks: Sequence[Row]
-    topics_lately: Sequence[Row]
-    topics: Sequence[Row]
-    subscription_counts: Sequence[Row]
-    subscriptions: Sequence[Row]
-    open_deliveries: Sequence[Row]
-    dead_letters: Sequence[Row]
-    holds: Sequence[Row]
-
-    @property
-    def now(self) -> datetime:
-        """The database's clock, which wrote all other moments."""
-        now: datetime = self.totals["at"]
-        return now
 
 
 def page(content: str, nonce: str) -> str:

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from app.web.api.context import Context, context_of
-from app.web.console.status_page import Status, page, silent_content, status_content
+from app.web.console.status_page import page, silent_content, status_content
+from app.web.overview import Status
 
 __all__ = ["PAGE_POLICY", "router"]
 

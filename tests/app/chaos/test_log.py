@@ -6,7 +6,7 @@ import pytest
 
 from app.chaos.log import LineLog, LogError, read_log
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 WRITE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path

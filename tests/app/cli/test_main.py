@@ -16,10 +16,10 @@ import asyncpg
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import application
+from app.cli.commands.seed import samples
 from app.cli.database import is_made
 from app.cli.failure import CommandFailed
-from app.cli.commands.seed import samples
+from app.cli.main import application
 from app.cli.table import show
 from app.settings.settings import Settings
 from tests.app.conftest import WAIT_SECONDS, RunHub

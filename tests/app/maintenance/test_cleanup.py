@@ -1,4 +1,4 @@
-"""app/maintenance/cleanup.py on a real database: partitions ahead, old keys forgotten, what the ended are owed cancelled."""
+"""Clean-up on a real database: partitions ahead, old keys deleted, deliveries of ended subscriptions cancelled."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""app/maintenance/due_poller.py: an idle process asks one question; what is due waits for no bell that nobody rang (RO-09)."""
+"""The due poller: an idle process asks one question, and what is due is found without a notification (RO-09)."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""app/maintenance/retention.py on a real database: what is old goes, what somebody needs stays (RR-05, WH-P08, WH-18, WH-25)."""
+"""Retention on a real database: old events go, needed ones stay (RR-05, WH-P08, WH-18, WH-25)."""
 
 import json
 from collections.abc import Sequence

@@ -7,8 +7,8 @@ import pytest
 
 from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings, SettingsRefused
-from egress.guard import judge, judge_name
 from egress.client import Proxy
+from egress.guard import judge, judge_name
 
 
 def settings(**more: Any) -> Settings:

@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.web.authentication import FRESH_SECONDS, Keyring
 from app.log import configure_logging
+from app.web.authentication import FRESH_SECONDS, Keyring
 from app.web.problem import Problem
 from db.pool import PoolOptions, open_database
 from hub.keys import Grant, Keys, NewKey

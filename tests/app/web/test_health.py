@@ -7,10 +7,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from app.checks.database import database_checks
-from app.cli.failure import explained
 from app.chaos.child import Child
 from app.chaos.client import Client
+from app.checks.database import database_checks
+from app.cli.failure import explained
 from db.direct import connect_direct
 from db.errors import TooManyConnections
 from db.pool import PoolOptions

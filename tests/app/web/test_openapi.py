@@ -19,7 +19,7 @@ from relay.record import Record
 from scripts.openapi import OPENAPI_FILE, text
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub
 
-FOLDER = Path(__file__).parents[2] / "openapi"
+FOLDER = Path(__file__).parents[3] / "openapi"
 DOCUMENT = json.loads(OPENAPI_FILE.read_text())
 ASYNCAPI = yaml.safe_load((FOLDER / "asyncapi.yaml").read_text())
 EVENT_SCHEMA = json.loads((FOLDER / "event.schema.json").read_text())

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from app.web.overview import Overview
-from app.web.console.status_page import Status, silent_content
+from app.web.console.status_page import silent_content
 from app.web.outage import Silence, greeting
+from app.web.overview import Overview, Status
 from db.direct import Direct, connect_direct
 from db.pool import PoolOptions
 from tests.app.conftest import opened

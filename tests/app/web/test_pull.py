@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import Any
 
-from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.cli.test_main import ended, started
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 
 ROLES = ("api", "relay")
 

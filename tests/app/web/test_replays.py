@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.cli.test_main import Finished, hookwire
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.web.test_ingest import kind
 
 

@@ -20,7 +20,26 @@ from starlette.types import Receive, Scope, Send
 from app.web.problem import Problems
 from app.web.protocol import HookwireProtocol, is_valid_host
 from app.web.server import HttpServer, ListenError, ServerLimits
-from tests.app.web.corpus_http import CASES, CLOSED, GET, HOST, QUICK, Answer, Case, Echo, ask, chunks, connected, exchange, get, has_ended, post, read_answer, send, serving
+from tests.app.web.corpus_http import (
+    CASES,
+    CLOSED,
+    GET,
+    HOST,
+    QUICK,
+    Answer,
+    Case,
+    Echo,
+    ask,
+    chunks,
+    connected,
+    exchange,
+    get,
+    has_ended,
+    post,
+    read_answer,
+    send,
+    serving,
+)
 
 # The hook that replaces the fixture below speaks for a whole folder, and only the server is loop-dependent.
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture:DeprecationWarning")

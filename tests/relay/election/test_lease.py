@@ -12,8 +12,8 @@ import pytest
 from db.direct import Direct, connect_direct
 from db.errors import Unavailable
 from db.pool import Database, Row
-from relay.election.port import Deposed, Seat
 from relay.election.lease import LeaseElection, LeaseOptions, Leases, quota
+from relay.election.port import Deposed, Seat
 from relay.sink import Term
 from tests.relay.stage import DEADLINE_SECONDS, FaultyDatabase, Stage, raise_term, staged, until
 

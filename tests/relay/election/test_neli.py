@@ -15,11 +15,11 @@ from datetime import datetime
 import pytest
 
 from db.pool import Database
-from relay.election.port import Deposed, Seat
-from relay.kafka.options import KafkaOptions
 from relay.election.neli import NeliElection
 from relay.election.neli_core import NeliTimes
 from relay.election.neli_options import NeliOptions
+from relay.election.port import Deposed, Seat
+from relay.kafka.options import KafkaOptions
 from scripts.servers.kafka import KafkaServer
 from tests.relay.stage import DEADLINE_SECONDS, Stage, staged, until
 from tests.relay.wire import PRODUCE, wire_to

@@ -13,7 +13,26 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from relay.election.neli_core import Assigned, BarrierOpen, Beat, Confirm, Confirmed, Event, Heard, LeaderAcquired, LeaderFenced, LeaderRevoked, Left, Neli, NeliTimes, Output, Reigns, Revoked, SendBeat, Tick
+from relay.election.neli_core import (
+    Assigned,
+    BarrierOpen,
+    Beat,
+    Confirm,
+    Confirmed,
+    Event,
+    Heard,
+    LeaderAcquired,
+    LeaderFenced,
+    LeaderRevoked,
+    Left,
+    Neli,
+    NeliTimes,
+    Output,
+    Reigns,
+    Revoked,
+    SendBeat,
+    Tick,
+)
 
 TIMES = NeliTimes(beat_seconds=1, fence_seconds=4, session_seconds=6, rebalance_seconds=10)
 ZERO = frozenset({0})

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from relay.election.port import Deposed, Seat
-from relay.kafka.options import KafkaOptions
 from relay.election.neli import NeliElection
 from relay.election.neli_beat import value_of
 from relay.election.neli_core import Assigned, Beat, Confirm, Confirmed, Heard, Input, Revoked, SendBeat
 from relay.election.neli_group import Membership, _Listener
 from relay.election.neli_options import NeliOptions
+from relay.election.port import Deposed, Seat
+from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable
 from tests.relay.stage import DEADLINE_SECONDS
 

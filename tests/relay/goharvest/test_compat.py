@@ -11,14 +11,14 @@ import pytest
 
 from db.pool import PoolOptions, open_database
 from db.statements import quoted_table
+from relay.election.port import Deposed
 from relay.goharvest.compat import rounds
 from relay.goharvest.compat_table import CompatTable
-from relay.election.port import Deposed
-from relay.observer import LeaderAcquired, LeaderFenced, LeaderRefreshed, LeaderRevoked, MeterRead
 from relay.goharvest.outbox_table import TableRefused
+from relay.observer import LeaderAcquired, LeaderFenced, LeaderRefreshed, LeaderRevoked, MeterRead
 from relay.record import Record
-from tests.relay.stage import until
 from tests.relay.goharvest.yards import TABLE, PostgresYard, Yard, on_mariadb, on_postgres
+from tests.relay.stage import until
 
 
 @pytest.fixture(params=["postgres18", "postgres15", "mariadb", "mariadb_fast"])

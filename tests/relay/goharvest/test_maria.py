@@ -21,8 +21,8 @@ from app.settings.settings import Settings
 from app.settings.tls import outbox_tls
 from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.mariadb.database import MariaDatabase, MariaOptions, for_outbox, maria_options, open_maria
-from relay.election.port import Deposed, Seat
 from relay.election.lease import LeaseOptions
+from relay.election.port import Deposed, Seat
 from relay.goharvest.maria_election import MariaElection
 from relay.goharvest.maria_installation import furnish
 from relay.goharvest.maria_table import MariaTable
@@ -32,9 +32,9 @@ from scripts.servers.kafka import KafkaServer
 from scripts.servers.mariadb import MariaServer
 from scripts.servers.secured import Identity, SecuredMaria
 from tests.hostile.authority import Authority
+from tests.relay.goharvest.yards import CREATE_MARIA_TABLE, MARIA_TABLE, MariaYard, connected, on_mariadb
 from tests.relay.kafka.kafka_topic import read_committed
 from tests.relay.stage import until
-from tests.relay.goharvest.yards import CREATE_MARIA_TABLE, MARIA_TABLE, MariaYard, connected, on_mariadb
 
 
 @pytest.fixture

@@ -18,14 +18,14 @@ from db.mariadb.database import Done, MariaDatabase, for_outbox, maria_options
 from db.pool import Database, PoolOptions, open_database
 from db.statements import for_outbox as for_postgres_outbox
 from db.statements import quoted_table
+from relay.embeddable import Relay
 from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.goharvest.compat_table import CompatTable
-from relay.embeddable import Relay
 from relay.goharvest.maria_installation import furnish
 from relay.goharvest.maria_table import MariaTable
+from relay.goharvest.outbox_table import OutboxTable
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Event, MeterRead, Observer
-from relay.goharvest.outbox_table import OutboxTable
 from relay.sink import Term
 from tests.relay.stage import raise_term, until
 

@@ -23,18 +23,26 @@ from aiokafka.admin import NewPartitions
 
 import relay.kafka.topics
 from event.partition import Partitioner, Scheme
-from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.kafka.admin import KafkaAdmin, TopicDescription, TopicLimits
 from relay.kafka.batches import KafkaBatch, Layout, Packer
 from relay.kafka.error import blame
 from relay.kafka.producer import KafkaProducer
 from relay.kafka.security import KafkaSecurity
+from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.kafka.topic import KafkaTopic, fragility
 from relay.kafka.topics import KafkaTopics
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
-from tests.relay.kafka.kafka_topic import PROBE, allow_writing, deny_writing, kafka_admin, make_topic, read_committed, set_message_bytes_max
+from tests.relay.kafka.kafka_topic import (
+    PROBE,
+    allow_writing,
+    deny_writing,
+    kafka_admin,
+    make_topic,
+    read_committed,
+    set_message_bytes_max,
+)
 from tests.relay.stage import all_carried, relay_of, running, staged, until
 from tests.relay.wire import END_TRANSACTION, PRODUCE, wire_to
 

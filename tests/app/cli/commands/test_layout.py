@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import application
 from app.cli.failure import CommandFailed
+from app.cli.main import application
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.cli.failure import CommandFailed
 from app.cli.commands.sync import _document, _sync, sync
 from app.cli.commands.sync_plan import Step, plan, read_wanted
+from app.cli.failure import CommandFailed
 from tests.app.conftest import RunHub, RunningHub
 
 SHOP = {"topic": "orders.*", "callback": "http://127.0.0.1:9000/shop"}

@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import application
 from app.cli.failure import CommandFailed
 from app.cli.goharvest.pump import PumpOptions, Verified, pump, stash_in_maria, stash_in_postgres, verify
+from app.cli.main import application
 from app.settings.settings import SettingsRefused
 from db.mariadb.database import for_outbox
 from db.pool import PoolOptions, open_database

@@ -18,18 +18,18 @@ import pytest
 from slixmpp import JID, ClientXMPP
 from typer.testing import CliRunner
 
-from app.cli.main import application
 from app.cli.failure import CommandFailed
+from app.cli.main import application
 from app.cli.monitor.monitoring import Monitoring, Pace, summary
+from app.cli.monitor.options import XmppOptions, xmpp_options
+from app.cli.monitor.xmpp import Xmpp
 from app.cli.pulling import Pulling
 from app.settings.settings import Settings, SettingsRefused
-from app.cli.monitor.xmpp import Xmpp
-from app.cli.monitor.options import XmppOptions, xmpp_options
 from relay.tls import TlsFiles
 from scripts.servers.port import free_port
 from scripts.servers.prosody import CLOSED, HOST, PASSWORD, ROOMS, ProsodyServer
-from tests.app.conftest import WAIT_SECONDS, RunHub, RunningHub
 from tests.app.cli.test_main import ended, hookwire, started
+from tests.app.conftest import WAIT_SECONDS, RunHub, RunningHub
 
 ROLES = ("api", "relay", "deliver")
 ACCOUNT = f"monitor@{HOST}"

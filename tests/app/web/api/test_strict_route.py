@@ -11,7 +11,7 @@ import pytest
 from tests.app.conftest import RunHub
 from tests.app.web.test_ingest import kind
 
-OPENAPI = json.loads((Path(__file__).parents[3] / "openapi" / "openapi.json").read_text())
+OPENAPI = json.loads((Path(__file__).parents[4] / "openapi" / "openapi.json").read_text())
 OTHERS = ("/hub", "/rabbithub", "/handshakes")
 """Where WebSub, RabbitHub and CloudEvents say what may stand in a request."""
 

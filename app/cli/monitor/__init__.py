@@ -1,0 +1,1 @@
+"""The command ``hookwire monitor``: events as lines of an XMPP chat."""

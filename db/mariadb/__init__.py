@@ -1,0 +1,1 @@
+"""MariaDB and MySQL, for an outbox that lies there. The only package that knows aiomysql."""
