@@ -7,49 +7,43 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import ClassVar
 
 from db.direct import Direct
 from db.errors import DatabaseError
 from relay.trouble import Trouble
-from runtime.pause import pause
+from runtime.periodic import Periodic
 
 __all__ = ["Listener"]
 
 _CHANNEL = "hookwire_outbox"
 
 
-class Listener:
-    """Calls ``ring`` at every notification."""
+class Listener(Periodic):
+    """Call ``on_published`` at every notification."""
 
     name = "listener"
+    expected: ClassVar = (DatabaseError,)
 
-    def __init__(self, connect: Callable[[], Awaitable[Direct]], ring: Callable[[], None]) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Direct]], on_published: Callable[[], None]) -> None:
+        super().__init__(1.0)
         self._connect = connect
-        self._ring = ring
+        self._on_published = on_published
         self._trouble = Trouble("listener_lost", "listener_back")
-        self._stopping = asyncio.Event()
 
-    def stop(self) -> None:
-        """End at once."""
-        self._stopping.set()
+    def failed(self, error: Exception) -> None:
+        """Report that the connection was lost."""
+        self._trouble.tell(error)
 
-    async def run(self) -> None:
-        """Listen until stopped."""
-        while not self._stopping.is_set():
-            try:
-                await self._listen()
-            except DatabaseError as error:
-                self._trouble.tell(error)
-            await pause(self._stopping, 1.0)
-
-    async def _listen(self) -> None:
+    async def once(self) -> None:
+        """Listen until the connection is lost, or until stopped."""
         connection = await self._connect()
         try:
-            await connection.listen(_CHANNEL, self._ring)
+            await connection.listen(_CHANNEL, self._on_published)
             self._trouble.over()
-            self._ring()  # whatever was committed before we listened
+            self._on_published()  # finds what was committed before we listened
             lost = asyncio.ensure_future(connection.lost.wait())
-            stopped = asyncio.ensure_future(self._stopping.wait())
+            stopped = asyncio.ensure_future(self._notified.wait())
             try:
                 await asyncio.wait({lost, stopped}, return_when=asyncio.FIRST_COMPLETED)
             finally:

@@ -74,7 +74,7 @@ class Relaying:
             wake.ring()
 
     def look(self, last_id: int, holds_are_due: bool) -> None:
-        """What the lookout has seen."""
+        """Take over what the due poller saw."""
         for harvester in self._harvesters:
             harvester.look(last_id, holds_are_due=holds_are_due)
 

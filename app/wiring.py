@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,13 +18,14 @@ from starlette.types import ASGIApp
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
 from app.listen import Listener
-from app.maintenance.cleanup import Upkeep
-from app.maintenance.due_poller import Lookout
+from app.maintenance.cleanup import Cleanup
+from app.maintenance.due_poller import DuePoller
 from app.maintenance.retention import Retention, RetentionOptions
 from app.notify import Notifier
 from app.relaying import Relaying
 from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings
+from app.signals import Signals
 from app.sinks import configured_sinks
 from app.storage import EmbeddedWatch, Storage, open_storage
 from app.web.api.context import Context
@@ -79,7 +80,7 @@ ROLES: Final = ("api", "relay", "deliver")
 _BACKLOG_CONNECTIONS = 2048
 _METRICS_DRAIN_SECONDS = 1.0
 _UNASKED_SECONDS = 300.0
-"""How often a service looks by itself for what the lookout would have told it."""
+"""How often a service polls by itself for work that the due poller should have announced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +166,9 @@ class _Builder:
         self._policy: GuardPolicy = guard_policy(settings, port)
         self._hub_wake = Wake(is_watched=True)
         self._fetch_wake = Wake(is_watched=True)
-        self._bells: dict[str, Callable[[], None]] = {}
-        self._on_scope: Callable[[bool], None] = lambda _: None
+        self._signals = Signals()
         self.relaying: Relaying | None = None
         self._on_event = on_event
-        self._worker: Worker | None = None
-        self._queues: RabbitHubQueues | None = None
 
     async def build(
         self, roles: Sequence[str], sockets: Sequence[socket.socket], metrics_sockets: Sequence[socket.socket]
@@ -181,12 +179,10 @@ class _Builder:
         await self._configure(roles)
         phases: list[list[Service]] = []
         if "api" in roles:
-            notifier = self._notifier
-            publisher = Publisher(self._database, self._ring if "relay" in roles else notifier.ring)
-            self._on_scope = publisher.order_across_topics
-            subscribing = self._subscribing(self._ring if "relay" in roles else notifier.ring)
-            phases += [[self._front(publisher, sockets)], [publisher, *subscribing]]
-            phases += [] if "relay" in roles else [[notifier]]
+            waking = self._wake_relays()
+            publisher = Publisher(self._database, self._signals.published_here.notify)
+            self._signals.order_scope.connect(publisher.order_across_topics)
+            phases += [[self._front(publisher, sockets)], [publisher, *self._subscribing()], waking]
         relays = self.relaying.relays if self.relaying else []
         phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
         # Last, so that the drain can be watched.
@@ -204,68 +200,66 @@ class _Builder:
             for row in await self._database.fetch("event.configure_sinks", self.sinks):
                 _log.warning("sink_led_elsewhere", sink=row["name"], hint="this process has no address for it")
 
-    def _subscribing(self, on_commit: Callable[[], None]) -> list[Service]:
-        """What has subscriptions verified, and foreign topics fetched or subscribed to."""
-        hub, upstream_wake = self._hub, Wake(is_watched=True)
+    def _wake_relays(self) -> list[Service]:
+        """Connect what this process commits to its own relays, or else to a notifier of other processes' relays."""
+        if self.relaying is not None:
+            self._signals.published_here.connect(self._signals.published.notify)
+            return []
+        notifier = Notifier(self._database)
+        self._signals.published_here.connect(notifier.ring)
+        return [notifier]
+
+    def _subscribing(self) -> list[Service]:
+        """Build what verifies subscriptions, and fetches or subscribes to foreign topics."""
+        hub, upstream_wake, due = self._hub, Wake(is_watched=True), self._signals.due
         verification = Verification(self._database, self._outbound, hub.secret_box, hub.options, self._hub_wake)
+        on_commit = self._signals.published_here.notify
         fetching = Fetching(self._database, self._outbound, hub.options, self._fetch_wake, on_commit)
-        self._bells |= {
-            "intents": self._hub_wake.ring,
-            "leases": verification.sweep,
-            "foreign_topics": self._fetch_wake.ring,
-            "upstreams": upstream_wake.ring,
-        }
+        due["intents"].connect(self._hub_wake.ring)
+        due["leases"].connect(verification.sweep)
+        due["foreign_topics"].connect(self._fetch_wake.ring)
+        due["upstreams"].connect(upstream_wake.ring)
         return [verification, fetching, Upstreams(hub, self._outbound, upstream_wake)]
 
     def _delivering(self) -> list[Service]:
-        worker = self._worker = self._make_worker(self._outbound)
-        replayer = Replayer(self._database, self._due, poll_seconds=_UNASKED_SECONDS)
-        queues = self._queues = RabbitHubQueues(self._database, self._due, self._settings.rabbithub_tell_expiry_days)
-        self._bells |= {"deliveries": worker.look, "replays": replayer.ring, "rabbithub": queues.look}
+        signals = self._signals
+        worker = self._make_worker(self._outbound)
+        replayer = Replayer(self._database, signals.deliveries_due.notify, poll_seconds=_UNASKED_SECONDS)
+        queues = RabbitHubQueues(
+            self._database, signals.deliveries_due.notify, self._settings.rabbithub_tell_expiry_days
+        )
+        signals.deliveries_due.connect(worker.due)
+        signals.fanned_out.connect(worker.due)
+        signals.fanned_out.connect(lambda _: queues.fanned_out())
+        signals.due["deliveries"].connect(worker.look)
+        signals.due["replays"].connect(replayer.notify)
+        signals.due["rabbithub"].connect(queues.look)
         return [worker, replayer, queues]
 
     def _background(self) -> list[Service]:
+        signals = self._signals
         services: list[Service] = [
-            Listener(self._connect_direct, self._ring),
-            Upkeep(self._database, self._settings.idempotency_seconds),
+            Listener(self._connect_direct, signals.published.notify),
+            Cleanup(self._database, self._settings.idempotency_seconds),
             Retention(self._database, self._retention_options()),
             LoopLag(self._registry),
         ]
-        watch = EmbeddedWatch(self._storage.embedded) if self._storage.embedded is not None else None
-        services += [watch] if watch is not None else []
-        on_silence = watch.ring if watch else lambda: None
-        services.append(Lookout(self._database, self._bells, self._drawn, on_silence, self._on_scope))
+        if self._storage.embedded is not None:
+            watch = EmbeddedWatch(self._storage.embedded)
+            signals.database_silent.connect(watch.ring)
+            services.append(watch)
+        services.append(
+            DuePoller(
+                self._database,
+                {column: signal.notify for column, signal in signals.due.items()},
+                signals.polled.notify,
+                signals.database_silent.notify,
+                signals.order_scope.notify,
+            )
+        )
         if self.relaying is not None:
             services += self.relaying.elections
         return services
-
-    def _published(self) -> None:
-        """An event was committed outside of the group commit."""
-        if self.relaying is not None:
-            self.relaying.ring()
-        else:
-            self._notifier.ring()
-
-    @cached_property
-    def _notifier(self) -> Notifier:
-        return Notifier(self._database)
-
-    def _ring(self) -> None:
-        if self.relaying is not None:
-            self.relaying.ring()
-
-    def _drawn(self, last_id: int, holds_are_due: bool) -> None:
-        if self.relaying is not None:
-            self.relaying.look(last_id, holds_are_due)
-
-    def _due(self, subscriptions: Sequence[int]) -> None:
-        if self._worker is not None:
-            self._worker.due(subscriptions)
-
-    def _fanned_out(self, subscriptions: Sequence[int]) -> None:
-        self._due(subscriptions)
-        if self._queues is not None:
-            self._queues.fanned_out()
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
         return self.relaying.states() if self.relaying is not None else {}
@@ -303,7 +297,7 @@ class _Builder:
             message_id_header=settings.rabbithub_message_id_header.lower(),
             correlation_id_header=settings.rabbithub_correlation_id_header.lower(),
             fetch_bytes_max=min(settings.event_bytes_max, FEED_BYTES_MAX),
-            # The lookout tells of leases that are over; a refresh is due while a fifth is left, a tenth of it is soon.
+            # The due poller finds leases that ended. A refresh is due while a fifth is left; a tenth of it is soon.
             sweep_seconds=min(max(settings.websub_lease_seconds_max / 50, 1.0), 60.0),
         )
 
@@ -327,7 +321,7 @@ class _Builder:
             self._storage.secrets,
             self._hub_wake.ring,
             self._fetch_wake.ring,
-            self._published,
+            self._signals.published_here.notify,
             incarnation=self._storage.incarnation,
         )
 
@@ -415,7 +409,7 @@ class _Builder:
         return Worker(self._database, outbound, subscribers, contents, DeliveryMetrics(self._registry), options)
 
     def _make_relaying(self) -> Relaying:
-        return Relaying(
+        relaying = Relaying(
             self._settings,
             self._database,
             self._connect_direct,
@@ -423,6 +417,9 @@ class _Builder:
             self.sinks,
             self._relay_metrics,
             self._points,
-            lambda: FanOutSink(FanOut(self._database, self._fanned_out)),
+            lambda: FanOutSink(FanOut(self._database, self._signals.fanned_out.notify)),
             self._on_event,
         )
+        self._signals.published.connect(relaying.ring)
+        self._signals.polled.connect(relaying.look)
+        return relaying

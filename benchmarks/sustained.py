@@ -4,7 +4,7 @@
     python -m benchmarks.sustained --minutes 5 --rate 10000
 
 First the relay alone drains a backlog: the drain rate. Then publishers in a process of their own store 0.7 of that for
-each second (or ``--rate``), through `hookwire.publish_batch`, and a `hookwire relay` with its upkeep carries it to
+each second (or ``--rate``), through `hookwire.publish_batch`, and a `hookwire relay` with its clean-up carries it to
 Kafka. Every half minute a line tells what waits, how large the tables are and what autovacuum did. What publishers and
 relay share is the machine: where the publishers cannot reach their rate, the line of results says what they reached.
 

@@ -173,7 +173,7 @@ class Subscriptions:
         """End it; False when there is none. Raises :class:`Stale` when ``version`` is not that of now, :class:`InUse`.
 
         What it was still owed becomes dead letters with that reason (WH-06), WebSub's queue is dropped (DL-10), what a
-        consumer of RabbitHub's held goes back; however much there is, of which the upkeep does the rest.
+        consumer of RabbitHub's held goes back; however much there is, of which clean-up does the rest.
         """
         async with self._database.transaction() as transaction:
             row = await transaction.fetchrow("subscription.delete", _TENANT, public_id, version)

@@ -116,7 +116,7 @@ class Harvester:
         return self._in_flight
 
     def look(self, last_id: int, *, holds_are_due: bool) -> None:
-        """What a lookout has seen: the last id that was drawn, and whether a hold is to be probed."""
+        """Take over what the due poller saw: the last id drawn, and whether a hold is due for a probe."""
         if holds_are_due:
             self._holds_due_at = 0.0
         if holds_are_due or not self._outbox.is_carried_through(last_id):

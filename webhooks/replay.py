@@ -15,14 +15,14 @@ step wherever its process ended, and any process may carry it on.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database
-from runtime.pause import pause
+from runtime.periodic import Periodic
 
 __all__ = ["Replayer"]
 
@@ -30,42 +30,31 @@ _log = structlog.get_logger(__name__)
 _RECORDS = 500  # in one step
 
 
-class Replayer:
-    """Carries replays on while :meth:`run` runs; ``on_due`` is told the subscriptions that got something to do.
+class Replayer(Periodic):
+    """Carry replays on; ``on_due`` gets the subscriptions that have new deliveries.
 
-    ``poll_seconds``: how often the database is asked for a job that is due when nobody rings."""
+    ``poll_seconds``: how often it asks the database by itself for a replay that is due.
+    """
 
     name = "replayer"
+    expected: ClassVar = (DatabaseError,)
 
     def __init__(self, database: Database, on_due: Callable[[Sequence[int]], None], poll_seconds: float = 2.0) -> None:
+        super().__init__(poll_seconds)
         self._database = database
         self._on_due = on_due
-        self._poll_seconds = poll_seconds
-        self._rung = asyncio.Event()
-        self._stopping = False
 
-    def ring(self) -> None:
-        """A job is due."""
-        self._rung.set()
+    async def once(self) -> None:
+        """Take steps until no replay is due."""
+        while not self._is_stopping and await self.step():
+            continue
 
-    def stop(self) -> None:
-        """End after the current step."""
-        self._stopping = True
-        self._rung.set()
-
-    async def run(self) -> None:
-        """Step after step until stopped."""
-        while not self._stopping:
-            self._rung.clear()
-            try:
-                while not self._stopping and await self.step():
-                    continue
-            except DatabaseError as error:
-                _log.warning("replay_waits", error=str(error))
-            await pause(self._rung, self._poll_seconds)
+    def failed(self, error: Exception) -> None:
+        """Report that the database does not answer."""
+        _log.warning("replay_waits", error=str(error))
 
     async def step(self) -> bool:
-        """One step of the job that is due; False when none is."""
+        """Take one step of the replay that is due; return False when none is due."""
         row = await self._database.fetchrow("replay.step", _RECORDS)
         if row is None or row["id"] is None:
             return False

@@ -176,7 +176,7 @@ class Settlement:
         )
         if ended is not None:
             _log.info("subscription_ended", subscription=result.subscription_id, reason=decision.end_reason)
-        if decision.end_state == "gone":  # what one round leaves is found by the upkeep
+        if decision.end_state == "gone":  # what one round leaves is found by clean-up
             await self._database.fetchval("delivery.cancel_ended", [result.subscription_id], _CANCEL_MAX)
 
     async def _count_error(self, session: Session, result: Result) -> Mapping[str, Any] | None:

@@ -1,80 +1,84 @@
-"""Lookout: asks once a second, for all services of the process, whether there is something to do.
+"""Due poller: asks once a second, for all services of the process, whether there is something to do (ADR 29).
 
 ::
 
-    lookout.look --> something is due for a service ----> its bell
-        |        '-> an id was drawn since a relay was done --> that relay's bell
-        '----------> no answer --> whoever can bring the database back
+    due.poll --> something is due for a service ------> its signal
+        |    '-> an id was drawn since a relay looked -> that relay's signal
+        '------> no answer ---------------------------> the service that can bring the database back
 
-So an idle process asks one question a second, however many services it has, and what nobody uses costs nothing. It is
-what finds whatever no bell was rung for: what another process has left, a retry whose time has come, a NOTIFY that was
-lost (RO-09). Services poll by themselves only while they have work, and now and then.
+An idle process asks one question a second, however many services it has. The poller finds what no signal announced: the
+work of another process, a retry whose time has come, a lost NOTIFY (RO-09). Services poll by themselves only while they
+have work, and once in some minutes.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database
-from runtime.pause import pause
+from runtime.periodic import Periodic
 
-__all__ = ["Lookout"]
+__all__ = ["DuePoller"]
 
 _log = structlog.get_logger(__name__)
+_SHARE = 20  # A poll may be slow over many dead rows of an old snapshot. It takes at most a twentieth of the time.
 
 
-class Lookout:
-    """``bells``: by the column of ``lookout.look`` that they are rung for; ``on_drawn`` is told the last id drawn and
-    whether a hold is to be probed; ``on_silence``: the database does not answer; ``on_scope`` is told whether a key is
-    kept in order across topics."""
+class DuePoller(Periodic):
+    """Poll once per ``interval_seconds`` and notify the services that have work.
 
-    name = "lookout"
+    ``due`` maps a column of the statement ``due.poll`` to its signal. ``on_polled`` gets the last id drawn, and whether
+    a hold is due for a probe. ``on_silence`` is called when the database does not answer. ``on_scope`` gets whether a
+    key is in order across topics.
+    """
+
+    name = "due poller"
+    expected: ClassVar = (DatabaseError,)
 
     def __init__(
         self,
         database: Database,
-        bells: Mapping[str, Callable[[], None]],
-        on_drawn: Callable[[int, bool], None],
+        due: Mapping[str, Callable[[], None]],
+        on_polled: Callable[[int, bool], None],
         on_silence: Callable[[], None],
         on_scope: Callable[[bool], None] = lambda _: None,
         interval_seconds: float = 1.0,
     ) -> None:
+        super().__init__(interval_seconds)
         self._database = database
-        self._bells = bells
-        self._on_drawn = on_drawn
+        self._due = due
+        self._on_polled = on_polled
         self._on_silence = on_silence
         self._on_scope = on_scope
-        self._interval_seconds = interval_seconds
-        self._stopping = asyncio.Event()
+        self._took_seconds = 0.0
 
-    def stop(self) -> None:
-        """End after the current look."""
-        self._stopping.set()
+    async def once(self) -> None:
+        """Poll and measure how long it took."""
+        began = time.monotonic()
+        self._took_seconds = 0.0
+        await self.poll()
+        self._took_seconds = time.monotonic() - began
 
-    async def run(self) -> None:
-        """Look again and again until stopped."""
-        while not self._stopping.is_set():
-            began = time.monotonic()
-            try:
-                await self.look()
-            except DatabaseError as error:
-                _log.warning("lookout_blind", error=str(error))
-                self._on_silence()
-                began = time.monotonic()
-            # A look over many dead rows, which somebody's old snapshot keeps, takes a twentieth of the time at most.
-            await pause(self._stopping, max(self._interval_seconds, 20 * (time.monotonic() - began)))
-
-    async def look(self) -> None:
-        """Look once and ring where something is due; raises ``db.errors.DatabaseError``."""
-        row = await self._database.fetchrow("lookout.look")
+    async def poll(self) -> None:
+        """Ask once and notify; raise ``db.errors.DatabaseError``."""
+        row = await self._database.fetchrow("due.poll")
         assert row is not None, "a sequence has one row"
-        self._on_drawn(row["last_id"], row["holds"])
+        self._on_polled(row["last_id"], row["holds"])
         self._on_scope(row["orders_across_topics"])
-        for column, ring in self._bells.items():
+        for column, notify in self._due.items():
             if row[column]:
-                ring()
+                notify()
+
+    def failed(self, error: Exception) -> None:
+        """Report that the database does not answer."""
+        _log.warning("due_poll_failed", error=str(error))
+        self._on_silence()
+
+    def pause_seconds(self) -> float:
+        """Return the interval, or longer where a poll is slow."""
+        return max(self._interval_seconds, _SHARE * self._took_seconds)

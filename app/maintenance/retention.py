@@ -19,18 +19,18 @@ not come to. What is kept is therefore read once a day, and what is needed no lo
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
+from typing import ClassVar
 
 import structlog
 
 from db.errors import Busy, DatabaseError, Refused
 from db.pool import Database
 from db.statements import for_partition
-from runtime.pause import pause
+from runtime.periodic import Periodic
 
 __all__ = ["Removed", "Retention", "RetentionOptions"]
 
@@ -68,31 +68,23 @@ class Removed:
     gold: int = 0
 
 
-class Retention:
-    """Runs every ``interval_seconds``. ``today`` is asked when a day is over."""
+class Retention(Periodic):
+    """Run every ``interval_seconds``. ``today`` returns the current date."""
 
     name = "retention"
+    expected: ClassVar = (DatabaseError,)
 
     def __init__(self, database: Database, options: RetentionOptions, today: Callable[[], date] = _utc_today) -> None:
+        super().__init__(options.interval_seconds)
         self._database = database
         self._options = options
         self._today = today
         self._walked: dict[tuple[str, int | str | None], tuple[date, int]] = {}  # on which day, and up to where
         self._partitions_seen: tuple[date, int] | None = None  # on which day, and up to which id
-        self._stopping = asyncio.Event()
 
-    def stop(self) -> None:
-        """End after the current batch."""
-        self._stopping.set()
-
-    async def run(self) -> None:
-        """Round after round until stopped."""
-        while not self._stopping.is_set():
-            try:
-                await self.once()
-            except DatabaseError as error:
-                _log.warning("retention_failed", error=str(error))
-            await pause(self._stopping, self._options.interval_seconds)
+    def failed(self, error: Exception) -> None:
+        """Report the first part of the round that failed."""
+        _log.warning("retention_failed", error=str(error))
 
     async def once(self) -> Removed:
         """One round. A part that fails does not keep the others from being done; then the first failure is raised."""
@@ -159,7 +151,7 @@ class Retention:
     async def _purge_all(self, statement: str, days: float) -> int:
         """Batch after batch until there is no more; gives how many went. Smaller ones where a batch takes too long."""
         removed, batch = 0, self._options.batch
-        while not self._stopping.is_set():
+        while not self._is_stopping:
             try:
                 purged = await self._database.fetchval(statement, days, batch)
             except Busy as busy:
@@ -179,7 +171,7 @@ class Retention:
         today, removed, batch = self._today(), 0, self._options.batch
         day, last = self._walked.get((statement, more), (today, 0))
         last = last if day == today else 0
-        while not self._stopping.is_set() and last < upto:
+        while not self._is_stopping and last < upto:
             try:
                 row = await self._database.fetchrow(statement, last, upto, batch, more)
             except Busy as busy:
@@ -197,7 +189,7 @@ class Retention:
         if self._partitions_seen == seen:
             return 0, 0
         dropped, needed_upto, waiting = await self._drop_partitions(through_id)
-        self._partitions_seen = None if waiting or self._stopping.is_set() else seen
+        self._partitions_seen = None if waiting or self._is_stopping else seen
         return dropped, needed_upto
 
     async def _drop_partitions(self, through_id: int) -> tuple[int, int, int]:
@@ -205,7 +197,7 @@ class Retention:
         many could not be detached yet."""
         dropped, needed_upto, waiting = 0, 0, 0
         for row in await self._database.fetch("retention.partitions", through_id):
-            if self._stopping.is_set():
+            if self._is_stopping:
                 break
             if not row["is_free"]:
                 needed_upto = max(needed_upto, row["high"] - 1)

@@ -152,7 +152,7 @@ async def delete(hub: Hub, place: Place, *, if_empty: bool) -> None:
 
 
 async def _drop_waiting(hub: Hub, source: int) -> None:
-    """What waited in a queue that was deleted; what a failure leaves of it, upkeep makes dead letters of."""
+    """What waited in a queue that was deleted; what a failure leaves of it, clean-up turns into dead letters."""
     try:
         # Until nothing is left: what somebody changes while it is deleted is found by the next look only.
         while await hub.database.execute("intent.drop_deliveries_of", source, _BATCH_ROWS):

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from app.maintenance.due_poller import Lookout
+from app.maintenance.due_poller import DuePoller
 from app.settings.settings import Settings
 from app.storage import EmbeddedWatch, Storage, open_secrets, open_storage
 from db.embedded.postmaster import read_record
@@ -79,15 +79,15 @@ async def test_the_embedded_database_is_started_again_when_it_was_killed(data_di
         assert storage.embedded is not None
         await storage.database.execute("topic.ensure", "default", ["kept"])
         watch = EmbeddedWatch(storage.embedded)
-        lookout = Lookout(storage.database, {}, lambda *_: None, watch.ring, interval_seconds=0.05)
+        poller = DuePoller(storage.database, {}, lambda *_: None, watch.ring, interval_seconds=0.05)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(watch.run())
-            tasks.create_task(lookout.run())
+            tasks.create_task(poller.run())
             record = read_record(data_dir / "postgres")
             assert record is not None
             os.kill(record.pid, signal.SIGKILL)
             assert [row["name"] for row in await until_answered(storage)] == ["kept"]
-            lookout.stop()
+            poller.stop()
             watch.stop()
         successor = read_record(data_dir / "postgres")
         assert successor is not None

@@ -81,7 +81,7 @@ HOT: list[tuple[str, tuple[object, ...]]] = [
     ("gold.backlog_page", (0, 0, 500)),
     ("event.latest", ("default", "t7")),
     ("event.get", ("default", 7)),
-    ("lookout.look", ()),
+    ("due.poll", ()),
 ]
 
 
@@ -219,7 +219,7 @@ _SWEPT: list[tuple[str, tuple[object, ...]]] = [
     ("intent.purge", (5_000,)),
     ("intent.pair", ("default", "\\\\x00", "t")),
     ("pull.end_unasked", ()),
-    ("lookout.look", ()),
+    ("due.poll", ()),
     ("intent.expire", (5_000,)),
     ("intent.permanent", (500, 86_400)),
     ("intent.drop_deliveries", (5_000,)),

@@ -211,7 +211,7 @@ _MEASURED = {
     "ledger.fold_entries", "replay.step", "retention.purge_events", "retention.purge_dead_letters",
     "event.purge_idempotency_keys", "compat.mark", "compat.mark_due", "compat.purge", "compat.reset", "compat.unpark",
     "pull.dequeue", "pull.held", "pull.extend", "rabbithub.dispatch", "rabbithub.take_back", "intent.drop_deliveries",
-    "intent.expire", "intent.purge", "lookout.look",
+    "intent.expire", "intent.purge", "due.poll",
 }  # fmt: skip
 
 

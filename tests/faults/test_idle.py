@@ -24,7 +24,7 @@ from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
 
 QUESTIONS_PER_SECOND_MAX = 2.0
-# The lookout looks once a second; what else there is to wait for is a machine that is busy with something else.
+# The due poller looks once a second; what else there is to wait for is a machine that is busy with something else.
 EVENT_SECONDS_MAX = 10.0
 SETTLING_SECONDS = 3.0
 SETTLINGS_MAX = 20

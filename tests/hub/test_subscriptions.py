@@ -149,7 +149,7 @@ async def test_deleting_turns_what_was_owed_into_dead_letters_and_ends_the_subsc
 
 
 async def test_an_end_does_not_wait_for_all_that_is_owed(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """WH-06: millions would take longer than a statement may; the upkeep does the rest."""
+    """WH-06: millions would take longer than a statement may; clean-up does the rest."""
     monkeypatch.setattr("hub.subscriptions._CANCEL_MAX", 2)
     async with opened(database_url) as bench:
         row, _ = await bench.subscriptions.create(NewSubscription("t", CALLBACK))

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.maintenance.cleanup import Upkeep
+from app.maintenance.cleanup import Cleanup
 from db.errors import Unavailable
 from db.pool import Database
 from tests.app.conftest import opened
@@ -46,11 +46,11 @@ async def subscribe(sql: asyncpg.Connection, protocol: str, state: str, deliveri
 async def test_partitions_are_made_ahead_of_the_ids(database_url: str) -> None:
     """RR-05: nobody's transaction ever runs out of them."""
     async with opened(database_url) as (database, sql):
-        upkeep = Upkeep(database, DAY)
+        cleanup = Cleanup(database, DAY)
         before = await partitions(sql)
-        nothing = await upkeep.once()
+        nothing = await cleanup.once()
         await sql.execute("SELECT setval('hookwire.event_id', 45000000)")
-        made = await upkeep.once()
+        made = await cleanup.once()
         await sql.execute("SELECT hookwire.publish('t', 'x'::text)")
         assert (nothing, made % 2, await partitions(sql) - before, made > 0) == (0, 0, made // 2, True)
 
@@ -59,7 +59,7 @@ async def test_idempotency_keys_are_forgotten_in_time(database_url: str) -> None
     async with opened(database_url) as (database, sql):
         await remember(sql, "old", 100)
         await remember(sql, "young", 10)
-        await Upkeep(database, 60).once()
+        await Cleanup(database, 60).once()
         left = await sql.fetch("SELECT key FROM hookwire.idempotency_keys ORDER BY key")
         assert [row["key"] for row in left] == ["young1", "young2", "young3"]
 
@@ -70,7 +70,7 @@ async def test_what_is_owed_to_subscriptions_that_ended_is_cancelled(database_ur
         states = ("active", "disabled", "gone", "deleted")
         webhooks = {await subscribe(sql, "webhook", state, 3): state for state in states}
         websubs = {await subscribe(sql, "websub", state, 3): state for state in ("active", "expired", "denied", "gone")}
-        await Upkeep(database, DAY).once()
+        await Cleanup(database, DAY).once()
         left = await sql.fetch("SELECT subscription_id, count(*) AS n FROM hookwire.deliveries GROUP BY 1")
         named = webhooks | websubs
         assert sorted((named[row["subscription_id"]], row["n"]) for row in left) == [
@@ -88,7 +88,7 @@ async def test_what_is_owed_to_subscriptions_that_ended_is_cancelled(database_ur
 async def test_a_long_queue_is_cancelled_in_batches(database_url: str) -> None:
     async with opened(database_url) as (database, sql):
         await subscribe(sql, "webhook", "gone", 12_000)
-        await Upkeep(database, DAY).once()
+        await Cleanup(database, DAY).once()
         assert await sql.fetchval("SELECT count(*) FROM hookwire.dead_letters") == 12_000
 
 
@@ -96,7 +96,7 @@ async def test_two_processes_keep_one_house(database_url: str) -> None:
     async with opened(database_url) as (database, sql):
         await sql.execute("SELECT setval('hookwire.event_id', 45000000)")
         await subscribe(sql, "webhook", "gone", 500)
-        made = await asyncio.gather(*(Upkeep(database, DAY).once() for _ in range(4)))
+        made = await asyncio.gather(*(Cleanup(database, DAY).once() for _ in range(4)))
         assert (sorted(made)[:3], await sql.fetchval("SELECT count(*) FROM hookwire.dead_letters")) == ([0, 0, 0], 500)
 
 
@@ -122,27 +122,27 @@ class Failing(Database):
 async def test_it_goes_on_when_the_database_was_away_until_it_is_stopped(database_url: str) -> None:
     async with opened(database_url) as (database, _):
         failing = Failing(database, 2)
-        upkeep = Upkeep(failing, DAY, interval_seconds=0.01)
+        cleanup = Cleanup(failing, DAY, interval_seconds=0.01)
         async with asyncio.timeout(45), asyncio.TaskGroup() as tasks:
-            tasks.create_task(upkeep.run())
+            tasks.create_task(cleanup.run())
             await failing.done.wait()
-            upkeep.stop()
+            cleanup.stop()
 
 
 async def test_a_stop_does_not_wait_for_the_next_round(database_url: str) -> None:
     async with opened(database_url) as (database, _):
-        upkeep = Upkeep(database, DAY, interval_seconds=3600)
-        upkeep.stop()
+        cleanup = Cleanup(database, DAY, interval_seconds=3600)
+        cleanup.stop()
         async with asyncio.timeout(20):
-            await upkeep.run()
+            await cleanup.run()
 
 
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_a_stop_ends_a_long_round_between_two_batches(database_url: str, stopped: bool) -> None:
     async with opened(database_url) as (database, sql):
         await subscribe(sql, "webhook", "gone", 10)
-        upkeep = Upkeep(database, DAY)
+        cleanup = Cleanup(database, DAY)
         if stopped:
-            upkeep.stop()
-        await upkeep.once()
+            cleanup.stop()
+        await cleanup.once()
         assert await sql.fetchval("SELECT count(*) FROM hookwire.dead_letters") == (0 if stopped else 10)

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 import app.wiring
-from app.maintenance.due_poller import Lookout
+from app.maintenance.due_poller import DuePoller
 from db.bound import Bound
 from db.pool import PoolOptions, open_database
 from hub.publish import Publisher
@@ -41,10 +41,10 @@ class Asked:
         """What else was asked meanwhile."""
         self.counts.clear()
         async with asyncio.timeout(WAIT_SECONDS):
-            while self.counts["lookout.look"] < times:
+            while self.counts["due.poll"] < times:
                 self._changed.clear()
                 await self._changed.wait()
-        return Counter({name: count for name, count in self.counts.items() if name != "lookout.look"})
+        return Counter({name: count for name, count in self.counts.items() if name != "due.poll"})
 
     async def until_quiet(self) -> Counter[str]:
         """What else is asked during many looks when all is done: next to nothing, or what it still was in the end."""
@@ -58,7 +58,7 @@ class Asked:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
-    """Every statement of every service in this process; the lookout looks a hundred times a second."""
+    """Every statement of every service in this process; the due poller asks a hundred times a second."""
     asked = Asked()
 
     def noted(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -70,14 +70,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 
     for method in ("fetch", "fetchrow", "fetchval", "execute"):
         monkeypatch.setattr(Bound, method, noted(getattr(Bound, method)))
-    monkeypatch.setattr(app.wiring, "Lookout", partial(Lookout, interval_seconds=0.01))
+    monkeypatch.setattr(app.wiring, "DuePoller", partial(DuePoller, interval_seconds=0.01))
     return asked
 
 
-async def test_an_idle_service_asks_one_question_and_the_lookout_finds_what_no_bell_was_rung_for(
+async def test_an_idle_service_asks_one_question_and_the_due_poller_finds_what_no_signal_announced(
     running_hub: RunHub, receiver: Receiver, asked: Asked
 ) -> None:
-    """RL-10, RO-09, F60: after an event has gone through, only the lookout and the lease speak; NOTIFY is off."""
+    """RL-10, RO-09, F60: after an event has gone through, only the due poller and the lease ask; NOTIFY is off."""
     async with running_hub(ALL_ROLES, sql_notify=False) as hub:
         await hub.subscribe("orders", receiver.callback)
         await hub.publish("orders")
@@ -93,13 +93,13 @@ async def test_a_look_does_not_wait_for_a_change_of_the_layout(database_url: str
     changing = await asyncpg.connect(database_url)
     scopes: list[bool] = []
     async with aclosing(await open_database(PoolOptions(database_url))) as database, asyncio.timeout(WAIT_SECONDS):
-        lookout = Lookout(database, {}, lambda *_: None, lambda: None, scopes.append)
-        await lookout.look()
+        poller = DuePoller(database, {}, lambda *_: None, lambda: None, scopes.append)
+        await poller.poll()
         async with changing.transaction():
             await changing.execute("LOCK TABLE hookwire.installation IN ACCESS EXCLUSIVE MODE")
             await changing.execute(_BY_KEY)
-            await lookout.look()
-        await lookout.look()
+            await poller.poll()
+        await poller.poll()
     await changing.close()
     assert scopes == [False, False, True]
 
@@ -149,11 +149,11 @@ async def test_each_service_is_rung_when_something_is_due_for_it_and_not_before(
     rung: list[str] = []
     drawn: list[tuple[int, bool]] = []
     bells = {column: partial(rung.append, column) for column in _DUE}
-    lookout = Lookout(database, bells, lambda *seen: drawn.append(seen), lambda: rung.append("silence"))
+    poller = DuePoller(database, bells, lambda *seen: drawn.append(seen), lambda: rung.append("silence"))
 
     async def rung_by_a_look() -> list[str]:
         rung.clear()
-        await lookout.look()
+        await poller.poll()
         return list(rung)
 
     found = {"new": await rung_by_a_look()}

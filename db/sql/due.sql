@@ -1,10 +1,9 @@
--- Lookout: for whom there is something to do, one question for all services of a process.
+-- What is due: one question for all services of a process (ADR 29).
 
--- name: look
--- The highest id ever drawn: a relay knows up to which one nothing is owed. Then, service by service, whether its own
--- statement would find something; each reads the index that finds what is due, and nothing else. At last, how the
--- latest layout orders keys, because a change of it rings no bell; nobody waits for that change here, which locks the
--- installation's row.
+-- name: poll
+-- Return the highest id ever drawn, which tells a relay up to where nothing is owed. Return per service whether its own
+-- statement would find work; each column reads only the index of what is due. Layout changes send no notification, so
+-- the latest order scope is polled too. The query does not block on a change in progress.
 SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1 END AS last_id,
        EXISTS (SELECT FROM hookwire.holds h WHERE h.probe_at <= now()) AS holds,
        (SELECT d.subscription_id FROM hookwire.deliveries d ORDER BY d.subscription_id, d.due_at LIMIT 1) IS NOT NULL AS deliveries,

@@ -1,0 +1,58 @@
+"""Periodic: a service that works in rounds with a pause between them."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from runtime.pause import pause
+
+__all__ = ["Periodic"]
+
+
+class Periodic(ABC):
+    """Run :meth:`once`, pause for ``interval_seconds``, and begin again until stopped.
+
+    A subclass sets ``name`` and writes :meth:`once`. An exception of a class in ``expected`` is an operating error: it
+    goes to :meth:`failed`, and the next round follows. Any other exception ends the process.
+    """
+
+    name: str
+    expected: ClassVar[tuple[type[Exception], ...]] = ()
+
+    def __init__(self, interval_seconds: float) -> None:
+        self._interval_seconds = interval_seconds
+        self._is_stopping = False
+        self._notified = asyncio.Event()
+
+    def notify(self) -> None:
+        """Begin the next round at once; a round that runs now is followed by one more."""
+        self._notified.set()
+
+    def stop(self) -> None:
+        """End after the current round."""
+        self._is_stopping = True
+        self._notified.set()
+
+    async def run(self) -> None:
+        """Work in rounds until stopped."""
+        while not self._is_stopping:
+            self._notified.clear()
+            try:
+                await self.once()
+            except self.expected as error:
+                self.failed(error)
+            await pause(self._notified, self.pause_seconds())
+
+    @abstractmethod
+    async def once(self) -> object:
+        """Work for one round."""
+
+    def failed(self, error: Exception) -> None:
+        """Report an expected error of a round. Raise it where the subclass has no words for it."""
+        raise error
+
+    def pause_seconds(self) -> float:
+        """Return how long to pause before the next round."""
+        return self._interval_seconds
