@@ -7,17 +7,27 @@ from typing import Final
 
 from egress.header import OWNED_HEADERS, HeaderRefused, check_header
 
-__all__ = ["HEADERS_BYTES_MAX", "HEADERS_MAX", "checked_headers", "is_ours"]
+__all__ = ["HEADERS_BYTES_MAX", "HEADERS_MAX", "checked_headers", "is_ours", "is_private"]
 
 HEADERS_MAX: Final = 20
 HEADERS_BYTES_MAX: Final = 8192
 _OUR_NAMES = OWNED_HEADERS | {"content-type", "link", "user-agent"}
 _OUR_PREFIXES = ("hookwire-", "webhook-", "x-hub-", "ce-")
+_PRIVATE_NAMES = frozenset({"authorization", "cookie", "set-cookie", "x-api-key", "forwarded"})
+_PRIVATE_PREFIXES = ("proxy-", "x-forwarded-")
 
 
 def is_ours(name: str) -> bool:
     """Names that neither can set: framing, signatures, our own (WH-05). ``name`` is in lower case."""
     return name in _OUR_NAMES or name.startswith(_OUR_PREFIXES)
+
+
+def is_private(name: str) -> bool:
+    """Tell whether a header is between a publisher and the hub, such as credentials; no event carries it (FS-13, FS-14).
+
+    ``name`` is in lower case. A subscriber may set such a header for its own callback.
+    """
+    return name in _PRIVATE_NAMES or name.startswith(_PRIVATE_PREFIXES)
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
-from webhooks.custom_header import is_ours
+from webhooks.custom_header import is_ours, is_private
 
 __all__ = ["RabbitHubSettings"]
 
@@ -55,6 +55,8 @@ class RabbitHubSettings(BaseSettings):
     def _check_header(cls, value: str) -> str:
         if is_ours(value.lower()):
             raise ValueError("must not be a header that the hub sets itself")
+        if is_private(value.lower()):
+            raise ValueError("must not be a header that may hold a publisher's secret, such as Authorization")
         return value
 
     @model_validator(mode="after")

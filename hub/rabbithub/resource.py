@@ -29,6 +29,7 @@ from hub.acceptance import Hub, callback_target, request_context, take_tokens
 from hub.form import Mode, Refused, Verify
 from hub.rabbithub.exchange import TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
 from hub.topic_url import matching_text
+from webhooks.custom_header import is_private
 from webhooks.message import MESSAGE_ID_HEADER
 from webhooks.subscriber import headers_context
 
@@ -169,6 +170,8 @@ async def publish(hub: Hub, resource: Resource, message: Message) -> int:
         raise Refused(400, "", "the routing key, and the message's headers, are printable text")
     if any(name.startswith(_OUR_PREFIX) for name in message.headers):
         raise Refused(400, "x-rabbithub-msg_header", f"names beginning with {_OUR_PREFIX} are the hub's")
+    for name in filter(is_private, message.headers):
+        raise Refused(400, "x-rabbithub-msg_header", f"{name} is no header of a message: subscribers would read it")
     if message.id_header is not None:
         about[MESSAGE_ID_HEADER] = message.id_header
     try:

@@ -52,7 +52,7 @@ from hub.rabbithub.resource import (
     subscribe,
 )
 from hub.rabbithub.token import generate, is_right
-from webhooks.custom_header import is_ours
+from webhooks.custom_header import is_ours, is_private
 
 __all__ = ["rabbithub_routes"]
 
@@ -158,7 +158,9 @@ async def _publish(hub: Hub, call: _Call) -> Response:
     number = await publish(hub, resource, message)
     identified = {} if id_header is None else {id_header: format_event_id(hub.incarnation, number)}
     if identified or correlation:
-        _log.info("rabbithub_published", sequence=number, name=resource.place.name, **identified, **correlation)
+        # Their names are the caller's: never keyword arguments of the logger (FS-11).
+        ids = {"message_id": identified, "correlation_id": correlation}
+        _log.info("rabbithub_published", sequence=number, resource=resource.place.name, **ids)
     return Response(status_code=202, headers={**correlation, **identified, "Hookwire-Sequence": str(number)})
 
 
@@ -176,6 +178,8 @@ def _chosen_header(call: _Call, parameter: str, configured: str) -> str | None:
         return None
     if not _HEADER_NAME.fullmatch(name) or is_ours(name):
         raise Refused(400, parameter, "is no header's name, or one that the hub sets itself")
+    if is_private(name):
+        raise Refused(400, parameter, f"is {name}, which may hold a secret of the publisher and goes to nobody")
     return name
 
 

@@ -134,6 +134,45 @@ async def test_a_message_s_id_is_the_event_s(running_hub: RunHub) -> None:
         assert (event.status_code, "x-id" in bare.headers, wrong) == (200, False, [400] * 5)
 
 
+@pytest.mark.parametrize("name", ["name", "sequence", "event", "level", "timestamp", "exc-info"])
+async def test_a_message_is_accepted_whatever_header_bears_its_correlation_id(running_hub: RunHub, name: str) -> None:
+    """FS-11: these are names of the logger's own; the publisher was told 500 after the event was stored."""
+    async with running_hub(log_level="info") as hub:
+        await exchange(hub, "e", "fanout")
+        answer = await hub.client.post(f"{X}/e?set_correlation_id={name}&set_message_id=id", headers={name: "c7"})
+        stored = await hub.sql("SELECT headers ->> $1 FROM hookwire.events", name)
+
+        assert (answer.status_code, answer.headers[name], stored) == (202, "c7", [("c7",)])
+
+
+@pytest.mark.parametrize(
+    "name", ["authorization", "Cookie", "Proxy-Authorization", "proxy-user", "x-api-key", "X-Forwarded-For"]
+)
+async def test_a_header_that_may_hold_a_secret_is_no_part_of_a_message(running_hub: RunHub, name: str) -> None:
+    """FS-14: the publisher's bearer key was stored in clear, and delivered to every subscriber."""
+    async with running_hub() as hub:
+        await exchange(hub, "e", "fanout")
+        secret = {name: "Bearer s3cret"}
+        refused = await statuses(
+            hub.client.post(f"{X}/e?set_correlation_id={name}", content=b"m", headers=secret),
+            hub.client.post(f"{X}/e?set_message_id={name}", content=b"m"),
+            hub.client.post(f"{X}/e", content=b"m", headers={"x-rabbithub-msg_header": f"{name}=s3cret"}),
+        )
+
+        assert (refused, await hub.sql("SELECT FROM hookwire.events")) == ([400] * 3, [])
+
+
+async def test_a_list_of_headers_that_is_all_blanks_is_refused_at_once(running_hub: RunHub) -> None:
+    """FS-01: one such request kept the whole process for hours; also as the binding of a headers exchange."""
+    async with running_hub() as hub, serve_callbacks() as callbacks:
+        await exchange(hub, "e", "headers")
+        blanks = f'a={" " * 30_000}"'
+        published = await hub.client.post(f"{X}/e", content=b"m", headers={"x-rabbithub-msg_header": blanks})
+        bound = await subscribe(hub, "x/e", callbacks, "/cb", topic=blanks)
+
+        assert (published.status_code, bound) == (400, 400)
+
+
 async def test_a_virtual_host_that_is_too_long_is_refused(running_hub: RunHub) -> None:
     """RH-01: no index would hold it, and that is no failure of ours."""
     async with running_hub() as hub:

@@ -53,6 +53,18 @@ def test_headers_are_read_with_their_white_space_and_quotes(text: str, headers: 
     assert parse_headers(text) == headers
 
 
+def test_the_value_of_a_header_ends_before_its_blanks() -> None:
+    """FS-01: the value takes all blanks in one piece, and gives those behind it away."""
+    assert parse_headers("a = b c \t , d=e\t") == {"a": "b c", "d": "e"}
+
+
+@pytest.mark.parametrize("text", [f'a={" " * 4_094}"', f"a={'b' * 4_095}"], ids=["blanks", "long"])
+def test_a_list_of_headers_that_is_too_long_is_refused(text: str) -> None:
+    """FS-01: the first one took the old expression more than a minute."""
+    with pytest.raises(RoutingError, match="at most 4096 characters"):
+        parse_headers(text)
+
+
 @pytest.mark.parametrize("text", ["k", "=v", "k v", 'k="v', "k=v w=x, \u00fc=1"])
 def test_what_is_no_list_of_headers_is_refused(text: str) -> None:
     """RH-09."""

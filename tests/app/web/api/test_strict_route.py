@@ -37,3 +37,33 @@ async def test_a_plain_read_overlooks_what_was_put_behind_its_address(running_hu
     async with running_hub() as hub:
         await hub.publish("a")
         assert (await hub.client.get(path)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content_type", "outcome"),
+    [
+        ("application/json", 201),
+        ("Application/JSON ; Charset=UTF-8", 201),
+        ('application/vnd.x+json;charset="utf8"', 201),
+        ("application/json; charset*=latin-1''x", 201),
+        (f"application/json; charset*{'7' * 200}*=x", 201),
+        (f"application/json; charset*{'7' * 5_000}*=x", 415),
+        ('application/json; a="' + ";" * 31_000, 415),
+        ("application/json; charset=latin-1", 415),
+        ("text/json", 415),
+        ("application", 415),
+        ("json", 415),
+        ("application/json/x+json", 415),
+        ("", 415),
+    ],
+    ids=["plain", "case", "suffix", "extended", "number", "long number", "semicolons", "charset", "text", "no subtype",
+         "bare", "two slashes", "none"],
+)  # fmt: skip
+async def test_a_content_type_is_read_in_linear_time(running_hub: RunHub, content_type: str, outcome: int) -> None:
+    """FS-05: the standard library takes seconds for semicolons, and raises for a number of thousands of digits."""
+    body = b'{"topic": "a", "callback": "http://127.0.0.1:9999/"}'
+    async with running_hub() as hub:
+        answer = await hub.client.post("/subscriptions", content=body, headers={"Content-Type": content_type})
+
+        refused = kind(answer)[2] if outcome == 415 else ""
+        assert (answer.status_code, refused) == (outcome, "unsupported-media-type" if outcome == 415 else "")
