@@ -26,8 +26,8 @@ _CONTENT_BYTES_MAX = 512 * 1024
 
 _ADVERTISED = ("hub", "self")
 # One link-value of RFC 8288: a target, then parameters, whose values may be quoted and hold whatever they like.
-_PARAMETER = r'\s*;\s*([\w!#$&+.^`|~*-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,;"]*)))?'
-_LINK = re.compile(rf"<([^<>]*)>((?:{_PARAMETER})*)")
+_PARAMETER = r';\s*+([\w!#$&+.^`|~*-]++)(?:\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|([^\s,;"]*+)))?'
+_LINK = re.compile(rf"<([^<>]*+)>((?:\s*+{_PARAMETER})*+)")
 _PARAMETERS = re.compile(_PARAMETER)
 _USABLE = re.compile(r"https?://[\x21\x23-\x3b\x3d\x3f-\x7e]+", re.IGNORECASE)
 

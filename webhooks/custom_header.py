@@ -23,7 +23,7 @@ def is_ours(name: str) -> bool:
 
 
 def is_private(name: str) -> bool:
-    """Tell whether a header is between a publisher and the hub, such as credentials; no event carries it (FS-13, FS-14).
+    """Tell whether a header is between publisher and hub, such as credentials; no event carries it (FS-13, FS-14).
 
     ``name`` is in lower case. A subscriber may set such a header for its own callback.
     """

@@ -43,7 +43,8 @@ class Binding:
 
 
 def topic_of_key(exchange: int, key: str) -> str:
-    """The topic of a message with this routing key."""
+    """The topic of a message with this routing key; raise `RoutingError` for one that is too long."""
+    _bounded(key)
     words = "".join(f".{_word(word)}" for word in key.split(".")) if key else ""
     return _bounded(f"{_root(exchange)}{words}")
 
@@ -59,7 +60,7 @@ def bind(exchange: int, exchange_type: str, hub_topic: str) -> Binding:
     if exchange_type == "direct":
         return Binding(topic_of_key(exchange, hub_topic))
     if exchange_type == "topic":
-        words = "".join(f".{word if word in ('*', '#') else _word(word)}" for word in hub_topic.split("."))
+        words = "".join(f".{word if word in ('*', '#') else _word(word)}" for word in _bounded(hub_topic).split("."))
         try:
             pattern = validate_pattern(_bounded(f"{_root(exchange)}{words}"))
         except TopicError as error:
@@ -109,6 +110,7 @@ def _word(word: str) -> str:
 
 
 def _bounded(topic: str) -> str:
+    """Refuse what is longer than a topic; a routing key is never longer than the topic that is made of it."""
     if len(topic) > TOPIC_LENGTH_MAX:
         raise RoutingError("the routing key is too long")
     return topic

@@ -10,7 +10,7 @@ __all__ = ["described", "postgres_url"]
 _KNOWN = (
     "connect_timeout", "dbname", "host", "password", "port", "sslcert", "sslkey", "sslmode", "sslrootcert", "user",
 )  # fmt: skip
-_PART = re.compile(r"\s*([a-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']*)")
+_PART = re.compile(r"(?<![a-z_])([a-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']*)")
 
 
 def postgres_url(source: str) -> str:

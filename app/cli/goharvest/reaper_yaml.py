@@ -54,7 +54,7 @@ _Take = Callable[[Imported, Any], str]
 _Entry = _Take | str  # a string says why the key has no meaning here
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _UNIT_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|\u00b5s|ms|s|m|h)")
+_DURATION = re.compile(r"(?<![\d.])(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|\u00b5s|ms|s|m|h)")
 
 
 class _Mapping(dict[Any, Any]):
