@@ -21,6 +21,7 @@ from typing_extensions import Annotated, override  # noqa: UP035 - one home for 
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
 from app.settings.kafka import KafkaSettings
 from app.settings.outbox import OutboxSettings
+from app.settings.pages import PageSettings
 from app.settings.rabbithub import RabbitHubSettings
 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
@@ -41,7 +42,7 @@ def _data_dir() -> Path:
     return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
 
 
-class Settings(KafkaSettings, OutboxSettings, RabbitHubSettings):
+class Settings(KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings):
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(
@@ -204,7 +205,8 @@ class Settings(KafkaSettings, OutboxSettings, RabbitHubSettings):
     websub_foreign_topics: Literal["off", "registered", "any"] | None = Field(
         None,
         description="Topics of other publishers, fetched when somebody pings: refused, those that were registered, or "
-        "any; default any in development, off in production.",
+        "any; default registered in development, off in production. In development, any lets subscribers read what "
+        "this machine serves on loopback.",
     )
     websub_pshb: Literal["off", "tolerant", "strict03"] = Field(
         "tolerant",
@@ -338,7 +340,7 @@ class Settings(KafkaSettings, OutboxSettings, RabbitHubSettings):
     @property
     def foreign_topics(self) -> Literal["off", "registered", "any"]:
         """What ``websub_foreign_topics`` comes to."""
-        return self.websub_foreign_topics or ("any" if self.profile == "development" else "off")
+        return self.websub_foreign_topics or ("registered" if self.profile == "development" else "off")
 
     @property
     def listen_address(self) -> tuple[str, int]:

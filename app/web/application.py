@@ -38,6 +38,7 @@ from app.web.console import diagnosis_route as diagnosis
 from app.web.console import status_route as console
 from app.web.ingest import Ingest, is_publish
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
+from app.web.page_policy import PublishingPages, page_policy
 from app.web.pages import install_problem_pages
 from app.web.problem import Problem, Problems, install_problem_handlers, request_id_of
 from db.errors import Busy, DatabaseError, OutcomeUnknown, Unavailable
@@ -93,12 +94,15 @@ def build_web(
     """The whole application behind its front door."""
     api = build_api(problems, extra_routes)
     api.state.context = context
-    event_bytes_max = context.settings.event_bytes_max
+    settings = context.settings
+    event_bytes_max = settings.event_bytes_max
     limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
     inside: ASGIApp = _Fork(ingest, api)
-    if context.settings.needs_keys:
-        inside = Gate(inside, Keyring(Keys(context.database)), hub_is_open=context.settings.hub_access == "open")
-    return FrontDoor(inside, problems=problems, limits=limits, request_ids=request_ids)
+    if settings.needs_keys:
+        inside = Gate(inside, Keyring(Keys(context.database)), hub_is_open=settings.hub_access == "open")
+    pages = page_policy(settings, context.public_url)
+    door = FrontDoor(inside, problems=problems, limits=limits, request_ids=request_ids, pages=pages)
+    return PublishingPages(door, settings.origins) if settings.origins else door
 
 
 def build_operations(context: Context, problems: Problems, request_ids: RequestIds) -> ASGIApp:

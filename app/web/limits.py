@@ -3,6 +3,7 @@
 `FrontDoor` is one plain ASGI layer round the whole application. For each request, in this order::
 
     request id      X-Request-Id is taken over when it is sane, else made; scope["state"]["request_id"]
+    page            from another site's page -> 403; under another host name -> 421; see `app.web.page_policy`   (FS-02)
     load            more requests in flight than allowed -> 503 + Retry-After; health routes always pass     (SV-04)
     coding          Content-Encoding other than identity -> 415, nothing is ever unpacked                    (B-59)
     length          Content-Length above the route's limit -> 413 before a byte of the body is read          (SV-03)
@@ -29,6 +30,7 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.web.page_policy import PagePolicy
 from app.web.problem import Problem, Problems
 
 log = logging.getLogger(__name__)
@@ -38,7 +40,16 @@ MIB: Final = 1024 * KIB
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 _BATCH_TYPES: Final = (b"application/x-ndjson", b"application/cloudevents-batch+json")
 _WATCHED: Final = frozenset(
-    {b"content-length", b"content-encoding", b"content-type", b"transfer-encoding", b"x-request-id"}
+    {
+        b"content-length",
+        b"content-encoding",
+        b"content-type",
+        b"host",
+        b"origin",
+        b"sec-fetch-site",
+        b"transfer-encoding",
+        b"x-request-id",
+    }
 )
 _SANE_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}")
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
@@ -95,11 +106,13 @@ class FrontDoor:
         problems: Problems,
         limits: RequestLimits | None = None,
         request_ids: RequestIds | None = None,
+        pages: PagePolicy | None = None,
     ) -> None:
         self.app = app
         self.problems = problems
         self.limits = limits or RequestLimits()
         self.request_ids = request_ids or RequestIds()
+        self.pages = pages or PagePolicy()
         self.in_flight = 0
         self.shed_total = 0
 
@@ -116,6 +129,7 @@ class FrontDoor:
         exchange = _Exchange(self.problems, request_id, send)
         self.in_flight += 1
         try:
+            self.pages.judge(scope, watched)
             limit_bytes = self.limits.body_bytes_max(scope["path"], watched.get(b"content-type", b""))
             self._judge(scope, watched, limit_bytes)
             if b"transfer-encoding" in watched:

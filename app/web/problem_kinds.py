@@ -190,6 +190,22 @@ _ROWS: Final = (
         "The key is valid, but it lacks the scope that this route needs, or it is for other topics.",
         "Use a key with the scope and the topics that the detail names; operators make one: `hookwire keys create`.",
     ),
+    Kind(
+        "foreign-page",
+        403,
+        "A page of another site may not do this",
+        "A browser sent the request for a page that does not come from this hub. It sends them with its user's address "
+        "and login, so any page could otherwise publish, subscribe and purge here.",
+        "Call the hub from a program. For a page that publishes, the operator names its origin in HOOKWIRE_ORIGINS.",
+    ),
+    Kind(
+        "unknown-host",
+        421,
+        "The hub does not answer under this host name",
+        "No API key is asked here, so the hub answers to the host of its public URL, its listen address, loopback and "
+        "the names in HOOKWIRE_HOSTS only. A site whose name is pointed at the hub could read it otherwise.",
+        "Use the public URL. If this name is right, the operator adds it to HOOKWIRE_HOSTS.",
+    ),
     # The service's own state
     Kind(
         "database-unavailable",

@@ -43,7 +43,11 @@ async def test_what_cannot_be_fetched_cannot_be_registered(running_hub: RunHub, 
 
 async def test_a_ping_brings_a_foreign_topic_s_content_to_its_subscriber(running_hub: RunHub) -> None:
     """WS-06, WS-26, WS-50, WS-53, WS-54, WS-65, WS-76, UD-12: through verification, fetch, fan-out and delivery."""
-    async with running_hub(roles=ALL_ROLES) as hub, serve_topics() as publisher, serve_callbacks() as callbacks:
+    async with (
+        running_hub(ALL_ROLES, websub_foreign_topics="any") as hub,
+        serve_topics() as publisher,
+        serve_callbacks() as callbacks,
+    ):
         publisher.pages["/feed"] = Page(b"v1", "text/html; charset=UTF-8", headers="Link: <http://h/>; rel=hub\r\n")
         pair = {"topic": publisher.url(), "callback": callbacks.url("/cb?k=%2f")}
         form = {"hub.topic": pair["topic"], "hub.callback": pair["callback"], "hub.secret": "s3cr3t"}

@@ -1,0 +1,53 @@
+"""Settings of browsers' pages and host names; `app.settings.settings.Settings` has them with all others."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode
+from typing_extensions import Annotated  # noqa: UP035 - one home for it on 3.11
+
+__all__ = ["PageSettings"]
+
+_ORIGIN = re.compile(r"https?://([a-z0-9_.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
+_HOST = re.compile(r"[a-z0-9_-][a-z0-9_.-]{0,252}|[0-9a-f:.]{2,45}")
+
+
+class PageSettings(BaseSettings):
+    """Which pages may publish, and under which names the hub answers (FS-02)."""
+
+    origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Origins of web pages whose scripts may publish, comma separated, such as https://shop.example; "
+        "pages of other sites may change nothing.",
+    )
+    hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Without API keys: further host names that this hub is called by, comma separated, besides those "
+        "of the public URL, the listen address and loopback.",
+    )
+
+    @field_validator("origins", "hosts", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return (
+            tuple(part.strip().lower() for part in value.split(",") if part.strip())
+            if isinstance(value, str)
+            else value
+        )
+
+    @field_validator("origins")
+    @classmethod
+    def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [one for one in value if not _ORIGIN.fullmatch(one)]:
+            raise ValueError(f"{wrong[0]!r} is no origin; write scheme, host and port, such as https://shop.example")
+        return value
+
+    @field_validator("hosts")
+    @classmethod
+    def _check_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [one for one in value if not _HOST.fullmatch(one)]:
+            raise ValueError(f"{wrong[0]!r} is no host name; write it without scheme and port, such as hub.example")
+        return value
