@@ -17,12 +17,12 @@ from typing import Final, Literal
 from db.pool import Row, Session
 from event.topic import covers, validate_pattern
 
-__all__ = ["SCOPES", "Grant", "Keys", "NewKey", "Scope"]
+__all__ = ["SCOPES", "Grant", "Keys", "NewKey", "Scope", "visible_part"]
 
 Scope = Literal["publish", "subscribe", "read", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = ("publish", "subscribe", "read", "admin")
 _TENANT = "default"
-_TEXT = re.compile(r"hwk_[0-9a-f]{12}_[0-9a-f]{40}")
+_TEXT = re.compile(r"(hwk_[0-9a-f]{12})_[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,12 @@ class Keys:
     async def revoke(self, public_id: str) -> Row | None:
         """End it; None when there is none. It is refused everywhere within five seconds."""
         return await self._database.fetchrow("key.revoke", _TENANT, public_id)
+
+
+def visible_part(text: str) -> str:
+    """The beginning of a key's text, which is no secret; empty for a text that is no key."""
+    match = _TEXT.fullmatch(text)
+    return match[1] if match is not None else ""
 
 
 def _digest(text: str) -> bytes:

@@ -6,9 +6,11 @@ between the front door and the application and judges every request before its b
     Authorization: Bearer hwk_...    one of them; Basic with the key as password for GET, so that a browser can look,
       |                              and below /rabbithub for what is no browser, because its clients log in so (RH-50)
       | known for less than 3 s --------------------------------+
-      | else found by its digest; strangers: few tries a second |
+      | else found by its digest, or not: few tries a second    |
       v                                                         v
     401 unauthorized / 429                            the route's scope and topic, or 403 forbidden
+
+A key that counts is always found first, so nobody else's failed tries keep it out (FS-08).
 
 What a route needs follows from its path: publishing to a topic needs ``publish`` for it, reading ``read``, changing a
 subscription ``subscribe``, everything else that changes something ``admin``. A key for some topics only is let in to
@@ -29,12 +31,13 @@ from urllib.parse import parse_qs
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.web.pages.login import login_page, wants_page
 from app.web.problem import Problem
 from app.web.rabbithub_path import PREFIX as RABBITHUB
 from app.web.rabbithub_path import parts_of
 from db.errors import DatabaseError
 from event.topic import is_reserved
-from hub.keys import Grant, Keys
+from hub.keys import Grant, Keys, visible_part
 from hub.keys import Scope as KeyScope
 
 __all__ = ["FRESH_SECONDS", "Gate", "Keyring", "grant_of", "require_every_topic", "require_topic"]
@@ -45,12 +48,16 @@ FRESH_SECONDS: Final = 3.0
 _KNOWN_MAX = 10_000
 _STRANGERS_MAX = 10_000
 _WAYS_MAX = 1_000
+_QUESTIONS_AT_ONCE = 4
 _TRIES = 10
 _TRIES_PER_SECOND = 1.0
 _READS: Final = ("GET", "HEAD")
 _OPEN: Final = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/favicon.ico"})
 _TOPICAL: Final = ("/subscriptions", "/events/", "/deliveries", "/undelivered", "/topics/", "/filters/")
-_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="hookwire", Basic realm="hookwire: the key is the password"'}
+_CHALLENGE: Final = {
+    # Two fields: Chromium reads the first scheme of each, and does not know Bearer (FT-02).
+    "WWW-Authenticate": ('Bearer realm="hookwire"', 'Basic realm="hookwire: the key is the password", charset="UTF-8"')
+}
 
 
 @dataclass(slots=True)
@@ -69,7 +76,8 @@ class Keyring:
         self._keys = keys
         self._known: dict[bytes, _Known] = {}
         self._asking: dict[bytes, asyncio.Future[_Known | None]] = {}
-        self._strangers: dict[str, tuple[float, float]] = {}
+        self._strangers: dict[tuple[str, str], tuple[float, float]] = {}
+        self._questions = asyncio.Semaphore(_QUESTIONS_AT_ONCE)
 
     def fresh(self, headers: Sequence[bytes]) -> _Known | None:
         """What was lately known of the only one of these headers."""
@@ -85,15 +93,11 @@ class Keyring:
             raise Problem("unauthorized", "Basic is for looking only; use Bearer.", headers=_CHALLENGE)
         if (known := self.fresh([header])) is not None:
             return known
-        known = self._known.get(header)
-        if known is None:
-            self._admit_stranger(address)
         found = await self._ask(header)
         if found is None:
             self._known.pop(header, None)
+            self._charge(address, visible_part(_key_text(header) or ""))
             raise Problem("unauthorized", headers=_CHALLENGE)
-        if known is None:
-            self._strangers.pop(address, None)
         return found
 
     async def _ask(self, header: bytes) -> _Known | None:
@@ -110,7 +114,10 @@ class Keyring:
     async def _find(self, header: bytes) -> _Known | None:
         asked_at = time.monotonic()
         text = _key_text(header)
-        grant = await self._keys.find(text) if text is not None else None
+        if text is None or not visible_part(text):
+            return None
+        async with self._questions:  # strangers do not take all of the database's connections
+            grant = await self._keys.find(text)
         if grant is None:
             return None
         lifetime = min(FRESH_SECONDS, FRESH_SECONDS if grant.remaining_seconds is None else grant.remaining_seconds)
@@ -119,16 +126,16 @@ class Keyring:
         known = self._known[header] = _Known(grant, asked_at + lifetime)
         return known
 
-    def _admit_stranger(self, address: str) -> None:
-        """A token bucket for each address that comes with keys we do not know (SE-06)."""
+    def _charge(self, address: str, visible: str) -> None:
+        """A token bucket for each address and key's visible part that were not found together (SE-06, FS-08)."""
         now = time.monotonic()
-        tokens, at = self._strangers.get(address, (float(_TRIES), now))
+        tokens, at = self._strangers.get((address, visible), (float(_TRIES), now))
         tokens = min(float(_TRIES), tokens + (now - at) * _TRIES_PER_SECOND)
         if tokens < 1:
             raise Problem("too-many-requests", "Too many keys that are not accepted came from this address.")
         if len(self._strangers) >= _STRANGERS_MAX:
             self._strangers.clear()
-        self._strangers[address] = (tokens - 1, now)
+        self._strangers[address, visible] = (tokens - 1, now)
 
 
 def _is_basic(header: bytes) -> bool:
@@ -164,7 +171,13 @@ class Gate:
             if known is not None and way in known.ways:  # the hot path: 1 us
                 scope["state"]["grant"] = known.grant
             elif not self._is_open(*way) and not _brings_token(scope, *way):
-                await self._let_in(scope, *way)
+                try:
+                    await self._let_in(scope, *way)
+                except Problem as problem:
+                    if problem.slug != "unauthorized" or not wants_page(scope):
+                        raise
+                    await login_page(problem, way[1])(scope, receive, send)
+                    return
         await self._app(scope, receive, send)
 
     async def _let_in(self, scope: Scope, method: str, path: str) -> None:

@@ -60,7 +60,8 @@ class Problem(Exception):
 
     `slug` names a row of `KINDS` (an unknown one is a programming error: KeyError). `detail` is about this occurrence
     and is shown to the caller; it defaults to the kind's cause. `status` deviates from the row where a protocol
-    demands another one. `extra` become members of the document, e.g. `parameter="limit"` or `setting="HOOKWIRE_..."`.
+    demands another one. A header of several values is sent as so many fields. `extra` become members of the document,
+    e.g. `parameter="limit"` or `setting="HOOKWIRE_..."`.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Problem(Exception):
         *,
         status: int | None = None,
         retry_after_seconds: int | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | Sequence[str]] | None = None,
         **extra: object,
     ) -> None:
         assert not RESERVED_MEMBERS & extra.keys(), f"reserved problem members: {extra.keys()}"
@@ -121,10 +122,7 @@ class Problems:
         headers = [(b"content-type", PROBLEM_MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
         if problem.retry_after_seconds is not None:
             headers.append((b"retry-after", b"%d" % problem.retry_after_seconds))
-        headers += [
-            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in problem.headers.items()
-        ]
-        return Answer(problem.status, headers, body)
+        return Answer(problem.status, [*headers, *header_fields(problem)], body)
 
     def response(self, problem: Problem, request_id: str) -> Response:
         """The problem as a Starlette response."""
@@ -132,6 +130,15 @@ class Problems:
         response = Response(answer.body, status_code=answer.status)
         response.raw_headers = answer.headers
         return response
+
+
+def header_fields(problem: Problem) -> list[tuple[bytes, bytes]]:
+    """The headers that a problem brings, as ASGI pairs."""
+    return [
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, values in problem.headers.items()
+        for value in ([values] if isinstance(values, str) else values)
+    ]
 
 
 def request_id_of(scope: Scope) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import shutil
-from asyncio.subprocess import DEVNULL
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -83,18 +83,39 @@ async def serve_site() -> AsyncIterator[Site]:
         server.close()
 
 
+async def dom_of(url: str, folder: Path) -> str:
+    """What Chromium makes of a page, as HTML."""
+    process = await asyncio.create_subprocess_exec(
+        *_command(folder, "--dump-dom", url), stdout=PIPE, stderr=DEVNULL, stdin=DEVNULL
+    )
+    async with _ended(process), asyncio.timeout(WAIT_SECONDS):
+        return (await process.communicate())[0].decode()
+
+
 @asynccontextmanager
-async def browsing(url: str, folder: Path, *options: str) -> AsyncIterator[None]:
+async def browsing(url: str, folder: Path) -> AsyncIterator[None]:
     """Chromium with this page open; names that end in .example lead to loopback. ``folder`` holds its profile."""
+    process = await asyncio.create_subprocess_exec(
+        *_command(folder, "--remote-debugging-port=0", url), stdout=DEVNULL, stderr=DEVNULL, stdin=DEVNULL
+    )
+    async with _ended(process):
+        yield
+
+
+def _command(folder: Path, *arguments: str) -> list[str]:
     program = shutil.which("chromium")
     if program is None:
         raise MissingServerError("Chromium is missing: run scripts/install-servers.")
-    command = [
+    return [
         program, "--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking",
         "--disable-dev-shm-usage", f"--user-data-dir={folder}", "--host-resolver-rules=MAP *.example 127.0.0.1",
-        *(["--no-sandbox"] if os.geteuid() == 0 else []), *options, "--remote-debugging-port=0", url,
+        *(["--no-sandbox"] if os.geteuid() == 0 else []), *arguments,
     ]  # fmt: skip
-    process = await asyncio.create_subprocess_exec(*command, stdout=DEVNULL, stderr=DEVNULL, stdin=DEVNULL)
+
+
+@asynccontextmanager
+async def _ended(process: Process) -> AsyncIterator[None]:
+    """End the process behind the block."""
     try:
         yield
     finally:

@@ -43,7 +43,7 @@ def install_problem_pages(app: FastAPI) -> None:
         kinds = kinds_in_order()
         if _wants_json(request):
             return _json([asdict(kind) for kind in kinds])
-        return _html("Problems", index_content(kinds))
+        return html_page("Problems", index_content(kinds))
 
     @app.get("/problems/{slug}", include_in_schema=False)
     async def problem_page(request: Request, slug: str) -> Response:
@@ -52,7 +52,7 @@ def install_problem_pages(app: FastAPI) -> None:
             raise Problem("not-found", "There is no kind of problem with this name; /problems lists all of them.")
         if _wants_json(request):
             return _json(asdict(kind))
-        return _html(kind.title, problem_content(kind))
+        return html_page(kind.title, problem_content(kind))
 
 
 def problem_content(kind: Kind) -> str:
@@ -92,7 +92,8 @@ def _wants_json(request: Request) -> bool:
     return "text/html" not in accepted and ("application/json" in accepted or "application/problem+json" in accepted)
 
 
-def _html(title: str, content: str) -> Response:
+def html_page(title: str, content: str) -> Response:
+    """A page of the problems' look; it may load nothing and run nothing."""
     page = Template(_SHELL).substitute(title=escape(title), content=content)
     return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
 
