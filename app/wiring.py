@@ -39,6 +39,7 @@ from app.web.limits import RequestIds
 from app.web.notice import Notices
 from app.web.overview import Overview
 from app.web.problem import Problems
+from app.web.readiness import Readiness
 from app.web.server import HttpServer, bind
 from db.direct import Direct, connect_direct
 from db.pool import Database
@@ -355,6 +356,9 @@ class _Builder:
 
     @cached_property
     def _context(self) -> Context:
+        overview = Overview(
+            self._database, self.public_url, self._settings.profile, self._storage.incarnation, self._relay_states
+        )
         return Context(
             settings=self._settings,
             public_url=self.public_url,
@@ -371,13 +375,8 @@ class _Builder:
             ),
             registry=self._registry,
             backlog=Backlog(self._database, self._registry),
-            overview=Overview(
-                self._database,
-                self.public_url,
-                self._settings.profile,
-                self._storage.incarnation,
-                self._relay_states,
-            ),
+            overview=overview,
+            readiness=Readiness(self._database, overview.silence_of),
             relay_states=self._relay_states,
         )
 

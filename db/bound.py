@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from db.errors import Busy, OutcomeUnknown, Refused, TooManyConnections, Unavailable
+from db.errors import Busy, DatabaseError, OutcomeUnknown, Refused, ServerTrouble, TooManyConnections, Unavailable
 from db.statements import STATEMENTS
 
 __all__ = ["Bound", "connecting", "translated"]
@@ -22,6 +22,10 @@ _CONNECTION_CLASSES = (
     OSError,
     TimeoutError,
 )
+_OURS = "hookwire."
+"""How the message of each RAISE in our own SQL begins: the schema of the function."""
+_DATA = "22"
+_NOT_NULL, _CHECK = "23502", "23514"
 _BUSY_CLASSES = (
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,
@@ -34,8 +38,8 @@ _BUSY_CLASSES = (
 def translated(*, sent: bool) -> Iterator[None]:
     """Map asyncpg's exceptions onto ours; ``sent`` says whether a statement may have reached the server.
 
-    asyncpg uses InterfaceError both for a connection that is closed and for wrong arguments; only the first
-    is an operating error, the second is a bug and passes through.
+    asyncpg uses InterfaceError both for a connection that is closed, or that its pool took back because the server
+    ended it, and for wrong arguments. Only the first is an operating error, the second is a bug and passes through.
     """
     try:
         yield
@@ -47,7 +51,7 @@ def translated(*, sent: bool) -> Iterator[None]:
     except asyncpg.exceptions.ClientConfigurationError as error:
         raise Unavailable(f"the database URL cannot be used: {error}") from error
     except asyncpg.InterfaceError as error:
-        if "closed" not in str(error) and "closing" not in str(error):
+        if not any(word in str(error) for word in ("closed", "closing", "released back")):
             raise
         raise Unavailable(str(error)) from error
     except asyncpg.InternalClientError as error:
@@ -57,7 +61,23 @@ def translated(*, sent: bool) -> Iterator[None]:
             raise
         raise Unavailable(f"the server has ended this connection ({error})") from error
     except asyncpg.PostgresError as error:
-        raise Refused(error.sqlstate or "XX000", str(error)) from error
+        raise _answered(error, sent=sent) from error
+
+
+def _answered(error: Any, *, sent: bool) -> DatabaseError:
+    """Classify what the server answered (FC-06). After FATAL or PANIC the session is gone: a COMMIT may be durable."""
+    sqlstate, message = error.sqlstate or "XX000", str(error)
+    if error.severity_en in ("FATAL", "PANIC"):
+        return (OutcomeUnknown if sent else Unavailable)(f"{message} (SQLSTATE {sqlstate})")
+    is_ours = message.startswith(_OURS)
+    if is_ours or sqlstate.startswith(_DATA) or sqlstate == _NOT_NULL or _breaks_a_check(error):
+        return Refused(sqlstate, message, is_ours=is_ours)
+    return ServerTrouble(sqlstate, message)
+
+
+def _breaks_a_check(error: Any) -> bool:
+    """Whether a value breaks a check constraint. A row without a partition has the same SQLSTATE and names none."""
+    return error.sqlstate == _CHECK and bool(error.constraint_name)
 
 
 @contextmanager

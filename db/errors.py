@@ -4,15 +4,19 @@
 
     DatabaseError
     ├── Unavailable        no connection, or none in time: nothing was done
-    │   └── TooManyConnections   its server runs and has none left for us
+    │   ├── TooManyConnections   its server runs and has none left for us
+    │   └── ServerTrouble        the server answered that it cannot do it now: rolled back, may be repeated
     ├── OutcomeUnknown     the connection or the deadline went while a statement ran: it may have committed
     ├── Busy               a lock time-out, deadlock or serialisation failure: rolled back, may be repeated
-    └── Refused            the statement itself was refused (bad data): rolled back, repeating is no use
+    └── Refused            the statement's data was refused: rolled back, repeating is no use
+
+Only data is the caller's fault (FC-06): SQLSTATE class 22, a check or NOT NULL constraint of ours, and what our own SQL
+raises. Everything else that a server answers is :class:`ServerTrouble`: a full disk, a read-only server, an I/O error.
 """
 
 from __future__ import annotations
 
-__all__ = ["Busy", "DatabaseError", "OutcomeUnknown", "Refused", "TooManyConnections", "Unavailable"]
+__all__ = ["Busy", "DatabaseError", "OutcomeUnknown", "Refused", "ServerTrouble", "TooManyConnections", "Unavailable"]
 
 
 class DatabaseError(Exception):
@@ -27,6 +31,18 @@ class TooManyConnections(Unavailable):
     """The server lets nobody in for now: its connections, or those of our role or database, are all taken (53300)."""
 
 
+class ServerTrouble(Unavailable):
+    """The server answered that it cannot run the statement now; it was rolled back.
+
+    ``sqlstate`` is PostgreSQL's five-character code, ``message`` its primary message, which is for operators only.
+    """
+
+    def __init__(self, sqlstate: str, message: str) -> None:
+        super().__init__(f"{message} (SQLSTATE {sqlstate})")
+        self.sqlstate = sqlstate
+        self.message = message
+
+
 class OutcomeUnknown(DatabaseError):
     """The statement was sent and no answer came: it may or may not have taken effect."""
 
@@ -38,10 +54,12 @@ class Busy(DatabaseError):
 class Refused(DatabaseError):
     """The server refused the statement's data; it was rolled back.
 
-    ``sqlstate`` is PostgreSQL's five-character code, ``message`` its primary message.
+    ``sqlstate`` is PostgreSQL's five-character code, ``message`` its primary message. ``is_ours``: our own SQL has
+    raised it, so the message is in our words and may be shown to the caller.
     """
 
-    def __init__(self, sqlstate: str, message: str) -> None:
+    def __init__(self, sqlstate: str, message: str, *, is_ours: bool = False) -> None:
         super().__init__(f"{message} (SQLSTATE {sqlstate})")
         self.sqlstate = sqlstate
         self.message = message
+        self.is_ours = is_ours

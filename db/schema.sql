@@ -38,6 +38,20 @@ BEGIN
 END
 $_$;
 
+CREATE FUNCTION hookwire.check_writable() RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    SET work_mem TO '64kB'
+    AS $$
+DECLARE
+    moment timestamptz;
+BEGIN
+    PERFORM count(*) FROM (SELECT n FROM generate_series(1, 20000) AS n ORDER BY hashint4(n)) AS spilled;
+    INSERT INTO hookwire.readiness AS r (written_at) VALUES (now())
+    ON CONFLICT (singleton) DO UPDATE SET written_at = excluded.written_at
+    RETURNING r.written_at INTO moment;
+    RETURN moment;
+END $$;
+
 CREATE FUNCTION hookwire.ensure_partitions(spare integer DEFAULT 3) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -771,6 +785,12 @@ CREATE TABLE hookwire.rabbithub_subscriptions (
     told_until timestamp with time zone
 );
 
+CREATE TABLE hookwire.readiness (
+    singleton boolean DEFAULT true NOT NULL,
+    written_at timestamp with time zone NOT NULL,
+    CONSTRAINT readiness_singleton_check CHECK (singleton)
+);
+
 CREATE TABLE hookwire.relay_batches (
     sink text NOT NULL COLLATE pg_catalog."C",
     layout smallint NOT NULL,
@@ -1101,6 +1121,9 @@ ALTER TABLE ONLY hookwire.rabbithub_resources
 
 ALTER TABLE ONLY hookwire.rabbithub_subscriptions
     ADD CONSTRAINT rabbithub_subscriptions_pkey PRIMARY KEY (subscription_id);
+
+ALTER TABLE ONLY hookwire.readiness
+    ADD CONSTRAINT readiness_pkey PRIMARY KEY (singleton);
 
 ALTER TABLE ONLY hookwire.relay_batch_numbers
     ADD CONSTRAINT relay_batch_numbers_pkey PRIMARY KEY (sink, layout, grp, batch_no);

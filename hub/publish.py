@@ -31,6 +31,7 @@ from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.pool import Database, Row, Session
 from event.event import Draft
 from event.key_hash import hash_key
+from relay.trouble import Trouble
 
 __all__ = [
     "Accepted",
@@ -47,7 +48,7 @@ _PASSED_OVER_MAX = 4
 """How often a unit may be overtaken because the other writer holds one of its keys; then it closes the queue."""
 
 _UNIQUE_VIOLATION = "23505"
-"""What ``publish_batch`` raises when a part of a unit conflicts."""
+"""What ``publish_batch`` raises when a part of a unit conflicts. That of an index is the server's trouble (FC-06)."""
 
 
 class PublishRefused(Exception):
@@ -146,6 +147,7 @@ class Publisher:
         self._held_units = 0
         self._key_waiters = asyncio.Semaphore(self._options.key_waiters)
         self._orders_across_topics = False
+        self._trouble = Trouble("publishing_fails", "publishing_goes_on")
 
     def order_across_topics(self, across: bool) -> None:
         """Told what the layout keeps in order: a key in all topics, or a topic's key (RG-10).
@@ -271,6 +273,7 @@ class Publisher:
         try:
             rows = await (self._store_waiting(units) if wait else _store(self._database, units, wait=False))
         except (Unavailable, OutcomeUnknown) as error:
+            self._trouble.tell(error)
             for unit in units:
                 unit.fail(error)
             return []
@@ -282,6 +285,7 @@ class Publisher:
             for unit in units:
                 unit.fail(_failure(error))
             return []
+        self._trouble.over()
         busy = _answer(units, rows)
         self._on_commit()
         return busy
@@ -348,7 +352,11 @@ def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int
 def _failure(error: Refused | Busy) -> Exception:
     if isinstance(error, Busy):
         return KeyBusy()
-    return IdempotencyConflict() if error.sqlstate == _UNIQUE_VIOLATION else PublishRefused(error.message)
+    if error.sqlstate == _UNIQUE_VIOLATION:
+        return IdempotencyConflict()
+    if error.is_ours:
+        return PublishRefused(error.message)
+    return PublishRefused(f"the event holds a value that cannot be stored (SQLSTATE {error.sqlstate})")
 
 
 async def _store(session: Session, units: Sequence[_Unit], *, wait: bool) -> Sequence[Row]:

@@ -1,7 +1,7 @@
 """Settlement: finished attempts are written in batches, each with its attempt row, in one statement (WH-P07).
 
-While a statement runs the next batch gathers, so batches grow with the load. When the database is away the
-results wait here: a delivery that was made stays owed until that is on record.
+While a statement runs the next batch gathers, so batches grow with the load. When the database is away, or says that it
+cannot write, the results wait here: a delivery that was made stays owed until that is on record (FC-06).
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ class Settlement:
         while True:
             try:
                 standings = await self._write(batch)
+                if self._is_failing:
+                    await self._write_late(batch)
                 batch = _with_trips(batch, standings, self._breaker)
                 for result in batch:
                     await self._follow_up(result)
@@ -161,6 +163,20 @@ class Settlement:
             self._disabled += filter(None, ended)
             return standings
         return await write_results(self._database, batch, self._worker, self._breaker)
+
+    async def _write_late(self, batch: Sequence[Result]) -> None:
+        """Record successes whose lease may have ended while they could not be written (FC-06)."""
+        successes = [result for result in batch if result.outcome.kind == "delivered"]
+        if successes:
+            await self._database.execute(
+                "delivery.settle_late",
+                [r.event_id for r in successes],
+                [r.subscription_id for r in successes],
+                [r.started_at for r in successes],
+                [r.outcome.status for r in successes],
+                [r.outcome.total_seconds for r in successes],
+                self._worker,
+            )
 
     async def _follow_up(self, result: Result) -> None:
         """What an answer means for the subscription; each step may be repeated."""

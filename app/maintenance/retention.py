@@ -27,7 +27,7 @@ from typing import ClassVar
 
 import structlog
 
-from db.errors import Busy, DatabaseError, Refused
+from db.errors import Busy, DatabaseError, ServerTrouble
 from db.pool import Database
 from db.statements import for_partition
 from runtime.periodic import Periodic
@@ -215,7 +215,7 @@ class Retention(Periodic):
         try:
             await partition.execute("partition.finish_detach" if pending else "partition.detach")
         except (
-            Refused,
+            ServerTrouble,
             Busy,
         ) as error:  # another one is being detached, or a transaction that runs for long is waited for
             _log.info("partition_waits", partition=name, error=str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import structlog
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
@@ -41,11 +42,12 @@ from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, page_policy
 from app.web.pages import install_problem_pages
 from app.web.problem import Problem, Problems, install_problem_handlers, request_id_of
-from db.errors import Busy, DatabaseError, OutcomeUnknown, Unavailable
+from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
 from hub.keys import Keys
 
 __all__ = ["build_api", "build_operations", "build_web"]
 
+_log = structlog.get_logger(__name__)
 _ROUTERS: Sequence[APIRouter] = (
     subscriptions.router,
     signing_keys.router,
@@ -126,10 +128,12 @@ class _Fork:
 
 
 def _install_database_handlers(api: FastAPI, problems: Problems) -> None:
-    """Operating errors of the database become 503. One that refuses our statement is our own mistake and stays one."""
+    """Operating errors of the database become 503. Data that it refuses is our own mistake and stays a 500."""
 
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, DatabaseError)
+        if isinstance(error, ServerTrouble):  # the answer says nothing of it: the message may name files and tables
+            _log.warning("database_trouble", request_id=request_id_of(request.scope), error=str(error))
         reads = request.method in ("GET", "HEAD")
         return problems.response(_problem_of(error, reads=reads), request_id_of(request.scope))
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from db.direct import connect_direct
-from db.errors import Busy, DatabaseError, TooManyConnections
+from db.errors import Busy, DatabaseError, ServerTrouble, TooManyConnections
 from db.pool import PoolOptions
 
 __all__ = ["Silence", "greeting", "silence_of"]
@@ -18,10 +18,11 @@ _GREETING_SECONDS: Final = 2.0
 
 class Silence(StrEnum):
     """``slow``: its server lets us in, and yet a statement was not answered in time. ``full``: it has no connection
-    left for us.
+    left for us. ``failing``: it answers, and cannot do what is asked: a full disk, a read-only server.
     """
 
     SLOW = "slow"
+    FAILING = "failing"
     FULL = "full"
     UNREACHABLE = "unreachable"
 
@@ -30,6 +31,8 @@ async def silence_of(error: Exception, greet: Callable[[], Awaitable[Silence | N
     """What a failed statement says about the database. If it took too long ``greet`` is asked, as :func:`greeting`."""
     if isinstance(error, TooManyConnections):
         return Silence.FULL
+    if isinstance(error, ServerTrouble):
+        return Silence.FAILING
     took_too_long = isinstance(error, TimeoutError | Busy) or isinstance(error.__cause__, TimeoutError)
     return (await greet() if took_too_long else None) or Silence.UNREACHABLE
 

@@ -210,11 +210,13 @@ _ROWS: Final = (
     Kind(
         "database-unavailable",
         503,
-        "The database cannot be reached",
-        "The service runs but its PostgreSQL does not answer. Nothing was stored.",
+        "The database cannot be used",
+        "The service runs but its PostgreSQL does not answer, or says that it cannot store anything now. "
+        "Nothing was stored.",
         "Repeat the request later. Operators: /readyz tells whether the database is unreachable (then check "
         "HOOKWIRE_DATABASE_URL and the server behind it), full (it takes no more connections: lower "
-        "HOOKWIRE_DATABASE_CONNECTIONS_MAX or raise the server's max_connections) or slow (then look at "
+        "HOOKWIRE_DATABASE_CONNECTIONS_MAX or raise the server's max_connections), failing (its disk is full, it is "
+        "read-only or it lacks memory: the log has the server's own words) or slow (then look at "
         "`hookwire doctor`, and for whom its statements wait).",
         retry_after_seconds=5,
     ),

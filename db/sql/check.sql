@@ -84,3 +84,7 @@ UNION ALL
  WHERE NOT r.active AND r.xmin IS NOT NULL AND (r.database IS NULL OR r.database = current_database())
  ORDER BY age(r.xmin) DESC, r.slot_name LIMIT 5)
 ORDER BY seconds DESC NULLS LAST, holder;
+
+-- name: writable
+-- Readiness: whether the server can write now (FC-06).
+SELECT hookwire.check_writable();

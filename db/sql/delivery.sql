@@ -400,6 +400,31 @@ SET failures = excluded.failures + CASE WHEN excluded.succeeded_at IS NULL THEN 
 RETURNING f.subscription_id, f.failures_before, f.failures, cardinality(f.failed) AS attempts,
           cardinality(array_positions(f.failed, true)) AS failed, coalesce(f.failed[cardinality(f.failed)], false) AS last_failed;
 
+-- name: settle_late
+-- Successes whose settlement had to be repeated, under whatever fence. At most once nobody sends again, so a success is
+-- the truth: meanwhile another worker may have claimed the delivery, or made a dead letter "unknown" of it (FC-06).
+WITH result AS MATERIALIZED (
+    SELECT r.* FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::real[])
+        AS r(event_id, subscription_id, started_at, status, total_seconds)
+    JOIN hookwire.subscriptions s ON s.id = r.subscription_id AND s.at_most_once
+), claimed AS (
+    DELETE FROM hookwire.deliveries d USING result r
+    WHERE d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence IS NOT NULL
+    RETURNING d.event_id, d.subscription_id, d.attempts, d.tenant
+), risen AS (
+    DELETE FROM hookwire.dead_letters l USING result r
+    WHERE l.event_id = r.event_id AND l.subscription_id = r.subscription_id AND l.kind = 'internal' AND l.last_outcome = 'unknown'
+    RETURNING l.event_id, l.subscription_id, l.attempts, l.tenant
+)
+INSERT INTO hookwire.attempts AS a (event_id, subscription_id, number, tenant, started_at, status, total_seconds, outcome,
+    decision, trigger, worker)
+SELECT t.event_id, t.subscription_id, t.attempts, t.tenant, r.started_at, r.status, r.total_seconds, 'delivered',
+       'delivered', 'first', $6
+FROM (SELECT * FROM claimed UNION ALL SELECT * FROM risen) AS t JOIN result r USING (event_id, subscription_id)
+ON CONFLICT (event_id, subscription_id, number) DO UPDATE
+SET started_at = excluded.started_at, status = excluded.status, total_seconds = excluded.total_seconds,
+    outcome = excluded.outcome, decision = excluded.decision, worker = excluded.worker, detail = NULL;
+
 -- name: forget_failures
 -- Nothing speaks against these any more.
 DELETE FROM hookwire.delivery_failures f

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 import structlog
 
-from db.errors import Refused
+from db.errors import ServerTrouble
 from db.pool import Database
 from db.statements import for_outbox, quoted_table
 from relay.election.port import Deposed
@@ -30,6 +30,8 @@ from relay.sink import Refusal, Term
 __all__ = ["CompatTable"]
 
 _log = structlog.get_logger(__name__)
+_NOT_SUCH_A_TABLE = "42"
+"""SQLSTATE class: the table or a column of it does not exist, or our role may not read it."""
 
 
 class CompatTable:
@@ -44,7 +46,9 @@ class CompatTable:
         """Whether a relay can work on it; raises :class:`TableRefused`, DatabaseError."""
         try:
             await self._database.fetch("compat.columns")
-        except Refused as error:
+        except ServerTrouble as error:
+            if not error.sqlstate.startswith(_NOT_SUCH_A_TABLE):
+                raise
             raise TableRefused(f"{self.name} cannot be relayed: {error.message}") from error
         if missing := await self._database.fetchval("compat.rights_missing", self.name):
             raise TableRefused(f"{self.name} cannot be relayed: our role has no right to {missing} there")

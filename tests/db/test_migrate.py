@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from db import migrate as migrate_module
-from db.errors import Refused, Unavailable
+from db.errors import ServerTrouble, Unavailable
 from db.migrate import Migration, MigrationRefused, migrate, migrations, pending
 from scripts.dump_schema import SCHEMA_FILE, dump
 from scripts.servers.given import GivenServer
@@ -115,7 +115,7 @@ async def test_pending_names_what_would_be_applied_and_applies_nothing(
 
 async def test_a_migration_that_fails_leaves_nothing_behind(database_url: str, folder: Callable[..., Path]) -> None:
     before = await applied(database_url)
-    with pytest.raises(Refused):
+    with pytest.raises(ServerTrouble):
         await migrate(
             database_url,
             folder(**{f"{len(NAMES) + 1:04}_half": "CREATE TABLE hookwire.half (); SELECT * FROM hookwire.nowhere;"}),

@@ -5,14 +5,15 @@ The statements of these tests are their own, put beside the product's for the le
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
 
 import asyncpg
 import pytest
 
-from db.errors import Busy, DatabaseError, OutcomeUnknown, Refused, Unavailable
+from db.bound import translated
+from db.errors import Busy, DatabaseError, OutcomeUnknown, Refused, ServerTrouble, Unavailable
 from db.pool import Database, PoolOptions, open_database
 from db.statements import STATEMENTS
 
@@ -29,6 +30,11 @@ _OWN = {
     "test.lock": "SELECT pg_advisory_xact_lock($1)",
     "test.prepared_at": "SELECT prepare_time FROM pg_prepared_statements WHERE statement = $1",
     "test.backend": "SELECT pg_backend_pid()",
+    "test.read_only": "SET default_transaction_read_only = on",
+    "test.say": "SELECT pg_temp.say($1, $2, $3)",
+    "test.can_say": """
+        CREATE FUNCTION pg_temp.say(code text, message text, broken text) RETURNS void LANGUAGE plpgsql AS
+        $$BEGIN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, CONSTRAINT = broken; END$$""",
     "test.xact": "SELECT pg_current_xact_id()::text::bigint",
 }
 _TERMINATE = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'pool-test'"
@@ -195,13 +201,77 @@ async def test_after_its_connections_were_ended_the_pool_works_on(database_url: 
                     continue
 
 
-async def test_refused_data_keeps_its_sqlstate(database_url: str) -> None:
-    async with opened(database_url) as database:
+_SAID = [
+    ("53100", 'could not extend file "base/5/2619": No space left on device', "", ServerTrouble),
+    ("53200", "out of memory", "", ServerTrouble),
+    ("53400", "temporary file size exceeds temp_file_limit", "", ServerTrouble),
+    ("25006", "cannot execute INSERT in a read-only transaction", "", ServerTrouble),
+    ("58030", 'could not write block 7 of "base/5/2619": Input/output error', "", ServerTrouble),
+    ("26000", 'prepared statement "__asyncpg_stmt_1__" does not exist', "", ServerTrouble),
+    ("42P01", 'relation "hookwire.events" does not exist', "", ServerTrouble),
+    ("XX001", "invalid page in block 7 of relation base/5/2619", "", ServerTrouble),
+    ("23505", "duplicate key value violates unique constraint", "events_pkey", ServerTrouble),
+    ("23503", "violates foreign key constraint", "subscription_secrets_subscription_id_fkey", ServerTrouble),
+    ("23514", 'no partition of relation "events" found for row', "", ServerTrouble),
+    ("23514", "violates check constraint", "topics_retention_days_check", Refused),
+    ("23502", "null value violates not-null constraint", "", Refused),
+    ("22021", "invalid byte sequence", "", Refused),
+    ("23505", "hookwire.publish: an idempotency key was used before with other contents", "", Refused),
+    ("42704", "hookwire.publish: unknown topic 'a'", "", Refused),
+]
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "message", "constraint", "kind"),
+    _SAID,
+    ids=[f"{s[0]} {s[3].__name__} {n}" for n, s in enumerate(_SAID)],
+)
+async def test_only_data_is_refused_and_everything_else_is_the_servers_trouble(
+    sqlstate: str, message: str, constraint: str, kind: type[DatabaseError], database_url: str
+) -> None:
+    """FC-06: a publisher drops what is its own fault and repeats what is not. The SQLSTATE is kept either way."""
+    async with opened(database_url, connections_max=1) as database:
+        await database.execute("test.can_say")
+        with pytest.raises(DatabaseError) as raised:
+            await database.fetch("test.say", sqlstate, message, constraint)
+        assert (type(raised.value), getattr(raised.value, "sqlstate", "")) == (kind, sqlstate)
+
+
+@pytest.mark.parametrize(
+    ("is_read_only", "kind"), [(False, ServerTrouble), (True, ServerTrouble)], ids=["index", "read-only"]
+)
+async def test_what_the_server_itself_answers_is_told_apart_too(
+    is_read_only: bool, kind: type[DatabaseError], database_url_both: str
+) -> None:
+    """FC-06: an index's 23505 and a read-only session's 25006, as both servers say them."""
+    async with opened(database_url_both, connections_max=1) as database:
         await database.execute("test.create")
         await database.execute("test.insert", 1)
-        with pytest.raises(Refused) as refused:
+        if is_read_only:
+            await database.execute("test.read_only")
+        with pytest.raises(kind) as trouble:
             await database.execute("test.insert", 1)
-        assert refused.value.sqlstate == "23505"
+        assert trouble.value.sqlstate == ("25006" if is_read_only else "23505")
+
+
+@pytest.mark.parametrize(("sent", "kind"), [(True, OutcomeUnknown), (False, Unavailable)], ids=["sent", "not sent"])
+def test_an_answer_that_ends_the_session_leaves_open_what_was_sent(sent: bool, kind: type[DatabaseError]) -> None:
+    """FC-06: a PANIC in COMMIT has the SQLSTATE of a full disk, and the commit may be durable all the same."""
+    answer = {"S": "PANIC", "V": "PANIC", "C": "53100", "M": "could not write to file pg_wal/xlogtemp.7"}
+    with pytest.raises(DatabaseError) as ended, translated(sent=sent):
+        raise asyncpg.PostgresError.new(answer)
+    assert type(ended.value) is kind
+
+
+async def test_a_session_that_the_server_ends_between_two_statements_is_unavailable(database_url: str) -> None:
+    """FC-06: asyncpg then says that the connection was released, which is no mistake of ours."""
+    async with opened(database_url) as database:
+        with suppress(Unavailable):
+            async with database.transaction() as session:
+                await terminate_ours(database_url, when=f"pid = {await session.fetchval('test.backend')}")
+                await ours(database_url, 0, "state = 'idle in transaction'")
+                with pytest.raises(Unavailable):
+                    await session.fetchval("test.one")
 
 
 async def test_an_argument_of_a_wrong_type_is_refused_whatever_its_text_says(database_url: str) -> None:

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 import hub.publish
-from db.errors import OutcomeUnknown, Unavailable
+from db.errors import OutcomeUnknown, ServerTrouble, Unavailable
 from db.pool import Database, PoolOptions, open_database
 from db.statements import STATEMENTS
 from event.event import Draft
@@ -275,6 +275,43 @@ async def test_data_that_never_reaches_the_server_is_refused_like_any_other_bad_
     async with publishing(database_url) as bench:
         fates = await bench.outcomes([draft("a")], [draft("b", "lone \ud800")], [draft("c")])
         assert fates == [["stored"], PublishRefused, ["stored"]]
+
+
+@pytest.mark.parametrize("trouble", ["read-only", "index"])
+async def test_what_is_not_the_events_fault_is_unavailable_and_may_be_repeated(trouble: str, database_url: str) -> None:
+    """FC-06: a server that is read-only for a while, and a unique index that is not the idempotency key's."""
+    async with publishing(database_url) as bench:
+        if trouble == "index":
+            await bench.sql.execute("CREATE UNIQUE INDEX one_only ON hookwire.outbox ((sink || 'x'), layout)")
+            await bench.sql.execute("INSERT INTO hookwire.outbox (id, layout, shard, sink) SELECT 0, 1, 0, 'webhooks'")
+        else:
+            await read_only(bench, "on")
+        outcomes = await bench.outcomes([Draft("a", b"1", idempotency_key="k")], [Draft("a", b"2", "key")])
+        if trouble == "index":
+            await bench.sql.execute("DROP INDEX hookwire.one_only")
+        else:
+            await read_only(bench, "off")
+        again = await bench.outcomes([Draft("a", b"1", idempotency_key="k")], [Draft("a", b"2", "key")])
+        assert (outcomes, again) == ([ServerTrouble] * 2, [["stored"]] * 2)
+
+
+async def read_only(bench: Bench, value: str) -> None:
+    """Make the database's sessions read-only, or writable, from now on."""
+    name = await bench.sql.fetchval("SELECT current_database()")
+    await bench.sql.execute("SET default_transaction_read_only = off")
+    await bench.sql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
+    await bench.sql.execute(
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name LIKE 'hookwire%'"
+    )
+
+
+async def test_the_text_of_a_refusal_never_quotes_the_server(database_url: str) -> None:
+    """FC-06: only what our own SQL raises is shown as it is."""
+    async with publishing(database_url) as bench:
+        with pytest.raises(PublishRefused) as refused:
+            await bench.publish(Draft("a", b"", headers={"ce-subject": "\x00"}))
+        assert str(refused.value) == "the event holds a value that cannot be stored (SQLSTATE 22P05)"
 
 
 async def test_the_text_of_a_refusal_names_the_rule(database_url: str) -> None:

@@ -65,6 +65,10 @@ class Gated(Database):
         await self._pass(name)
         return await self._inner.fetch(name, *args)
 
+    async def fetchrow(self, name: str, *args: object) -> Row | None:
+        await self._pass(name)
+        return await self._inner.fetchrow(name, *args)
+
     async def fetchval(self, name: str, *args: object) -> Any:
         await self._pass(name)
         return await self._inner.fetchval(name, *args)

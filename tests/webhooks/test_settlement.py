@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from db.errors import Busy, DatabaseError, OutcomeUnknown, Unavailable
+import pytest
+
+from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
 from tests.webhooks.bench import Bench, Gated, delivery_bench, until
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
-from webhooks.settlement import Result, Settlement
+from webhooks.settlement import Result, Settlement, write_results
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 DELIVERED = Decision("delivered")
@@ -149,6 +151,62 @@ async def test_results_wait_for_a_database_that_is_away_and_are_written_once(dat
             [True, True],
             False,
         )
+
+
+async def test_results_wait_for_a_server_that_cannot_write_and_none_of_them_is_lost(database_url: str) -> None:
+    """FC-06: a full disk and a read-only server are no fault of the results; each of them was thrown away."""
+    async with settling(database_url) as stage:
+        claimed = await stage.claim(b"1", b"2")
+        name = await stage.bench.sql.fetchval("SELECT current_database()")
+        await stage.bench.sql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        await terminate(stage)
+        for one in claimed:
+            stage.add(one)
+        await until(lambda: passed(stage, 3))
+        waiting = (list(stage.settled), stage.settlement.is_stuck)
+        await stage.bench.sql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = off")
+        await terminate(stage)
+        await stage.until_settled(2)
+        assert (waiting, await stage.bench.attempts("outcome"), await stage.bench.deliveries()) == (
+            ([], True), [("delivered",), ("delivered",)], [],
+        )  # fmt: skip
+
+
+async def terminate(stage: Stage) -> None:
+    """End the pool's sessions: the next ones begin with the database's new settings."""
+    await stage.bench.sql.execute(
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+
+
+@pytest.mark.parametrize("meanwhile", ["claimed", "dead letter"])
+async def test_a_success_that_is_written_late_is_no_dead_letter_where_nothing_is_sent_twice(
+    meanwhile: str, database_url: str
+) -> None:
+    """FC-06: while the settlement failed the lease ended, and another worker took the delivery for lost."""
+    lost = Outcome("unknown", None, "its worker ended before the outcome was on record; it may have arrived")
+    async with settling(database_url) as stage:
+        await stage.bench.sql.execute("UPDATE hookwire.subscriptions SET at_most_once = true")
+        (first,) = await stage.claim(b"1", lease_seconds=0.0)
+        stage.database.failing["delivery.settle"] = ServerTrouble("53100", "No space left on device")
+        stage.add(first)
+        await until(lambda: passed(stage, 1))
+        (second,) = await stage.claim_due()
+        result = Result(
+            second["event_id"], stage.subscription, second["fence"], second["version"], STARTED, lost,
+            Decision("dead", dead_kind="internal"),
+        )  # fmt: skip
+        if meanwhile == "dead letter":
+            await write_results(stage.bench.database, [result], "other")
+        stage.database.failing.clear()
+        await stage.until_settled(1)
+        if meanwhile == "claimed":
+            await write_results(stage.bench.database, [result], "other")
+        found = [await stage.bench.deliveries(), await stage.bench.dead_letters()]
+        assert (found, await stage.bench.attempts("outcome", "status", "decision", "detail")) == (
+            [[], []], [("delivered", 204, "delivered", None)],
+        )  # fmt: skip
 
 
 async def test_a_write_whose_answer_was_lost_is_repeated_without_effect(database_url: str) -> None:

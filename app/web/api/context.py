@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from app.settings.settings import Settings
 from app.web.backlog import Backlog
 from app.web.overview import Overview
+from app.web.readiness import Readiness
 from db.pool import Database
 from egress.client import Outbound
 from egress.guard import GuardPolicy
@@ -41,6 +42,7 @@ class Context:
     registry: CollectorRegistry
     backlog: Backlog
     overview: Overview
+    readiness: Readiness
     relay_states: Callable[[], dict[str, tuple[str, str]]]
 
 

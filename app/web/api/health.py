@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Response
@@ -11,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from app.web.api.context import Context, context_of
-from db.errors import DatabaseError
 
 __all__ = ["router"]
 
@@ -45,9 +43,10 @@ class Ready(BaseModel):
     )
 
     status: Literal["ok", "degraded", "unavailable"]
-    database: Literal["ok", "slow", "full", "unreachable"] = Field(
+    database: Literal["ok", "slow", "full", "failing", "unreachable"] = Field(
         description="slow: its server lets us in, and yet a plain question was not answered within two seconds. "
-        "full: its server takes no more connections."
+        "full: its server takes no more connections. failing: its server answers and cannot store anything, "
+        "because its disk is full, it is read-only, or it lacks memory."
     )
     sinks: dict[str, SinkHealth]
 
@@ -62,18 +61,19 @@ async def healthz() -> Alive:
     "/readyz",
     summary="Can it serve",
     response_model=Ready,
-    responses={503: {"model": Ready, "description": "The database cannot be reached, is full, or is too slow."}},
+    responses={
+        503: {"model": Ready, "description": "The database cannot be reached, is full, is too slow, or cannot write."}
+    },
 )
 async def readyz(context: In) -> JSONResponse:
-    """Ready means that publishing works. A broker that is down leaves it ready, and is named."""
+    """Ready means that publishing works: the database is asked to write, at most once in five seconds.
+
+    A broker that is down leaves the hub ready, and is named.
+    """
     sinks: dict[str, Any] = {}
     for name, (state, error) in context.relay_states().items():
         sinks[name] = {"state": state, **({"error": error[:200]} if error and state in _ILL else {})}
-    try:
-        async with asyncio.timeout(2):
-            await context.database.fetchrow("event.installation")
-    except (DatabaseError, TimeoutError) as error:
-        silence = await context.overview.silence_of(error)
+    if silence := await context.readiness.look():
         return JSONResponse({"status": "unavailable", "database": silence, "sinks": sinks}, 503)
     degraded = any(sink["state"] in _ILL for sink in sinks.values())
     return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks})

@@ -31,6 +31,7 @@ _SILENCES: Final = {
         files("app.web.console").joinpath("full.html").read_text("utf-8"),
     ),
     Silence.SLOW: ("The database is too slow", files("app.web.console").joinpath("slow.html").read_text("utf-8")),
+    Silence.FAILING: ("The database cannot work", files("app.web.console").joinpath("failing.html").read_text("utf-8")),
 }
 """Title and words, by why the database says nothing."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -11,11 +12,14 @@ from app.chaos.child import Child
 from app.chaos.client import Client
 from app.checks.database import database_checks
 from app.cli.failure import explained
+from app.web.overview import Overview
+from app.web.readiness import Readiness
 from db.direct import connect_direct
 from db.errors import TooManyConnections
 from db.pool import PoolOptions
 from tests.app.conftest import ALL_ROLES, RunHub, opened
 from tests.app.web.test_ingest import kind
+from tests.webhooks.bench import Gated
 
 
 async def test_a_hub_that_can_serve_is_ready(running_hub: RunHub) -> None:
@@ -130,6 +134,64 @@ async def test_a_database_that_takes_no_more_connections_is_full_and_the_pool_s_
     assert (kind(refused)[::2], again.status_code) == ((503, "database-unavailable"), 202)
     assert ([check.level for check in checks], setting in checks[0].sentence()) == (["unreachable"], True)
     assert (told and told.code, setting in str(told)) == (3, True)
+
+
+async def test_a_database_that_is_read_only_is_a_503_for_whatever_would_be_stored(running_hub: RunHub) -> None:
+    """FC-06: a failover, or a managed server that ran full. It heals by itself, and no answer quotes the server."""
+    async with running_hub(ALL_ROLES) as hub:
+        await read_only(hub.database_url, "on")
+        ready = await hub.until("/readyz", lambda answer: answer["database"] != "ok")
+        refused = [
+            await hub.publish("a"),
+            await hub.publish("a", Idempotency_Key="k"),
+            await hub.client.post("/subscriptions", json={"topic": "a", "callback": "http://127.0.0.1:9000/"}),
+        ]
+        page = await hub.client.get("/")
+        await read_only(hub.database_url, "off")
+        await hub.until("/readyz", lambda answer: answer["database"] == "ok")
+        again = await hub.publish("a", Idempotency_Key="k")
+
+        assert (ready["status"], ready["database"]) == ("unavailable", "failing")
+        assert [kind(answer)[::2] for answer in refused] == [(503, "database-unavailable")] * 3
+        assert all("retry-after" in answer.headers for answer in refused)
+        assert [answer for answer in refused if "read-only transaction" in answer.text or "25006" in answer.text] == []
+        assert (page.status_code, again.status_code) == (200, 202)
+
+
+async def test_load_balancers_that_ask_often_make_the_database_write_seldom(database_url: str) -> None:
+    """FC-06: all who ask share a write, at most once in five seconds."""
+    async with opened(database_url) as (database, sql):
+        gated = Gated(database)
+        readiness = Readiness(gated, Overview(gated, "http://a", "development", "i", dict).silence_of, fresh_seconds=60)
+        found = await asyncio.gather(*(readiness.look() for _ in range(20)))
+        written = await sql.fetchval("SELECT count(*) FROM hookwire.readiness")
+    assert (found, gated.passed["check.writable"], written) == ([None] * 20, 1, 1)
+
+
+async def test_a_full_disk_is_found_although_a_row_can_be_changed_in_place(running_hub: RunHub) -> None:
+    """FC-06: the probe takes new blocks. Here a limit of the server stands for the end of the disk."""
+    async with running_hub() as hub:
+        name = hub.database_url.rpartition("/")[2]
+        await hub.sql(f"ALTER DATABASE {name} SET temp_file_limit = '64kB'")
+        await hub.sql(_TERMINATE)
+        ready = await hub.until("/readyz", lambda answer: answer["database"] != "ok")
+
+        assert (ready["status"], ready["database"]) == ("unavailable", "failing")
+
+
+_TERMINATE = (
+    "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+
+async def read_only(database_url: str, value: str) -> None:
+    """Make the database's sessions read-only, or writable, from now on."""
+    name = database_url.rpartition("/")[2]
+    async with opened(database_url) as (_, operator):
+        await operator.execute("SET default_transaction_read_only = off")
+        await operator.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
+        await operator.execute(_TERMINATE)
 
 
 async def test_every_answer_carries_a_request_id(running_hub: RunHub) -> None:
