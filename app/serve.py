@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from app.checks import early_checks, startup_checks
 from app.settings.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
+from db.embedded_identity import ClusterLost
 from runtime.process import Process, end_within
 
 __all__ = ["serve"]
@@ -23,8 +24,19 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
         options, port = hub.storage.database.options, settings.listen_address[1]
         await startup_checks(settings, options, port, serves_api="api" in (roles or ROLES))
         _greet(hub, settings, roles or ROLES)
-        await Process(hub.phases, settings.drain_seconds, end_within).run()
+        await _run(Process(hub.phases, settings.drain_seconds, end_within))
     return 0
+
+
+async def _run(process: Process) -> None:
+    """Run until stopped. Data that are lost end it by a sentence and not by a traceback: raises ``ClusterLost``."""
+    try:
+        await process.run()
+    except ExceptionGroup as failures:
+        lost = failures.subgroup(ClusterLost)
+        while isinstance(lost, ExceptionGroup):
+            lost = lost.exceptions[0]
+        raise (lost or failures) from None
 
 
 def _greet(hub: Assembly, settings: Settings, roles: Sequence[str]) -> None:

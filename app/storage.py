@@ -12,6 +12,7 @@ import structlog
 from app.settings.settings import Settings
 from db.embedded.error import EmbeddedError
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
+from db.embedded_identity import ClusterLost
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
 from db.secret_box import SecretBox, load_or_create_key_file, parse_keys
@@ -52,7 +53,7 @@ class EmbeddedWatch:
         self._rung.set()
 
     async def run(self) -> None:
-        """Start it again, whenever it does not answer, until stopped."""
+        """Start it again, whenever it does not answer, until stopped. Raises ``ClusterLost``: its data are gone."""
         while not self._stopping:
             await self._rung.wait()
             self._rung.clear()
@@ -62,6 +63,8 @@ class EmbeddedWatch:
     async def _start_again(self) -> None:
         try:
             await self._server.start()
+        except ClusterLost:  # nothing that we do brings the data back, and a new cluster would hide the loss
+            raise
         except EmbeddedError as error:
             _log.error("embedded_database_down", error=str(error))
 

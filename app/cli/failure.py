@@ -20,6 +20,7 @@ def explained(error: Exception) -> CommandFailed | None:
     from app.settings.settings import SettingsRefused
     from app.web.server import ListenError
     from db.embedded.error import EmbeddedError
+    from db.embedded_identity import ClusterLost
     from db.errors import DatabaseError, TooManyConnections
     from db.migrate import MigrationRefused
     from db.secret_box import SecretBoxError
@@ -33,6 +34,7 @@ def explained(error: Exception) -> CommandFailed | None:
         (SettingsRefused, 2, "{}"),
         (ListenError, 2, "{}"),
         (SecretBoxError, 2, "{} (HOOKWIRE_SECRET_KEYS, or else secret.keys in HOOKWIRE_DATA_DIR)"),
+        (ClusterLost, 1, "{}"),
         (EmbeddedError, 3, "{}"),
         (SinkUnavailable, 3, "{} (see HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS)"),
         (OutboxUnavailable, 3, "the outbox's database cannot be used: {} (see HOOKWIRE_OUTBOX_URL)"),

@@ -44,6 +44,7 @@ from db.embedded.error import EmbeddedError
 from db.embedded.lock import FileLock
 from db.embedded.postmaster import Postmaster, read_record, recorded_pid
 from db.embedded.socket import PORT, clear_socket, listener_pid, make_socket_dir, socket_dir_for
+from db.embedded_identity import ClusterIdentity
 
 __all__ = ["EmbeddedError", "EmbeddedOptions", "EmbeddedServer"]
 
@@ -82,6 +83,7 @@ class EmbeddedServer:
         self._service_lock = FileLock(self._data_dir / "service.lock")
         self._own_socket_dir = socket_dir_for(self._data_dir, options.socket_root)
         self._socket_dir = self._own_socket_dir  # until a server is adopted that began under another path
+        self._identity = ClusterIdentity(self._data_dir)
         self._cluster: Cluster | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._turn = asyncio.Lock()
@@ -101,7 +103,8 @@ class EmbeddedServer:
         """Claim DATA_DIR, then start the server or adopt the one that runs; returns the DSN once it answers.
 
         Idempotent: called again it makes sure that the server still answers, and starts it if it died. Raises
-        EmbeddedError, after which nothing that this call started is left.
+        EmbeddedError, after which nothing that this call started is left, and ClusterLost where another cluster than
+        the folder's is in place, or none (FC-12).
         """
         if sys.platform != "linux":
             raise EmbeddedError(f"the embedded PostgreSQL needs Linux, not {sys.platform}")
@@ -180,7 +183,10 @@ class EmbeddedServer:
             ) from error
 
     async def _bring_up(self) -> None:
+        if not self._data_dir.exists():
+            raise self._identity.lost(None)
         cluster = await locate_cluster(self._data_dir, self.options.system_dir)
+        self._identity.check(cluster.folder)
         self._cluster = cluster
         if cluster.made:
             cluster.check_version()
@@ -193,6 +199,7 @@ class EmbeddedServer:
             if record is not None and self._is_ours(record):
                 if record.status == "ready" and await self._answers(record):
                     self._socket_dir = record.socket_dir
+                    self._identity.note(cluster.folder)
                     if launched and self._answered:
                         self.options.on_progress("PostgreSQL answers again")
                     self._answered = True

@@ -27,6 +27,8 @@ from db.embedded.server import EmbeddedError, EmbeddedOptions, EmbeddedServer
 from db.embedded.socket import socket_dir_for
 from db.embedded.user import account_for
 
+from db.embedded_identity import ClusterLost
+
 CURES = r"HOOKWIRE_DATA_DIR.*HOOKWIRE_DATABASE_URL"
 NOBODY = 65534
 
@@ -211,6 +213,58 @@ async def test_a_moved_data_folder_is_adopted_where_its_server_listens(data_dir:
     moved = data_dir.rename(data_dir.with_name("moved"))
     server = a_server(moved)
     assert await server.start() == server.dsn == old_dsn
+    await server.stop()
+
+
+@pytest.mark.parametrize("lost", ["postgres", "."], ids=["the data", "the whole folder"])
+async def test_data_that_are_lost_while_the_service_runs_never_become_a_new_cluster(data_dir: Path, lost: str) -> None:
+    """FC-12: an empty database that answers again would hide the loss."""
+    server = a_server(data_dir)
+    await server.start()
+    record = postmaster(data_dir)
+    record.send(signal.SIGKILL, data_dir / "postgres")
+    until(lambda: not record.serves(data_dir / "postgres"))
+    shutil.rmtree(data_dir / lost)
+    with pytest.raises(ClusterLost, match=r"holds no PostgreSQL data any more.*cluster\.id"):
+        await server.start()
+    assert not (data_dir / "postgres").exists()
+
+
+@pytest.mark.parametrize("instead", [True, False], ids=["another cluster", "nothing"])
+async def test_a_start_refuses_a_cluster_that_is_not_the_data_folders(data_dir: Path, instead: bool) -> None:
+    """FC-12: also for the next service. Who wants an empty database says so."""
+    other = data_dir.with_name("other")
+    for folder in (data_dir, other):
+        server = a_server(folder)
+        await server.start()
+        await server.stop()
+    shutil.rmtree(data_dir / "postgres")
+    if instead:
+        (other / "postgres").rename(data_dir / "postgres")
+    with pytest.raises(ClusterLost, match="another PostgreSQL cluster" if instead else "no PostgreSQL data"):
+        await a_server(data_dir).start()
+    (data_dir / "cluster.id").unlink()
+    server = a_server(data_dir)
+    await server.start()
+    await server.stop()
+    assert (data_dir / "cluster.id").read_text().strip().isdigit()
+
+
+async def test_a_copy_of_the_data_is_the_same_cluster(data_dir: Path) -> None:
+    """FC-12: a backup that is put back is taken; so is a folder of a release that wrote no identity file."""
+    server = a_server(data_dir)
+    await server.start()
+    await server.stop()
+    shutil.copytree(data_dir / "postgres", data_dir / "backup", copy_function=shutil.copy2)
+    owner = (data_dir / "postgres").stat()
+    for path in (data_dir / "backup", *(data_dir / "backup").rglob("*")):
+        os.chown(path, owner.st_uid, owner.st_gid)
+    shutil.rmtree(data_dir / "postgres")
+    (data_dir / "backup").rename(data_dir / "postgres")
+    await server.start()
+    await server.stop()
+    (data_dir / "cluster.id").unlink()
+    await server.start()
     await server.stop()
 
 

@@ -1,0 +1,75 @@
+"""Which cluster belongs to a data folder: one that was lost must not become a new, empty one without a word (FC-12).
+
+``DATA_DIR/cluster.id`` holds the system identifier that initdb gave the cluster. A copy by ``pg_basebackup`` keeps it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+from db.embedded.error import EmbeddedError
+
+__all__ = ["ClusterIdentity", "ClusterLost"]
+
+_IDENTIFIER = struct.Struct("=Q")  # the first field of pg_control, in the byte order of the machine that made it
+
+
+class ClusterLost(EmbeddedError):
+    """The cluster of the data folder is gone, or another one is in its place."""
+
+
+class ClusterIdentity:
+    """The identity of one data folder's cluster, in its file and, from the first answer on, in memory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._file = data_dir / "cluster.id"
+        self._known: int | None = None
+
+    def check(self, folder: Path) -> None:
+        """Raise :class:`ClusterLost` unless ``folder`` holds the known cluster; the first one is always right."""
+        found = _identifier(folder)
+        if self._known is None:
+            self._known = self._noted()
+        if self._known not in (None, found):
+            raise self.lost(found)
+
+    def lost(self, found: int | None) -> ClusterLost:
+        """The error for what was found instead of the known cluster; None: nothing."""
+        instead = f"another PostgreSQL cluster ({found})" if found else "no PostgreSQL data any more"
+        return ClusterLost(
+            f"the data folder {self._data_dir} holds {instead}; its data were those of cluster {self._known}",
+            "Put them, or a backup of them, back in place. To begin with an empty database instead, remove "
+            f"{self._file} and what is left of the data.",
+        )
+
+    def note(self, folder: Path) -> None:
+        """Remember the cluster that answers, also for the next start."""
+        self._known = _identifier(folder)
+        if self._known is None or self._noted() == self._known:
+            return
+        draft = self._file.with_suffix(".new")
+        with draft.open("wb") as file:
+            file.write(b"%d\n" % self._known)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(self._file)
+
+    def _noted(self) -> int | None:
+        try:
+            return int(self._file.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            raise EmbeddedError(f"{self._file} holds no cluster's number", f"Remove {self._file}.") from None
+
+
+def _identifier(folder: Path) -> int | None:
+    """The cluster's number, of its control file; None where there is none."""
+    try:
+        with (folder / "global" / "pg_control").open("rb") as file:
+            return int(_IDENTIFIER.unpack(file.read(_IDENTIFIER.size))[0])
+    except (FileNotFoundError, struct.error):
+        return None
