@@ -22,8 +22,10 @@ def kafka_version() -> str:
 
 
 def cache_folder() -> Path:
-    """Where jars are kept from run to run, for this account."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hookwire"
+    """Return the folder that keeps jars from run to run, for this account. Make it when it is missing."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hookwire"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def kafka_jars() -> Path:
@@ -35,7 +37,6 @@ def kafka_jars() -> Path:
     jars = cache / f"kafka-{kafka_version()}"
     if jars.exists():
         return jars
-    cache.mkdir(parents=True, exist_ok=True)
     with (cache / "kafka.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not jars.exists():

@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from scripts.servers.fleet import VARIABLES, take_server
 from scripts.servers.kafka import KafkaServer
+from scripts.servers.kafka_classes import class_archive
 from scripts.servers.missing import MissingServerError
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.rabbitmq import RabbitServer
@@ -131,6 +132,15 @@ async def test_kafka_keeps_acknowledged_records_and_its_port_through_kill_and_re
     await produce(bootstrap, "kept", b"after restart")
     assert await consume(bootstrap, "kept", 3) == [b"before", b"after kill", b"after restart"]
     assert meta.read_text() == formatted
+
+
+def test_the_archive_of_classes_is_made_in_a_cache_folder_that_does_not_exist_yet(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Issue 16: the first start on a machine whose home is empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
+    archive = class_archive(lambda option: Path(option.partition("=")[2]).write_bytes(b"classes"))
+    assert (archive.parent, archive.read_bytes()) == (tmp_path / "none" / "hookwire", b"classes")
 
 
 def test_kafka_is_small_and_alone(kafka: KafkaServer) -> None:
