@@ -57,6 +57,15 @@ class RabbitServer(ServerProcess):
         found = re.findall(r"Starting RabbitMQ (\S+) on Erlang", log)
         return found[-1] if found else "unknown"
 
+    def is_ready(self) -> bool:
+        """Return whether the node answers and has recovered its queues."""
+        return super().is_ready() and self.has_recovered()
+
+    def has_recovered(self) -> bool:
+        """Return whether the node has logged that its latest start is complete; recovery is a step of the start."""
+        log = self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+        return "Server startup complete" in log.rpartition("Starting RabbitMQ ")[2]
+
     def stop(self) -> None:
         """Ends the node in an orderly way, then its port mapper."""
         super().stop()
@@ -90,6 +99,14 @@ class RabbitServer(ServerProcess):
         """Starts the broker again after `stop_app` and waits until it answers."""
         self.ctl("start_app")
         self.wait_ready()
+
+    def sync_declarations(self) -> None:
+        """Write to the disk what has been declared, so that SIGKILL cannot undo it.
+
+        RabbitMQ 3 answers `declare` before Mnesia's decision to commit is on the disk. A start without that decision
+        takes the declaration back.
+        """
+        self.ctl("eval", "mnesia:sync_log().")
 
     def set_vm_memory_high_watermark(self, fraction: float) -> None:
         """Sets the memory limit as a fraction of the machine; 0.0001 blocks every publisher, 0.4 is the default."""

@@ -104,7 +104,7 @@ class SecuredRabbit(RabbitServer):
         return f"amqps://guest:guest@127.0.0.1:{self.port}/"
 
     def is_ready(self) -> bool:
-        """Returns whether it answers AMQP's greeting within TLS."""
+        """Return whether it answers AMQP's greeting within TLS and has recovered its queues."""
         context = ssl.create_default_context(cafile=self.identity.ca)
         context.load_cert_chain(self.identity.client)
         try:
@@ -113,7 +113,7 @@ class SecuredRabbit(RabbitServer):
                 context.wrap_socket(plain, server_hostname="127.0.0.1") as secured,
             ):
                 secured.sendall(self.probe.greeting)
-                return secured.recv(64).startswith(self.probe.reply_prefix)
+                return secured.recv(64).startswith(self.probe.reply_prefix) and self.has_recovered()
         except OSError:
             return False
 

@@ -214,10 +214,12 @@ async def publish(through: aio_pika.abc.AbstractChannel, queue: str, body: bytes
 
 
 async def test_rabbitmq_keeps_confirmed_messages_and_its_port_through_kill_and_restart(rabbitmq: RabbitServer) -> None:
+    """The queue's declaration is on the disk before the kill; that `declare` is answered does not mean so."""
     url = rabbitmq.url
     async with channel(rabbitmq) as opened:
         await opened.declare_queue("kept", durable=True)
         await publish(opened, "kept", b"before")
+    await asyncio.to_thread(rabbitmq.sync_declarations)
     await asyncio.to_thread(rabbitmq.kill)
     await asyncio.to_thread(rabbitmq.start)
     async with channel(rabbitmq) as opened:
@@ -228,6 +230,22 @@ async def test_rabbitmq_keeps_confirmed_messages_and_its_port_through_kill_and_r
         bodies = [(await queue.get(no_ack=True)).body for _ in range(2)]
         await queue.delete()
     assert (bodies, rabbitmq.url) == ([b"before", b"after kill"], url)
+
+
+@pytest.mark.parametrize(
+    ("log", "recovered"),
+    [
+        ("", False),
+        ("Starting RabbitMQ 3.10.8 on Erlang 25\nstarted TCP listener", False),
+        ("Starting RabbitMQ 3.10.8 on Erlang 25\nServer startup complete; 0 plugins started.", True),
+        ("Starting RabbitMQ 3\nServer startup complete\nStarting RabbitMQ 3\nstarted TCP listener", False),
+    ],
+)
+def test_a_rabbitmq_has_recovered_when_its_latest_start_is_complete(log: str, recovered: bool, tmp_path: Path) -> None:
+    """Issue 16: a node that answers may still be starting."""
+    node = RabbitServer("rabbitmq", tmp_path)
+    node.log_path.write_text(log, encoding="utf-8")
+    assert node.has_recovered() == recovered
 
 
 async def test_a_paused_rabbitmq_confirms_nothing_until_it_is_resumed(rabbitmq: RabbitServer) -> None:
