@@ -17,17 +17,17 @@ demo: ## A tour that drives and ends itself: one event in a webhook, in Kafka an
 
 .PHONY: pipeline-demo
 pipeline-demo: dev-environment ## A lake, an audit that finds it whole, and one that names what was done to it
-	@scripts/install-servers
+	@scripts/install-servers kafka
 	@$(PYTHON_IN_VENV) -m scripts.pipeline_demo
 
 .PHONY: pipeline-newest
 pipeline-newest: dev-environment ## The pipeline's tests on the newest Spark that is supported (fetches 500 MB once)
-	@scripts/install-servers
+	@scripts/install-servers kafka
 	@scripts/pipeline-newest
 
 .PHONY: mysql-tests
 mysql-tests: dev-environment ## The tests of an outbox in MariaDB on a real MySQL 8 (fetches 34 MB once)
-	@scripts/install-servers
+	@scripts/install-servers kafka
 	@scripts/mysql-tests
 
 .PHONY: prove
@@ -42,18 +42,18 @@ test: dev-environment ## Lint, then every test but the long ones, on real server
 	@$(PYTEST) --dist loadfile -m "not slow"
 
 .PHONY: faults
-faults: dev-environment ## The fault scenarios, long ones included (PROCESSES=1: one at a time)
+faults: dev-environment ## The fault scenarios and every other slow test (PROCESSES=1: one at a time)
 	@scripts/install-servers
-	@$(PYTEST) --dist load --maxschedchunk 1 -m "not soak" tests/faults
+	@$(PYTEST) --dist load --maxschedchunk 1 -m "(fault or slow) and not soak"
 
 .PHONY: soak
-soak: dev-environment ## The largest fault scenarios, which take half an hour (PROCESSES=1: one at a time)
+soak: dev-environment ## The largest tests, which take half an hour (PROCESSES=1: one at a time)
 	@scripts/install-servers
-	@$(PYTEST) --dist load --maxschedchunk 1 -m soak tests/faults
+	@$(PYTEST) --dist load --maxschedchunk 1 -m soak
 
 .PHONY: bench
 bench: dev-environment ## Ours and a yardstick in one run, and their ratio
-	@scripts/install-servers
+	@scripts/install-servers mariadb kafka rabbitmq
 	@$(PYTHON_IN_VENV) -m benchmarks
 
 .PHONY: fuzz
@@ -62,7 +62,7 @@ fuzz: dev-environment ## schemathesis over the OpenAPI file: some 9,000 requests
 
 .PHONY: servers
 servers: dev-environment ## Start PostgreSQL, MariaDB, Kafka, RabbitMQ and Prosody in the background (stop them: make servers-down)
-	@scripts/install-servers
+	@scripts/install-servers postgres15 mariadb kafka rabbitmq prosody
 	@$(PYTHON_IN_VENV) -m scripts.servers up
 
 .PHONY: servers-down

@@ -17,6 +17,7 @@ import os
 import secrets
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -47,6 +48,7 @@ from scripts.servers.port import free_port
 from scripts.servers.process import ServerFailedError, ServerProcess
 from scripts.servers.warden import WARDEN
 
+ROOT = Path(__file__).parents[1]
 BROKERS = {"kafka": "Apache Kafka", "rabbitmq": "RabbitMQ"}
 TOPIC = "demo.orders"
 KEYS = ("ada", "bob", "eve")
@@ -73,6 +75,13 @@ def say(text: str = "") -> None:
     print(text, flush=True)
 
 
+def install(wanted: Collection[str]) -> None:
+    """Install the brokers' software where that can be done; a broker that stays missing is left out later."""
+    ours = [name for name in wanted if not os.environ.get(VARIABLES[name])]
+    if ours:
+        subprocess.run([ROOT / "scripts" / "install-servers", *ours], check=False)
+
+
 @contextmanager
 def brokers(folder: Path, without: Collection[str]) -> Iterator[Mapping[str, Server]]:
     """The brokers that could be had, side by side; says for each of the others why it is left out."""
@@ -87,8 +96,8 @@ def brokers(folder: Path, without: Collection[str]) -> Iterator[Mapping[str, Ser
                     found[name] = taking.result()
                 except (MissingServerError, ServerFailedError) as error:
                     say(f"   {BROKERS[name]} is left out. {str(error).splitlines()[0]}")
-                    say("   To see it too: `scripts/install-servers` installs what is missing (as root, on Debian),")
-                    say(f"   or name your own in {VARIABLES[name]}; then run the tour again.")
+                    say(f"   To see it too: as root on Debian `scripts/install-servers {name}` installs what it needs;")
+                    say(f"   or name your own in {VARIABLES[name]}. Then run the tour again.")
                 else:
                     say(f"   {BROKERS[name]} {found[name].version} at {found[name].address}")
         yield found
@@ -257,14 +266,15 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # a topic that is being made or deleted alarms it
-    started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="hookwire-demo-"))
     folder.chmod(0o711)  # under root the database runs as another account, which has to pass through
     WARDEN.remove(folder)
     say("hookwire: one event, several places. The tour drives itself and ends by itself.\n")
+    install([name for name in BROKERS if name not in without])
     say("Starting the brokers (the very first time Apache Kafka is fetched, 43 MB).")
     try:
         with brokers(folder, without) as found:
+            started = time.monotonic()
             asyncio.run(bounded_tour(folder, found))
             left_out = [BROKERS[name] for name in BROKERS if name not in found]
     except DemoFailed as error:
@@ -275,7 +285,7 @@ def main() -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     rest = f" Left out: {' and '.join(left_out)}." if left_out else ""
-    say(f"\nDone in {time.monotonic() - started:.0f} s; everything that was started has ended.{rest}")
+    say(f"\nThe tour took {time.monotonic() - started:.0f} s; everything that was started has ended.{rest}")
     return 0
 
 

@@ -41,6 +41,7 @@ from scripts.servers.rabbitmq import RabbitServer
 from scripts.servers.warden import WARDEN
 from tests.databases import Databases
 from tests.overdue import MAY_RUN_AGAIN
+from tests.storeys import mark_storeys
 
 _used_servers = pytest.StashKey[list[str]]()
 
@@ -95,7 +96,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long shares first; with `--reruns`, what may run again after an overdue wait (ADR 25)."""
+    """Mark storeys. Long shares first; with `--reruns`, what may run again after an overdue wait (ADR 25)."""
+    mark_storeys(items)
     rank = {name: number for number, name in enumerate(_LONG_SHARES)}
     items.sort(key=lambda item: rank.get(_share(item.nodeid), len(rank)))
     if config.getoption("reruns"):

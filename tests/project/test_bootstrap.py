@@ -3,9 +3,12 @@
 Python, apt-get and id are stand-ins that write down how they were called; everything else is the real script.
 """
 
+import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -14,13 +17,18 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-TOOLS = ("sh", "dirname", "cat", "sha256sum", "cut", "sed", "flock", "mkdir", "cp", "rm")
+TOOLS = ("sh", "dirname", "cat", "sha256sum", "cut", "sed", "flock", "mkdir", "cp", "rm", "awk", "grep")
 
 _PYTHON = """#!/bin/sh
 echo "python $*" >>"{folder}/log"
 case "$*" in
     *"import ensurepip"*) [ -e "{folder}/has-venv" ] || exit 1 ;;
     *"-venv"*) echo python3.12-venv ;;
+    *--requirement*)
+        for n in 1 2 3 4 5 6 7 8 9 10 11; do echo "Collecting package$n"; done
+        echo "Installing collected packages: package1"
+        [ ! -e "{folder}/no-network" ] || exit 1
+        ;;
     "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
     --version) echo "Python 3.12.0" ;;
 esac
@@ -41,8 +49,14 @@ class Machine:
         for path in ("scripts", "requirements", "sdk"):
             (self.checkout / path).mkdir(parents=True)
         shutil.copy(ROOT / "scripts" / "bootstrap", self.checkout / "scripts")
-        for name in ("requirements/run.txt", "requirements/dev.txt", "pyproject.toml", "sdk/pyproject.toml"):
-            (self.checkout / name).write_text("# as given\n", encoding="utf-8")
+        for name in (
+            "requirements/run.txt",
+            "requirements/demo.txt",
+            "requirements/dev.txt",
+            "pyproject.toml",
+            "sdk/pyproject.toml",
+        ):
+            (self.checkout / name).write_text("a==1\nb==2\n", encoding="utf-8")
         self.programs.mkdir()
         for tool in TOOLS:
             (self.programs / tool).symlink_to(str(shutil.which(tool)))
@@ -54,6 +68,10 @@ class Machine:
 
     def has_venv_module(self) -> None:
         (self._folder / "has-venv").touch()
+
+    def has_no_network(self, *, missing: bool = True) -> None:
+        mark = self._folder / "no-network"
+        mark.touch() if missing else mark.unlink()
 
     def bootstrap(self, *arguments: str) -> tuple[int, str]:
         """Exit code, and what was said."""
@@ -84,7 +102,8 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-_PIP = "python -m pip install --quiet --disable-pip-version-check --no-input --no-deps "
+_PIP = "python -m pip install --disable-pip-version-check --no-input --no-deps "
+_PROGRESS = "   10 of 2 packages\n   Unpacking them.\n"
 
 
 def test_the_pinned_packages_and_the_checkout_are_installed(machine: Machine) -> None:
@@ -92,12 +111,21 @@ def test_the_pinned_packages_and_the_checkout_are_installed(machine: Machine) ->
     machine.has_venv_module()
     said = machine.bootstrap("run")
     assert (said, machine.calls(_PIP)) == (
-        (0, "Making .venv with Python 3.12.0.\nInstalling requirements/run.txt.\n"),
+        (0, f"Making .venv with Python 3.12.0.\nInstalling requirements/run.txt.\n{_PROGRESS}"),
         [
             _PIP + "--require-hashes --requirement requirements/run.txt",
-            _PIP + "--no-build-isolation --editable .",
+            _PIP + "--quiet --no-build-isolation --editable .",
         ],
     )
+
+
+def test_packages_that_cannot_be_installed_leave_an_environment_that_is_not_ready(machine: Machine) -> None:
+    machine.has("python3", _PYTHON)
+    machine.has_venv_module()
+    machine.has_no_network()
+    failed = machine.bootstrap("demo")[0]
+    machine.has_no_network(missing=False)
+    assert (failed, machine.bootstrap("demo")) == (1, (0, f"Installing requirements/demo.txt.\n{_PROGRESS}"))
 
 
 def test_a_second_start_does_nothing(machine: Machine) -> None:
@@ -105,7 +133,19 @@ def test_a_second_start_does_nothing(machine: Machine) -> None:
     machine.has_venv_module()
     machine.bootstrap("dev")
     machine.calls("")
-    assert (machine.bootstrap("dev"), machine.bootstrap("run"), machine.calls("python -m")) == ((0, ""), (0, ""), [])
+    again = [machine.bootstrap(name) for name in ("dev", "demo", "run")]
+    assert (again, machine.calls("python -m")) == ([(0, "")] * 3, [])
+
+
+def test_the_tour_installs_no_linters(machine: Machine) -> None:
+    """FT-17: the demo's packages are those of the service and a few more; the service needs nothing beside them."""
+    machine.has("python3", _PYTHON)
+    machine.has_venv_module()
+    machine.bootstrap("demo")
+    installed = machine.calls(_PIP)[0].partition("--requirement ")[2]
+    pinned = (ROOT / "requirements" / "demo.txt").read_text(encoding="utf-8")
+    linters = re.findall(r"^(?:ruff|mypy|deptry|import-linter|pytest|pyspark)==", pinned, re.MULTILINE)
+    assert (installed, linters, machine.bootstrap("run")) == ("requirements/demo.txt", [], (0, ""))
 
 
 @pytest.mark.parametrize("name", ["requirements/run.txt", "pyproject.toml"])
@@ -114,8 +154,11 @@ def test_what_has_changed_is_installed_again(machine: Machine, name: str) -> Non
     machine.has_venv_module()
     machine.bootstrap("run")
     machine.calls("")
-    (machine.checkout / name).write_text("# changed\n", encoding="utf-8")
-    assert (machine.bootstrap("run"), len(machine.calls(_PIP))) == ((0, "Installing requirements/run.txt.\n"), 2)
+    (machine.checkout / name).write_text("a==1\nb==3\n", encoding="utf-8")
+    assert (machine.bootstrap("run"), len(machine.calls(_PIP))) == (
+        (0, f"Installing requirements/run.txt.\n{_PROGRESS}"),
+        2,
+    )
 
 
 def test_a_checkout_that_was_moved_gets_a_new_environment(machine: Machine) -> None:
@@ -183,21 +226,88 @@ def test_help_lists_every_target_that_is_promised() -> None:
     assert PROMISED - set(listed) == set()
 
 
-def test_continuous_integration_runs_what_a_person_runs() -> None:
-    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1].endswith("exec make test")
+_MAKE = """#!/bin/sh
+echo "make $*" >>"{folder}/log"
+for name in HOME XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME; do
+    value=$(eval "echo \\${{$name-unset}}")
+    echo "$name $value $(ls -A "$value" 2>/dev/null)" >>"{folder}/log"
+done
+: >"$HOME/left over"
+exit {code}
+"""
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_continuous_integration_runs_what_a_person_runs_in_an_empty_home(tmp_path: Path, code: int) -> None:
+    """Issue 16: nothing that an earlier run left in a home or a cache carries a run; the exit code is that of make."""
+    folders = {name: tmp_path / name for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "TMPDIR")}
+    for folder in folders.values():
+        folder.mkdir()
+    (folders["HOME"] / "of an earlier run").touch()
+    (tmp_path / "make").write_text(_MAKE.format(folder=tmp_path, code=code), encoding="utf-8")
+    (tmp_path / "make").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **{name: str(path) for name, path in folders.items()}}
+    ended = subprocess.run([ROOT / ".ci" / "run"], env=environment, check=False, timeout=30)
+
+    called, home, *others = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    assert (ended.returncode, called, home.startswith(f"HOME {folders['TMPDIR']}/"), home.endswith(" "), others) == (
+        code, "make test", True, True,
+        [f"XDG_{name}_HOME unset " for name in ("CACHE", "CONFIG", "DATA", "STATE")],
+    )  # fmt: skip
+    assert (list(folders["TMPDIR"].iterdir()), len(list(folders["HOME"].iterdir()))) == ([], 1)
+
+
+_MARKED = """
+import pytest
+def test_quick(): ...
+@pytest.mark.slow
+def test_slow(): ...
+@pytest.mark.soak
+def test_soak(): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "tests"),
+    [
+        ("test", {"tests/faults quick", "tests/room quick"}),
+        ("faults", {"tests/faults quick", "tests/faults slow", "tests/room slow"}),
+        ("soak", {"tests/faults soak", "tests/room soak"}),
+    ],
+)
+def test_a_slow_test_is_run_wherever_it_lies(tmp_path: Path, target: str, tests: set[str]) -> None:
+    """Issue 16: planted in tests/faults and in another folder, with the marks of tests/storeys.py."""
+    for folder in ("faults", "room"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(_MARKED, encoding="utf-8")
+    marking = (ROOT / "tests" / "storeys.py").read_text(encoding="utf-8")
+    hook = "\n\npytest_collection_modifyitems = mark_storeys\n"
+    (tmp_path / "conftest.py").write_text(marking + hook, encoding="utf-8")
+    said = subprocess.run(
+        ["make", "--dry-run", "--silent", target, "PYTEST=pytest"],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=30,
+    ).stdout  # fmt: skip
+    selection = shlex.split(said.splitlines()[-1])
+    assert selection.pop(0) == "pytest"
+    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "--rootdir", str(tmp_path), *selection]
+    collected = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60).stdout
+    found = re.findall(r"^(tests/\w+)/\w+\.py::test_(\w+)$", collected, re.MULTILINE)
+    assert {" ".join(names) for names in found} == tests, collected
 
 
 def test_the_pinned_files_name_no_index() -> None:
     """docs/adr/0002-pinned-requirement-files.md"""
     pinned = [
-        line for name in ("run", "dev") for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
+        line
+        for name in ("run", "demo", "dev")
+        for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
     ]
     assert [line for line in pinned if "://" in line or line.startswith("--")] == []
     requirements = [line for line in pinned if line and not line.startswith(("#", " "))]
     assert [line for line in requirements if not re.match(r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==", line)] == []
 
 
-@pytest.mark.parametrize("name", ["run", "dev"])
+@pytest.mark.parametrize("name", ["run", "demo", "dev"])
 def test_what_is_pinned_is_what_the_projects_ask_for(name: str) -> None:
     """After a change of pyproject.toml: `make lock`."""
     pinned = {}
@@ -205,7 +315,7 @@ def test_what_is_pinned_is_what_the_projects_ask_for(name: str) -> None:
         if found := re.match(r"([a-z0-9-]+)(?:\[[a-z0-9,-]+\])?==(\S+)", line):
             pinned[found[1]] = found[2]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = ("chat", "dev", "mariadb", "spark") if name == "dev" else ()
+    extras = {"run": (), "demo": ("demo",), "dev": ("chat", "demo", "dev", "mariadb", "spark")}[name]
     asked = project["dependencies"] + [text for extra in extras for text in project["optional-dependencies"][extra]]
     wanted = [Requirement(text) for text in asked]
     assert [str(r) for r in wanted if not r.specifier.contains(pinned.get(canonicalize_name(r.name), "0"))] == []

@@ -257,18 +257,9 @@ def test_no_lock_file_is_kept() -> None:
     assert [named(path) for path in text_files() if path.name.endswith(".lock")] == []
 
 
-def test_tests_are_one_package_and_slow_ones_are_run_by_the_makefile() -> None:
-    """`make faults` runs tests/faults and the files that it names; a slow test anywhere else would never run."""
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    slow = [
-        named(path)
-        for path in source_files("tests")
-        if "mark." + "slow" in path.read_text(encoding="utf-8")
-        and "faults" not in path.parts
-        and named(path) not in makefile
-    ]
+def test_tests_are_one_package() -> None:
     packages = [named(path) for path in source_files("tests") if path.name == "__init__.py"]
-    assert (packages, slow) == (["tests/__init__.py"], [])
+    assert packages == ["tests/__init__.py"]
 
 
 def test_every_statement_is_called_by_somebody() -> None:

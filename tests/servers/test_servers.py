@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -328,7 +329,34 @@ def test_a_missing_java_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_install_servers_does_nothing_when_all_is_there() -> None:
     done = subprocess.run([ROOT / "scripts" / "install-servers"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "Everything that the test servers need is installed.\n")
+    all_of_them = "postgres15 mariadb kafka rabbitmq prosody faketime"
+    assert (done.returncode, done.stdout) == (0, f"Everything is installed for: {all_of_them}.\n")
+
+
+@pytest.mark.parametrize(
+    ("servers", "code", "missing"),
+    [
+        (["kafka"], 1, ["Java 17 or newer", "Maven"]),
+        (["postgres18", "kafka"], 1, ["Java 17 or newer", "Maven"]),
+        (["postgres18"], 0, []),
+        (["rabbitmq", "mariadb"], 0, []),
+        (["oracle"], 2, []),
+    ],
+)
+def test_install_servers_asks_only_for_what_the_named_servers_need(
+    servers: list[str], code: int, missing: list[str], tmp_path: Path
+) -> None:
+    """FT-17: on a machine without Java and Maven, for an account that may not install them."""
+    for tool in ("bash", "sed", "head", "cut"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n", encoding="utf-8")
+    (tmp_path / "id").chmod(0o755)
+    done = subprocess.run(
+        [ROOT / "scripts" / "install-servers", *servers],
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    named = [line.partition(" is missing")[0] for line in done.stderr.splitlines() if " is missing" in line]
+    assert (done.returncode, named) == (code, missing), done.stderr
 
 
 OWNER = """
