@@ -33,10 +33,10 @@ async def _run(process: Process) -> None:
     try:
         await process.run()
     except ExceptionGroup as failures:
-        lost = failures.subgroup(ClusterLost)
-        while isinstance(lost, ExceptionGroup):
-            lost = lost.exceptions[0]
-        raise (lost or failures) from None
+        for failure in failures.exceptions:
+            if isinstance(failure, ClusterLost):
+                raise failure from None
+        raise
 
 
 def _greet(hub: Assembly, settings: Settings, roles: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from app.checks.check import Check, stricter_in_production
+from app.checks.pooler import pooler_check
 from app.settings.settings import Settings
 from db.direct import Direct, connect_direct
 from db.errors import DatabaseError, TooManyConnections
@@ -30,11 +31,19 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
         cure = "check HOOKWIRE_DATABASE_URL and the server behind it"
         return [Check("database", "database", "unreachable", str(error), cure)]
     try:
+        sessions = await pooler_check(connection, options)
+        if sessions.level == "refuse":  # through such a pooler no other question has a dependable answer
+            return [sessions]
         asked_at = time.time()
         server = await connection.fetchrow("check.server")
         assert server is not None, "a row of scalars"
         middle = (asked_at + time.time()) / 2
-        found = [*server_checks(settings, server), *_clock(server, middle), *await _roles(settings, connection)]
+        found = [
+            sessions,
+            *server_checks(settings, server),
+            *_clock(server, middle),
+            *await _roles(settings, connection),
+        ]
         if server["is_made"]:
             found += [*await _tables(connection), *await _care(connection), *await _partitions(connection)]
         return [*found, *await _schema(options.url)]

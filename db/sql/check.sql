@@ -88,3 +88,13 @@ ORDER BY seconds DESC NULLS LAST, holder;
 -- name: writable
 -- Readiness: whether the server can write now (FC-06).
 SELECT hookwire.check_writable();
+
+-- name: backend
+-- Which process of the server answers.
+SELECT pg_backend_pid();
+
+-- name: begin
+BEGIN;
+
+-- name: rollback
+ROLLBACK;

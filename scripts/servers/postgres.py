@@ -35,7 +35,7 @@ _SETTINGS = {
 }
 
 
-def _start_up_packet(**parameters: str) -> bytes:
+def start_up_packet(**parameters: str) -> bytes:
     """PostgreSQL protocol 3.0, StartupMessage: length, version, then names and values, each ended by a zero byte."""
     body = b"".join(f"{name}\0{value}\0".encode() for name, value in parameters.items()) + b"\0"
     return struct.pack("!ii", 8 + len(body), 196_608) + body
@@ -51,7 +51,7 @@ class PostgresServer(ServerProcess):
     software: ClassVar[str] = "PostgreSQL"
     port_names: ClassVar[tuple[str, ...]] = ("postgres",)
     # "R" is an authentication request; in recovery and in shutdown the server answers "E" instead.
-    probe: ClassVar[Probe] = Probe(_start_up_packet(user="postgres", database="postgres"), b"R")
+    probe: ClassVar[Probe] = Probe(start_up_packet(user="postgres", database="postgres"), b"R")
     stop_signal: ClassVar[int] = signal.SIGINT
     quit_signal: ClassVar[int] = signal.SIGQUIT  # unlike SIGKILL it gives the shared memory segment back
 

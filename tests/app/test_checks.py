@@ -23,7 +23,9 @@ from app.checks.settings import settings_checks
 from app.settings.settings import Settings
 from db.pool import PoolOptions, open_database
 from hub.keys import Keys, NewKey
+from scripts.servers.postgres import PostgresServer
 from tests.app.standby import stand_by
+from tests.pooler import pooled
 from tests.relay.stage import until
 
 SOUND: dict[str, Any] = {
@@ -542,3 +544,29 @@ def test_authorities_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         for path in (broken, tmp_path / "none.pem")
     ]
     assert levels == [[("OB-07", "refuse")]] * 2
+
+
+# --- poolers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("transaction", [("SC-25", "refuse")]), ("session", [])])
+async def test_a_pooler_that_gives_each_transaction_another_session_is_refused_at_the_start(
+    mode: Literal["transaction", "session"], expected: list[tuple[str, str]], postgres18: PostgresServer,
+    servers_folder: Path, database_url: str, tmp_path: Path,
+) -> None:  # fmt: skip
+    """SC-25, FC-10: it passed where the role or the database has its time-outs, and then nothing was delivered."""
+    connection = await asyncpg.connect(database_url)
+    name = database_url.rpartition("/")[2]
+    for setting in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+        await connection.execute(f"ALTER DATABASE {name} SET {setting} = '30s'")
+    await connection.close()
+    with pooled(postgres18, servers_folder, mode) as pooler:
+        url = pooler.through(database_url)
+        checks = await database_checks(settings_of(tmp_path), PoolOptions(url))
+        refused = ""
+        try:
+            await early_checks(settings_of(tmp_path, database_url=url))
+        except ChecksRefused as error:
+            refused = str(error)
+    assert found(checks) == expected
+    assert ("HOOKWIRE_DATABASE_URL" in refused) == (mode == "transaction")

@@ -1,0 +1,50 @@
+"""A pooler in between: the hub needs sessions of its own, for session locks, LISTEN and prepared statements (SC-25)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.checks.check import Check
+from db.direct import Direct, connect_direct
+from db.errors import ServerTrouble
+from db.pool import PoolOptions
+
+__all__ = ["pooler_check"]
+
+_ROUNDS: Final = 3
+_NO_SUCH_STATEMENT: Final = "26000"
+_STATEMENT_EXISTS: Final = "42P05"
+
+
+async def pooler_check(connection: Direct, options: PoolOptions) -> Check:
+    """Whether ``connection`` is one session; raises ``db.errors.DatabaseError``."""
+    other = await connect_direct(options)
+    try:
+        is_shared = await _is_shared(connection, other)
+    except ServerTrouble as error:
+        if error.sqlstate not in (_NO_SUCH_STATEMENT, _STATEMENT_EXISTS):
+            raise
+        is_shared = True
+    finally:
+        await other.aclose()
+    if not is_shared:
+        return Check("SC-25", "sessions", "ok", "each connection is a session")
+    detail = "a pooler gives each transaction another session: locks, LISTEN and prepared statements would be lost"
+    cure = "connect directly, or through a pooler in session mode (HOOKWIRE_DATABASE_URL)"
+    return Check("SC-25", "sessions", "refuse", detail, cure)
+
+
+async def _is_shared(connection: Direct, other: Direct) -> bool:
+    """Prepare a statement and run it in two transactions, while another client of ours has one open (FC-10).
+
+    A pooler that hands out the connection used last gives ours to the other client; one that takes turns gives us
+    another one. The statement is then unknown there, or tells another process.
+    """
+    for _ in range(_ROUNDS):
+        ours = await connection.fetchval("check.backend")
+        await other.execute("check.begin")
+        theirs = await other.fetchval("check.backend")
+        if theirs == ours or await connection.fetchval("check.backend") != ours:
+            return True
+        await other.execute("check.rollback")
+    return False
