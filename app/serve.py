@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from app.checks import early_checks, startup_checks
 from app.settings.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
-from db.embedded_identity import ClusterLost
+from db.embedded.identity import ClusterLost
 from runtime.process import Process, end_within
 
 __all__ = ["serve"]

@@ -11,8 +11,8 @@ import structlog
 
 from app.settings.settings import Settings
 from db.embedded.error import EmbeddedError
+from db.embedded.identity import ClusterLost
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
-from db.embedded_identity import ClusterLost
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
 from db.secret_box import SecretBox, load_or_create_key_file, parse_keys

@@ -9,9 +9,10 @@ from typing import Any
 import asyncpg
 
 from db.errors import Busy, DatabaseError, OutcomeUnknown, Refused, ServerTrouble, TooManyConnections, Unavailable
+from db.foreign import origin
 from db.statements import STATEMENTS
 
-__all__ = ["Bound", "connecting", "translated"]
+__all__ = ["Bound", "connecting", "is_client_failure", "translated"]
 
 _CONNECTION_CLASSES = (
     asyncpg.PostgresConnectionError,
@@ -40,6 +41,8 @@ def translated(*, sent: bool) -> Iterator[None]:
 
     asyncpg uses InterfaceError both for a connection that is closed, or that its pool took back because the server
     ended it, and for wrong arguments. Only the first is an operating error, the second is a bug and passes through.
+    ``InternalClientError`` and whatever else leaves asyncpg's own code mean that a dying connection has surprised it
+    (FC-05); see :mod:`db.foreign`.
     """
     try:
         yield
@@ -54,14 +57,15 @@ def translated(*, sent: bool) -> Iterator[None]:
         if not any(word in str(error) for word in ("closed", "closing", "released back")):
             raise
         raise Unavailable(str(error)) from error
-    except asyncpg.InternalClientError as error:
-        # A server that shuts down says so on idle connections before it closes them. Until the socket's end arrives,
-        # asyncpg refuses the next statement by this, before it sends anything.
-        if "cannot switch to state" not in str(error):
-            raise
-        raise Unavailable(f"the server has ended this connection ({error})") from error
     except asyncpg.PostgresError as error:
         raise _answered(error, sent=sent) from error
+    except Exception as error:
+        if not is_client_failure(error):
+            raise
+        # A server that shuts down says so on idle connections before it closes them. Until the socket's end arrives,
+        # asyncpg refuses the next statement by this text, before it sends anything.
+        kind = OutcomeUnknown if sent and "cannot switch to state" not in str(error) else Unavailable
+        raise kind(f"the database client has lost this connection ({type(error).__name__}: {error})") from error
 
 
 def _answered(error: Any, *, sent: bool) -> DatabaseError:
@@ -78,6 +82,11 @@ def _answered(error: Any, *, sent: bool) -> DatabaseError:
 def _breaks_a_check(error: Any) -> bool:
     """Whether a value breaks a check constraint. A row without a partition has the same SQLSTATE and names none."""
     return error.sqlstate == _CHECK and bool(error.constraint_name)
+
+
+def is_client_failure(error: Exception) -> bool:
+    """Whether asyncpg's own internals have failed."""
+    return isinstance(error, asyncpg.InternalClientError) or bool(origin(error, "asyncpg"))
 
 
 @contextmanager

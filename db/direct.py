@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 
 from db.bound import Bound, connecting, translated
+from db.errors import DatabaseError
 from db.pool import PoolOptions
 
 __all__ = ["Direct", "connect_direct"]
@@ -30,8 +31,9 @@ class Direct(Bound):
     async def aclose(self) -> None:
         """Close within two seconds; the server then releases whatever the session held."""
         try:
-            await self._connection.close(timeout=2)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with translated(sent=False):
+                await self._connection.close(timeout=2)
+        except (DatabaseError, asyncpg.InterfaceError):
             self._connection.terminate()
 
 

@@ -105,10 +105,21 @@ class Database:
         try:
             yield connection
         finally:
-            # A connection that cannot be given back is closed by the pool. What counts is what came of its use: a
-            # result, an error, above all a cancellation.
-            with suppress(DatabaseError), translated(sent=False):
+            await self._release(connection)
+
+    async def _release(self, connection: Any) -> None:
+        """Return a connection to the pool, or drop it where that fails (FC-05).
+
+        The outcome of its use is what counts: a result, an error, above all a cancellation. So nothing is raised here
+        for a connection that is lost.
+        """
+        try:
+            with translated(sent=False):
                 await self._pool.release(connection)
+        except DatabaseError:
+            # The pool has dropped it already, unless it failed before that.
+            with suppress(DatabaseError, asyncpg.InterfaceError), translated(sent=False):
+                connection.terminate()
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
         """All rows of a named statement, in a transaction of its own."""
@@ -163,9 +174,10 @@ class Database:
     async def aclose(self) -> None:
         """Give running statements a moment, then close every connection."""
         try:
-            async with asyncio.timeout(3):
-                await self._pool.close()
-        except TimeoutError:
+            with translated(sent=False):
+                async with asyncio.timeout(3):
+                    await self._pool.close()
+        except DatabaseError:
             self._pool.terminate()
 
 

@@ -20,7 +20,7 @@ def explained(error: Exception) -> CommandFailed | None:
     from app.settings.settings import SettingsRefused
     from app.web.server import ListenError
     from db.embedded.error import EmbeddedError
-    from db.embedded_identity import ClusterLost
+    from db.embedded.identity import ClusterLost
     from db.errors import DatabaseError, TooManyConnections
     from db.migrate import MigrationRefused
     from db.secret_box import SecretBoxError

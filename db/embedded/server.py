@@ -41,10 +41,10 @@ import asyncpg
 from db.embedded.binaries import psql_program, reachable_programs
 from db.embedded.cluster import DATABASE, USER, Cluster, last_lines, locate_cluster
 from db.embedded.error import EmbeddedError
+from db.embedded.identity import ClusterIdentity
 from db.embedded.lock import FileLock
 from db.embedded.postmaster import Postmaster, read_record, recorded_pid
 from db.embedded.socket import PORT, clear_socket, listener_pid, make_socket_dir, socket_dir_for
-from db.embedded_identity import ClusterIdentity
 
 __all__ = ["EmbeddedError", "EmbeddedOptions", "EmbeddedServer"]
 

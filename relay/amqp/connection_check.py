@@ -7,13 +7,17 @@ from urllib.parse import urlsplit
 
 import aio_pika
 from aio_pika.abc import AbstractConnection
-from aio_pika.exceptions import AMQPError, AuthenticationError, IncompatibleProtocolError, ProbableAuthenticationError
+from aio_pika.exceptions import AuthenticationError, IncompatibleProtocolError, ProbableAuthenticationError
 
+from relay.amqp.error import line_of, trouble_of
 from relay.amqp.options import AmqpOptions
 from relay.sink import SinkUnavailable
 from relay.tls import causes
 
 __all__ = ["DoorClosed", "connect", "knock"]
+
+
+_CLOSED = (ConnectionError, IncompatibleProtocolError, StopAsyncIteration)
 
 
 class DoorClosed(SinkUnavailable):
@@ -33,12 +37,12 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
             return await aio_pika.connect(
                 options.url, ssl_context=context, heartbeat=options.heartbeat_seconds, name=name
             )
-    except TimeoutError as error:
-        raise DoorClosed(f"{doing}: no answer in time", refused=False) from error
-    except (AMQPError, OSError, ValueError) as error:
+    except (Exception, asyncio.CancelledError) as error:
         blame = str(error) if type(error) is ValueError else _blame(error, options)
-        text = blame or str(error) or type(error).__name__
-        raise DoorClosed(f"{doing}: {text}".replace("\n", " ")[:300], refused=bool(blame)) from error
+        text = blame or trouble_of(error)
+        if not text:
+            raise
+        raise DoorClosed(line_of(f"{doing}: {text}"), refused=bool(blame)) from error
 
 
 async def knock(options: AmqpOptions) -> None:
@@ -55,8 +59,9 @@ def _blame(error: BaseException, options: AmqpOptions) -> str:
     if tls := options.tls.blame(error):
         return f"{tls}: HOOKWIRE_AMQP_URL begins with {scheme}://" if tls.startswith("there is no TLS") else tls
     refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes(error))
-    if refused or not isinstance(error, ConnectionError | IncompatibleProtocolError):
+    if refused or not isinstance(error, _CLOSED):
         return ""
     wanted = f"{options.tls.settings}_CERTIFICATE, {options.tls.settings}_KEY"
     guess = f"that wants a certificate ({wanted})" if scheme == "amqps" else "that speaks TLS"
-    return f"it closed the connection before it greeted us, like one {guess}: HOOKWIRE_AMQP_URL begins with {scheme}://"
+    closed = f"it closed the connection before it greeted us, like a load balancer without a broker or one {guess}"
+    return f"{closed}: HOOKWIRE_AMQP_URL begins with {scheme}://"

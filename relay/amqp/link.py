@@ -14,28 +14,24 @@ The fence (RO-13): the lock queue is exclusive to the connection that publishes.
 both; whoever does not get the lock does not publish. That is why nothing here may reconnect by itself: a robust
 connection would go on publishing without its lock (RQ-06).
 
-All exceptions of the client library end in this file and in :mod:`relay.amqp.connection_check`, which connects.
+All exceptions of the client library end in this file and in :mod:`relay.amqp.connection_check`, which connects. Both
+use the edge of :mod:`relay.amqp.error`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Protocol, cast
 
 import aio_pika
 import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection
-from aio_pika.exceptions import (
-    AMQPChannelError,
-    AMQPError,
-    ChannelInvalidStateError,
-    DeliveryError,
-    PublishError,
-)
+from aio_pika.exceptions import AMQPChannelError, ChannelInvalidStateError, DeliveryError, PublishError
 
 from relay.amqp.connection_check import connect
+from relay.amqp.error import line_of, translated
 from relay.amqp.options import AmqpOptions
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
@@ -111,7 +107,7 @@ class Link:
         if reason := await self._judge_exchange(self._options.exchange):
             raise SinkUnavailable(f"cannot use the AMQP exchange {self._options.exchange}: {reason}")
         channel = await self._publishing_channel()
-        with _edge("the AMQP broker confirms nothing, it may be short of memory or disk"):
+        with translated("the AMQP broker confirms nothing, it may be short of memory or disk"):
             for _ in range(2):
                 await channel.default_exchange.publish(
                     aio_pika.Message(b""), lock, mandatory=True, timeout=self._options.publish_seconds
@@ -122,7 +118,7 @@ class Link:
         transport = self._connection.transport
         if transport is None:
             raise SinkUnavailable("the AMQP connection is closed")
-        with _edge("the AMQP broker blocks publishers, it is short of memory or disk"):
+        with translated("the AMQP broker blocks publishers, it is short of memory or disk"):
             async with asyncio.timeout(self._options.blocked_seconds):
                 await transport.ready()
 
@@ -150,14 +146,14 @@ class Link:
             self._exchanges.clear()
             if not alone:
                 self.channel_was_closed = True
-                raise SinkUnavailable(f"the AMQP broker closed the channel: {_line(closed.text)}") from closed
+                raise SinkUnavailable(f"the AMQP broker closed the channel: {line_of(closed.text)}") from closed
             destination = closed.text.startswith(("NOT_FOUND", "ACCESS_REFUSED"))
-            return Refusal(record, "topic" if destination else "record", "refused_by_broker", _line(closed.text))
+            return Refusal(record, "topic" if destination else "record", "refused_by_broker", line_of(closed.text))
 
     async def _publish_on(
         self, channel: AbstractChannel, record: Record, message: aio_pika.Message, exchange: str, routing_key: str
     ) -> Refusal | None:
-        with _edge("the AMQP broker did not confirm"):
+        with translated("the AMQP broker did not confirm"):
             publisher = cast(_Publisher, await channel.get_underlay_channel())
             try:
                 await publisher.basic_publish(
@@ -166,7 +162,7 @@ class Link:
                 )  # fmt: skip
             except PublishError:
                 detail = f"no queue is bound to the exchange {exchange} for the routing key {routing_key}"
-                return Refusal(record, "topic", "unroutable", _line(detail))
+                return Refusal(record, "topic", "unroutable", line_of(detail))
             except DeliveryError as nack:
                 raise SinkUnavailable("the AMQP broker refused a message: a bound queue is full or failed") from nack
             except AMQPChannelError as closed:
@@ -189,7 +185,7 @@ class Link:
                         await channel.declare_exchange(exchange, "topic", durable=ours, passive=not ours)
                     self._exchanges[exchange] = ""
                 except _ChannelClosed as closed:
-                    self._exchanges[exchange] = _line(closed.text)
+                    self._exchanges[exchange] = line_of(closed.text)
             return self._exchanges[exchange]
 
     async def _publishing_channel(self) -> AbstractChannel:
@@ -203,20 +199,17 @@ class Link:
 
     async def _open_channel(self) -> AbstractChannel:
         """With confirms, and unroutable messages raise instead of passing for sent (RQ-01)."""
-        with _edge("cannot open an AMQP channel"):
+        with translated("cannot open an AMQP channel"):
             async with asyncio.timeout(self._options.publish_seconds):
-                try:
-                    channel = self._connection.channel(publisher_confirms=True, on_return_raises=True)
-                    await channel.initialize()
-                except RuntimeError as closed:  # what the library says to a connection that has gone meanwhile
-                    raise SinkUnavailable("the AMQP connection is closed") from closed
+                channel = self._connection.channel(publisher_confirms=True, on_return_raises=True)
+                await channel.initialize()
         return channel
 
     @asynccontextmanager
     async def _throwaway(self) -> AsyncIterator[AbstractChannel]:
         """A channel for one question: a wrong declaration closes its channel, which must be nobody else's."""
         channel = await self._open_channel()
-        with _edge("the AMQP broker did not answer"):
+        with translated("the AMQP broker did not answer"):
             async with asyncio.timeout(2 * self._options.publish_seconds):
                 try:
                     yield channel
@@ -237,31 +230,4 @@ class Link:
 def _forget(closing: asyncio.Future[None]) -> None:
     _lingering.discard(closing)
     if not closing.cancelled() and (error := closing.exception()) is not None:
-        _log.info("amqp_close_failed", error=_line(str(error)))
-
-
-@contextmanager
-def _edge(doing: str) -> Iterator[None]:
-    """Turn whatever the client library raises into SinkUnavailable."""
-    try:
-        yield
-    except TimeoutError as error:
-        raise SinkUnavailable(f"{doing}: no answer in time") from error
-    except (AMQPError, ChannelInvalidStateError, OSError) as error:
-        raise SinkUnavailable(f"{doing}: {_line(str(error) or type(error).__name__)}") from error
-    except asyncio.CancelledError as error:
-        # A connection that died of its heartbeat cancels whoever waits on it; that is not our cancellation.
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise SinkUnavailable(f"{doing}: the connection was lost") from error
-    except Exception as error:
-        # The library ends whoever waits on a connection that closed without a reason by a bare Exception.
-        if type(error) is not Exception:
-            raise
-        raise SinkUnavailable(f"{doing}: the connection was closed") from error
-
-
-def _line(text: str) -> str:
-    """One safe line of at most 300 characters."""
-    return "".join(character if character.isprintable() else " " for character in text)[:300]
+        _log.info("amqp_close_failed", error=line_of(str(error)))

@@ -14,14 +14,14 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
+from aiokafka.errors import TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
 
 from relay.election.neli_beat import beat_of, value_of
 from relay.election.neli_core import Assigned, Confirm, Confirmed, Heard, Input, Revoked, SendBeat
 from relay.election.neli_options import NeliOptions
 from relay.kafka.error import close_client, described, stop_client, translated
 from relay.kafka.options import KafkaOptions
-from relay.sink import SinkUnavailable
+from relay.sink import SinkError, SinkUnavailable
 from runtime.cancellation import TaskGroup
 
 __all__ = ["Membership"]
@@ -117,16 +117,15 @@ class Membership:
                 offset = self._offsets.get((number, question.number))
                 if offset is None:
                     continue
-                try:
+                # A commit that fails leaves the question unanswered; the machine will notice.
+                with suppress(SinkError), translated("confirming a beat"):
                     # A commit names our member id and generation: the coordinator refuses it from whoever is out.
                     await self._consumer.commit({TopicPartition(self._options.topic, number): offset})
-                except KafkaError:
-                    continue  # not confirmed; the machine will notice
-                self._hear(Confirmed(number, question.number))
+                    self._hear(Confirmed(number, question.number))
 
     async def beat(self, beat: SendBeat) -> None:
         """Hand a beat to the producer; whether it arrived is seen when it comes back."""
-        with suppress(KafkaError, TimeoutError):
+        with suppress(SinkError), translated("sending a beat"):
             async with asyncio.timeout(self._options.times.beat_seconds):
                 sent = await self._producer.send(self._options.topic, value_of(beat.beat), partition=beat.partition)
             self._sent.add(sent)

@@ -12,7 +12,7 @@ from aiokafka import errors
 from aiokafka.conn import create_conn
 from aiokafka.protocol.metadata import MetadataRequest
 
-from relay.kafka.error import described
+from relay.kafka.error import described, thrown_at
 from relay.kafka.options import KafkaOptions
 from relay.kafka.security import KafkaSecurity
 from relay.sink import SinkUnavailable
@@ -21,6 +21,7 @@ __all__ = ["Answer", "knock"]
 
 _SECONDS = 3.0
 _DEFAULT_PORT = 9092
+_TROUBLE = (errors.KafkaError, OSError, TimeoutError, EOFError, SinkUnavailable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,9 @@ async def knock(options: KafkaOptions) -> Answer:
     for server in filter(None, (part.strip() for part in options.bootstrap_servers.split(","))):
         try:
             await _ask(server, options)
-        except (errors.KafkaError, OSError, TimeoutError, EOFError, SinkUnavailable) as error:
+        except Exception as error:
+            if not (isinstance(error, _TROUBLE) or thrown_at(error)):
+                raise
             reason = _blame(error, options.security)
             refused = refused or bool(reason)
             failures.append(f"{server}: {reason or described(error)}")

@@ -1,4 +1,11 @@
-"""What a Kafka error means for the relay (RO-08), and the edge where aiokafka's exceptions end."""
+"""What a Kafka error means for the relay (RO-08), and the edge where aiokafka's exceptions end.
+
+aiokafka raises ``KafkaError`` for what the brokers say, and ``OSError`` and ``TimeoutError`` for what the network does.
+Others leave its internals where its picture of the cluster is empty or an answer is missing: ``AssertionError`` ("Did
+we not perform bootstrap?") while all brokers are fenced, ``RuntimeError`` of the event loop for a connection that has
+gone, ``EOFError``, ``KeyError`` or ``AttributeError``. All of them mean that the cluster cannot be used at the moment.
+An exception that was raised in our own code is not the client's and passes; see :mod:`db.foreign`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +17,10 @@ from typing import Literal
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, errors
 from aiokafka.client import AIOKafkaClient
 
+from db.foreign import origin
 from relay.sink import Fenced, SinkError, SinkUnavailable
 
-__all__ = ["Blame", "blame", "close_client", "described", "sink_error", "stop_client", "translated"]
+__all__ = ["Blame", "blame", "close_client", "described", "sink_error", "stop_client", "thrown_at", "translated"]
 
 Blame = Literal["record", "topic", "sink"]
 
@@ -62,10 +70,17 @@ def translated(doing: str) -> Iterator[None]:
         raise SinkUnavailable(f"Kafka gave no answer in time: {doing}") from error
     except (errors.KafkaError, OSError) as error:
         raise sink_error(error) from error
-    except RuntimeError as error:
-        if _HAS_GONE not in str(error):
-            raise
-        raise SinkUnavailable("the connection to Kafka has gone") from error
+    except Exception as error:
+        if isinstance(error, RuntimeError) and _HAS_GONE in str(error):
+            raise SinkUnavailable("the connection to Kafka has gone") from error
+        if place := thrown_at(error):
+            raise SinkUnavailable(f"the Kafka client failed: {described(error)} (in {place})") from error
+        raise
+
+
+def thrown_at(error: BaseException) -> str:
+    """Return where aiokafka itself raised an error; "" for an error of ours."""
+    return origin(error, "aiokafka")
 
 
 async def close_client(client: AIOKafkaClient, seconds: float) -> None:

@@ -4,10 +4,11 @@ The statements of these tests are their own, put beside the product's for the le
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import asyncpg
 import pytest
@@ -372,6 +373,47 @@ async def test_a_cancellation_is_not_lost_when_the_connection_cannot_be_given_ba
             waiting.cancel()
             await asyncio.wait([waiting])
         assert (waiting.cancelled(), await database.fetchval("test.one")) == (True, 1)
+
+
+def surprised_by_its_timer(connection: Any) -> None:
+    """The timer of idle connections runs already."""
+    connection._holder._setup_inactive_callback()
+
+
+def surprised_by_its_holder(connection: Any) -> None:
+    """The pool has taken the connection for free."""
+    connection._holder._in_use.set_result(None)
+    connection._holder._in_use = None
+
+
+@pytest.mark.parametrize("surprise", [surprised_by_its_timer, surprised_by_its_holder])
+async def test_a_connection_that_cannot_be_given_back_is_dropped_and_the_pool_works_on(
+    surprise: Callable[[Any], None], database_url: str
+) -> None:
+    """FC-05: asyncpg's InternalClientError from the pool's release ended the process."""
+    async with opened(database_url) as database:
+        found = []
+        async with database.transaction() as transaction:
+            found.append(await transaction.fetchval("test.one"))
+            surprise(transaction._connection)  # type: ignore[attr-defined]
+        found += [await database.fetchval("test.one") for _ in range(4)]
+    assert found == [1] * 5
+
+
+async def test_a_client_that_a_dying_connection_has_surprised_leaves_the_outcome_unknown(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FC-05: so do the statements; asyncpg's own words for it name no connection."""
+    async with opened(database_url) as database:
+
+        async def surprised(*_arguments: object, **_options: object) -> None:
+            raise asyncpg.InternalClientError("_on_result: waiter is done")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncpg.Connection, "fetchval", surprised)
+            with pytest.raises(OutcomeUnknown, match="lost this connection"):
+                await database.fetchval("test.one")
+        assert await database.fetchval("test.one") == 1
 
 
 async def test_closing_ends_within_its_bound_though_a_statement_runs(database_url: str) -> None:

@@ -8,7 +8,12 @@
     hold("down")             nothing passes until `heal`; then it all does, late (F54)
     lose("down")             nothing passes, ever; `heal` resets the connections that lost something (F04, F20)
     reset()                  every connection is reset; new ones are served
-    refuse()                 connections are reset and new ones refused until `heal`
+    refuse()                 connections are reset and new ones refused until `listen`
+    close_after(n)           after n more bytes from the server, every connection is closed, and new ones are accepted
+                             and closed at once, until `heal`; 0 is a load balancer without a server behind it (FC-03)
+
+    answers                  the sizes of the server's answers, as they came
+    rewrite = (a, b)         in the server's answers b stands for a, of the same length, such as an advertised address
 
 What is accepted but held or lost looks like a server that accepts and never answers (F13).
 """
@@ -34,8 +39,11 @@ class Proxy:
         self.latency_seconds = 0.0
         self.bytes_per_second: int | None = None
         self.passed_bytes = {"up": 0, "down": 0}
+        self.answers: list[int] = []
+        self.rewrite = (b"", b"")
         self._open = {direction: asyncio.Event() for direction in get_args(Direction)}
         self._losing: set[Direction] = set()
+        self._answer_bytes_left: int | None = None
         self._links: set[_Link] = set()
         self._server: asyncio.Server | None = None
         self._no_links = asyncio.Event()
@@ -50,6 +58,7 @@ class Proxy:
     def heal(self) -> None:
         """Everything passes again; what lost bytes cannot go on and is reset."""
         self._losing.clear()
+        self._answer_bytes_left = None
         for gate in self._open.values():
             gate.set()
         for link in tuple(self._links):
@@ -65,6 +74,17 @@ class Proxy:
         """Swallow what passes; none named: both directions."""
         self._losing.update(directions or get_args(Direction))
 
+    def close_after(self, answer_bytes: int) -> None:
+        """Close everything once so many more bytes of the server have passed."""
+        self._answer_bytes_left = answer_bytes
+        if answer_bytes == 0:
+            self._close_all()
+
+    @property
+    def closes(self) -> bool:
+        """Whether every connection is closed at once."""
+        return self._answer_bytes_left == 0
+
     def reset(self) -> None:
         """Reset every connection."""
         for link in tuple(self._links):
@@ -77,6 +97,20 @@ class Proxy:
             self._server = None
         self.reset()
 
+    def _answer(self, chunk: bytes) -> bytes:
+        """What is left of an answer, and the record of its size."""
+        self.answers.append(len(chunk))
+        before, after = self.rewrite
+        chunk = chunk.replace(before, after) if before else chunk
+        if self._answer_bytes_left is not None:
+            chunk = chunk[: self._answer_bytes_left]
+            self._answer_bytes_left -= len(chunk)
+        return chunk
+
+    def _close_all(self) -> None:
+        for link in tuple(self._links):
+            link.close()
+
     async def ended(self) -> None:
         """Wait until no connection is left."""
         await self._no_links.wait()
@@ -88,12 +122,18 @@ class Proxy:
             self.port = self._server.sockets[0].getsockname()[1]
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.closes:
+            writer.close()
+            return
         try:
             upstream = await asyncio.open_connection(*self.upstream)
         except OSError:
             writer.transport.abort()
             return
         link = _Link(writer, upstream[1])
+        if self.closes:  # since a moment ago
+            link.close()
+            return
         self._links.add(link)
         self._no_links.clear()
         try:
@@ -120,9 +160,13 @@ class Proxy:
                 continue
             if self.bytes_per_second is not None:
                 await asyncio.sleep(len(chunk) / self.bytes_per_second)
+            if direction == "down":
+                chunk = self._answer(chunk)
             target.write(chunk)
             await target.drain()
             self.passed_bytes[direction] += len(chunk)
+            if self.closes:
+                self._close_all()
         await self._open[direction].wait()
         if not link.has_lost and target.can_write_eof():
             target.write_eof()
@@ -140,6 +184,10 @@ class _Link:
             if (raw := writer.get_extra_info("socket")) is not None and not writer.is_closing():
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
         self.abort()
+
+    def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
 
     def abort(self) -> None:
         for writer in self._writers:

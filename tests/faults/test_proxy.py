@@ -74,6 +74,19 @@ async def test_a_reset_is_a_reset_and_a_refused_port_refuses() -> None:
         assert await say(await asyncio.open_connection("127.0.0.1", proxy.port), b"two") == b"two"
 
 
+async def test_a_peer_that_closes_after_some_bytes_accepts_and_closes_until_it_is_healed() -> None:
+    async with echo_behind_proxy() as proxy:
+        cut, other = [await asyncio.open_connection("127.0.0.1", proxy.port) for _ in "12"]
+        assert await say(other, b"one") == b"one"
+        proxy.close_after(2)
+        cut[1].write(b"hello")
+        late = await asyncio.open_connection("127.0.0.1", proxy.port)
+        heard = [await one[0].read() for one in (cut, other, late)]
+        proxy.heal()
+        again = await say(await asyncio.open_connection("127.0.0.1", proxy.port), b"two")
+        assert (heard, again) == ([b"he", b"", b""], b"two")
+
+
 async def test_latency_delays_each_way() -> None:
     async with echo_behind_proxy() as proxy:
         streams = await asyncio.open_connection("127.0.0.1", proxy.port)

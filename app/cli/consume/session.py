@@ -25,9 +25,7 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 from aio_pika.exceptions import (
     AMQPChannelError,
-    AMQPError,
     AuthenticationError,
-    ChannelInvalidStateError,
     ChannelNotFoundEntity,
     ProbableAuthenticationError,
 )
@@ -35,6 +33,7 @@ from aio_pika.exceptions import (
 from app.cli.consume.message import Memory, buried, line_of
 from app.cli.consume.options import ConsumeOptions
 from app.cli.consume.script import Outcome, Script, environment_of
+from relay.amqp.error import trouble_of
 from runtime.pause import pause
 
 __all__ = ["Lost", "Session"]
@@ -296,25 +295,17 @@ async def _channel(connection: AbstractConnection) -> AsyncIterator[AbstractChan
 
 @contextmanager
 def _edge(doing: str) -> Iterator[None]:
-    """Turn what the client library raises into :class:`Lost`."""
+    """Map what the client library raises to :class:`Lost`."""
     try:
         yield
-    except TimeoutError as error:
-        raise Lost(f"{doing}: no answer in time") from error
-    except AMQPChannelError as error:
-        raise Lost(f"{doing}: {error}", exit_code=2) from error
-    except (AuthenticationError, ProbableAuthenticationError) as error:
-        raise Lost(f"{doing}: {error}", exit_code=3) from error
-    except (AMQPError, ChannelInvalidStateError, OSError) as error:
-        raise Lost(f"{doing}: {error or type(error).__name__}") from error
-    except asyncio.CancelledError as error:
-        # A connection that died of its heartbeat cancels whoever waits on it; that is not our cancellation.
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise Lost(f"{doing}: the connection was lost") from error
-    except Exception as error:
-        # The library ends whoever waits on a connection that closed without a reason by a bare Exception.
-        if type(error) is not Exception:
-            raise
-        raise Lost(f"{doing}: the connection was closed") from error
+    except (Exception, asyncio.CancelledError) as error:
+        if trouble := trouble_of(error):
+            raise Lost(f"{doing}: {trouble}", exit_code=_exit_code(error)) from error
+        raise
+
+
+def _exit_code(error: BaseException) -> int | None:
+    """Return the exit code of an error that would come again at once."""
+    if isinstance(error, AMQPChannelError):
+        return 2
+    return 3 if isinstance(error, AuthenticationError | ProbableAuthenticationError) else None

@@ -21,13 +21,12 @@ import pytest
 import db.embedded.binaries
 import db.embedded.server
 import db.embedded.user
+from db.embedded.identity import ClusterLost
 from db.embedded.lock import FileLock
 from db.embedded.postmaster import Postmaster, read_record
 from db.embedded.server import EmbeddedError, EmbeddedOptions, EmbeddedServer
 from db.embedded.socket import socket_dir_for
 from db.embedded.user import account_for
-
-from db.embedded_identity import ClusterLost
 
 CURES = r"HOOKWIRE_DATA_DIR.*HOOKWIRE_DATABASE_URL"
 NOBODY = 65534

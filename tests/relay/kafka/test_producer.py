@@ -1,4 +1,4 @@
-"""The Kafka producer without a broker: what the client is told, and what counts as an answer."""
+"""The Kafka producer: what the client is told, what counts as an answer, and a cluster without a broker."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from aiokafka.errors import NotLeaderForPartitionError
 
 from relay.kafka.options import KafkaOptions
 from relay.kafka.producer import KafkaProducer
+from relay.sink import SinkUnavailable
+from scripts.servers.kafka import KafkaServer
 
 
 def producer(monkeypatch: pytest.MonkeyPatch) -> tuple[KafkaProducer, dict[str, Any]]:
@@ -37,3 +39,21 @@ async def test_a_batch_without_an_offset_is_kept(monkeypatch: pytest.MonkeyPatch
     one, _ = producer(monkeypatch)
     one._unanswered = [kept, failed]
     assert await one.answers() == [None, error]
+
+
+@pytest.mark.parametrize("transactional_id", ["fenced", None])
+async def test_a_cluster_whose_brokers_are_all_fenced_is_trouble_until_one_is_back(
+    transactional_id: str | None, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FC-04: its metadata lists no broker then, and the client asserts that it has one; the process ended."""
+    options = KafkaOptions(kafka.bootstrap, "fenced", request_seconds=10)
+    starting = KafkaProducer(options, transactional_id)
+    monkeypatch.setattr(starting._producer.client.cluster, "brokers", set)
+    with pytest.raises(SinkUnavailable) as caught:
+        await starting.start()
+    await starting.discard()
+    again = KafkaProducer(options, transactional_id)
+    await again.start()
+    brokers = again.brokers
+    await again.discard()
+    assert ("Kafka" in str(caught.value), brokers) == (True, 1)
