@@ -71,6 +71,7 @@ def application() -> typer.Typer:
     import typer
 
     from app.cli.commands.attempts import attempts
+    from app.cli.commands.broker import broker
     from app.cli.commands.config import config
     from app.cli.commands.consume import consume
     from app.cli.commands.deadletters import deadletters
@@ -103,6 +104,7 @@ def application() -> typer.Typer:
     for panel, verbs in offered.items():
         for verb in verbs:
             commands.command(rich_help_panel=panel)(verb)
+    commands.command(rich_help_panel="Run")(broker)
     # What follows --exec belongs to the program, whatever it looks like.
     commands.command(
         rich_help_panel="Publish and receive",

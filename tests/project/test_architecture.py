@@ -53,6 +53,8 @@ WRONG = [
     ("relay/outbox.py", "fastapi"),
     ("app/settings/settings.py", "pyspark"),
     ("app/settings/settings.py", "slixmpp"),
+    ("reqrep/reactor.py", "zmq"),
+    ("sdk/src/hookwire/services/client.py", "zmq"),
 ]
 
 # EG-13: whatever can open an outgoing connection, and the one module of a room that does, with its reason.

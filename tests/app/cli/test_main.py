@@ -29,6 +29,7 @@ COMMANDS = (
     "serve",
     "relay",
     "deliver",
+    "broker",
     "publish",
     "seed",
     "config validate",

@@ -1,0 +1,223 @@
+"""``hookwire broker``: a Majordomo broker as a process of its own (ZA-06). The work is ``reqrep.majordomo``'s."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from app.cli.entry import Json, say, tell
+from app.cli.failure import CommandFailed
+
+if TYPE_CHECKING:
+    from reqrep.frames import Event
+    from reqrep.majordomo.options import BrokerOptions
+    from reqrep.majordomo.program import BrokerProgram, CurvePlan, PairPlan
+
+__all__ = ["broker"]
+
+Bind = Annotated[
+    list[str] | None, typer.Option("--bind", help="Endpoint, several times for several. Default tcp://127.0.0.1:5555.")
+]
+Heartbeat = Annotated[int, typer.Option("--heartbeat-ms", min=10, max=30_000, help="Interval of heartbeats.")]
+Liveness = Annotated[int, typer.Option("--liveness", min=1, max=100, help="Silent intervals until a peer is gone.")]
+Expiry = Annotated[
+    float, typer.Option("--request-timeout", min=0.01, help="Seconds that a request may wait for a worker.")
+]
+QueueMax = Annotated[int, typer.Option("--queue-max", min=0, help="Requests that may wait for one service.")]
+Services = Annotated[
+    Path | None, typer.Option("--services", help="TOML file: one table of policies per pattern of service names.")
+]
+Partials = Annotated[
+    Literal["join", "drop"], typer.Option("--partials", help="Partial replies for a client of version 0.1.")
+]
+Control = Annotated[
+    list[str] | None, typer.Option("--control", help="User that may disable services; '*' means everybody.")
+]
+Keys = Annotated[Path | None, typer.Option("--keys", help="CURVE: folder of public keys, USER.key.")]
+ServerKey = Annotated[Path | None, typer.Option("--server-key", help="CURVE: secret key file of this broker.")]
+MakeKey = Annotated[
+    Path | None, typer.Option("--make-key", help="Write a new key pair FOLDER/USER.key, .key_secret and leave.")
+]
+PairRole = Annotated[
+    Literal["primary", "backup"] | None, typer.Option("--pair", help="Be one side of a Binary Star pair.")
+]
+StateBind = Annotated[str, typer.Option("--state-bind", help="Where this side publishes its state.")]
+StatePeer = Annotated[str, typer.Option("--state-peer", help="Where the other side publishes its state.")]
+StateMs = Annotated[
+    int, typer.Option("--state-ms", min=10, help="Interval of state messages; silent for two means gone.")
+]
+OnDual = Annotated[
+    Literal["survive", "stop"], typer.Option("--on-dual", help="Both active: the primary survives, or both stop.")
+]
+Promote = Annotated[bool, typer.Option("--promote", help="Start active, by the operator's order.")]
+Metrics = Annotated[str | None, typer.Option("--metrics", help="HOST:PORT at which Prometheus reads /metrics.")]
+Trace = Annotated[bool, typer.Option("--trace", help="Show every message on standard error.")]
+
+
+def broker(
+    bind: Bind = None, heartbeat_ms: Heartbeat = 2500, liveness: Liveness = 3, request_timeout: Expiry = 60.0,
+    queue_max: QueueMax = 10_000, services: Services = None, partials: Partials = "join", control: Control = None,
+    keys: Keys = None, server_key: ServerKey = None, make_key: MakeKey = None, pair: PairRole = None,
+    state_bind: StateBind = "tcp://127.0.0.1:5003", state_peer: StatePeer = "tcp://127.0.0.1:5004",
+    state_ms: StateMs = 1000, on_dual: OnDual = "survive", promote: Promote = False, metrics: Metrics = None,
+    trace: Trace = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Run a Majordomo broker: clients and workers of 7/MDP and 18/MDP connect to it. It needs no database.
+
+    Exit codes: 0 stopped, 1 both sides of a pair were active, 2 wrong use.
+
+    Examples:
+
+      hookwire broker --bind tcp://127.0.0.1:5555
+
+      hookwire broker --make-key keys/alice
+
+      hookwire broker --pair backup --bind tcp://*:5556 --state-bind tcp://*:5004 --state-peer tcp://10.0.0.1:5003
+    """
+    _require_pyzmq()
+    with _explained():
+        if make_key is not None:
+            _make_key(make_key, as_json)
+            return
+        if promote and pair is None:
+            raise CommandFailed("--promote needs --pair", 2)
+        program = _program(
+            bind or ["tcp://127.0.0.1:5555"],
+            _options(heartbeat_ms, liveness, request_timeout, queue_max, services, partials, control),
+            _curve(keys, server_key),
+            _pair(pair, state_bind, state_peer, state_ms, on_dual),
+            trace,
+            as_json,
+        )
+        if metrics is not None:
+            _serve_metrics(program, metrics)
+        if promote:
+            program.promote()
+    _run(program, as_json)
+    if program.stopped_by_pair:
+        raise CommandFailed("both sides of the pair were in the same state; see --on-dual", 1)
+
+
+def _require_pyzmq() -> None:
+    try:
+        importlib.import_module("reqrep.transport")
+    except ModuleNotFoundError as error:
+        raise CommandFailed(str(error), 2) from error
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn a refusal of the room into one sentence and exit code 2."""
+    from reqrep.transport import AddressRefused
+
+    try:
+        yield
+    except (AddressRefused, ValueError, OSError) as error:
+        raise CommandFailed(str(error), 2) from error
+
+
+def _options(
+    heartbeat_ms: int, liveness: int, request_timeout: float, queue_max: int, services: Path | None,
+    partials: Literal["join", "drop"], control: list[str] | None,
+) -> BrokerOptions:  # fmt: skip
+    from reqrep.majordomo.options import BrokerOptions, ServicePolicy, policies_from
+
+    table: Mapping[str, Any] = {}
+    if services is not None:
+        table = tomllib.loads(services.read_text(encoding="utf-8")).get("services", {})
+    return BrokerOptions(
+        heartbeat_seconds=heartbeat_ms / 1000,
+        liveness=liveness,
+        partials=partials,
+        policies=policies_from(table),
+        policy=ServicePolicy(request_seconds_max=request_timeout, queue_requests_max=queue_max),
+        controllers=frozenset(control or ()),
+    )
+
+
+def _curve(keys: Path | None, server_key: Path | None) -> CurvePlan | None:
+    from reqrep.majordomo.program import CurvePlan
+
+    if (keys is None) != (server_key is None):
+        raise CommandFailed("CURVE needs both --keys and --server-key", 2)
+    return None if keys is None or server_key is None else CurvePlan(server_key, keys)
+
+
+def _pair(
+    role: Literal["primary", "backup"] | None, local: str, remote: str, state_ms: int,
+    on_dual: Literal["survive", "stop"],
+) -> PairPlan | None:  # fmt: skip
+    from reqrep.binary_star.state import BinaryStarOptions
+    from reqrep.majordomo.program import PairPlan
+
+    if role is None:
+        return None
+    return PairPlan(role, local, remote, BinaryStarOptions(heartbeat_seconds=state_ms / 1000, on_dual=on_dual))
+
+
+def _program(
+    endpoints: list[str], options: BrokerOptions, curve: CurvePlan | None, pair: PairPlan | None, trace: bool,
+    as_json: bool,
+) -> BrokerProgram:  # fmt: skip
+    from reqrep.majordomo.program import BrokerProgram
+
+    def report(event: Event) -> None:
+        if as_json:
+            _print_json(event._asdict())
+        elif event.kind not in {"dropped", "refused"}:
+            tell(" ".join(word for word in event if word))
+
+    program = BrokerProgram(endpoints, options, curve, pair, report, tell if trace else None)
+    if curve is None and any("127.0.0.1" not in endpoint and "ipc://" not in endpoint for endpoint in endpoints):
+        tell("anybody who reaches this endpoint may call and offer services; --keys and --server-key change that")
+    return program
+
+
+def _serve_metrics(program: BrokerProgram, address: str) -> None:
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    from reqrep.majordomo.metrics import BrokerMetrics
+
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise CommandFailed(f"--metrics {address!r} is not HOST:PORT", 2)
+    registry = CollectorRegistry()
+    registry.register(BrokerMetrics(lambda: program.snapshot))
+    start_http_server(int(port), host, registry)
+
+
+def _make_key(path: Path, as_json: bool) -> None:
+    from reqrep.transport import make_keys
+
+    if path.with_name(f"{path.name}.key_secret").exists():
+        raise CommandFailed(f"{path}.key_secret exists already; choose another name or remove it", 2)
+    public, secret = make_keys(path.parent, path.name)
+    if as_json:
+        say(json.dumps({"public_key_file": str(public), "secret_key_file": str(secret)}))
+    else:
+        say(f"{public}\n{secret}")
+
+
+def _run(program: BrokerProgram, as_json: bool) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: program.stop())
+    if as_json:
+        _print_json({"kind": "listening", "endpoints": program.endpoints})
+    else:
+        tell(f"broker listens on {', '.join(program.endpoints)}")
+    program.run()
+
+
+def _print_json(value: Mapping[str, object]) -> None:
+    """One line that a reader of a pipe sees at once."""
+    say(json.dumps(value))
+    sys.stdout.flush()

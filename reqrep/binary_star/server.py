@@ -1,0 +1,117 @@
+"""The shell of one side of a Binary Star pair: state by PUB and SUB, handlers on a reactor (BS-17, BS-20)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reqrep.binary_star.state import BinaryStar, BinaryStarOptions, Role
+from reqrep.frames import Event, Frames
+from reqrep.reactor import Reactor
+from reqrep.transport import Socket, SocketOptions, Transport
+
+__all__ = ["BinaryStarServer"]
+
+Handler = Callable[[Socket, Frames], None]
+Report = Callable[[Event], None]
+_DRAIN_MESSAGES_MAX = 200
+
+
+class BinaryStarServer:
+    """One side: ``local`` is bound for the own state, ``remote`` is where the peer publishes its state.
+
+    The owner adds timers and readers to the reactor and runs it.
+    """
+
+    def __init__(
+        self,
+        role: Role,
+        local: str,
+        remote: str,
+        reactor: Reactor,
+        transport: Transport,
+        options: BinaryStarOptions | None = None,
+        report: Report | None = None,
+    ) -> None:
+        self.machine = BinaryStar(role, reactor.clock(), options)
+        self._reactor = reactor
+        self._transport = transport
+        self._report = report
+        self._voter: Socket | None = None
+        self._on_active: Callable[[], None] | None = None
+        self._on_passive: Callable[[], None] | None = None
+        self._publisher = transport.socket("pub")
+        self._subscriber = transport.socket("sub")
+        self.endpoint = self._publisher.bind(local)
+        self._subscriber.connect(remote)
+        reactor.reader(self._subscriber, self._read_peer)
+        reactor.deadline(self.machine.deadline, self._tick)
+
+    def on_active(self, handler: Callable[[], None]) -> None:
+        """Call the handler once per transition to active (BS-10)."""
+        self._on_active = handler
+
+    def on_passive(self, handler: Callable[[], None]) -> None:
+        """Call the handler once per transition to passive."""
+        self._on_passive = handler
+
+    def voter(self, endpoint: str, handler: Handler, options: SocketOptions | None = None) -> str:
+        """Open the one ROUTER whose requests vote; the handler gets those that may be served.
+
+        Return the real endpoint. Raise RuntimeError for a second voter (BS-10).
+        """
+        if self._voter is not None:
+            raise RuntimeError("this side has its voter already; a pair serves one socket")
+        self._voter = socket = self._transport.socket("router", options)
+        bound = socket.bind(endpoint)
+        self._reactor.reader(socket, lambda: self._read_clients(socket, handler))
+        return bound
+
+    def vote(self, now: float) -> bool:
+        """Vote with a client's request that another shell has read; return whether to serve it."""
+        vote = self.machine.client(now)
+        self._tell(vote.events)
+        return vote.serve
+
+    def promote(self) -> None:
+        """Become active by an operator's order (BS-04)."""
+        self._tell(self.machine.promote(self._reactor.clock()))
+
+    def close(self) -> None:
+        """Close the sockets of this side."""
+        for socket in (self._publisher, self._subscriber, self._voter):
+            if socket is not None:
+                self._reactor.remove(socket)
+                socket.close()
+
+    def _read_clients(self, socket: Socket, handler: Handler) -> None:
+        """Read each request; one that must not be served is discarded, not left unread (BS-02)."""
+        for _ in range(_DRAIN_MESSAGES_MAX):
+            frames = socket.receive()
+            if frames is None:
+                return
+            if self.vote(self._reactor.clock()):
+                handler(socket, frames)
+
+    def _read_peer(self) -> None:
+        for _ in range(_DRAIN_MESSAGES_MAX):
+            frames = self._subscriber.receive()
+            if frames is None:
+                return
+            self._tell(self.machine.peer(self._reactor.clock(), frames)[1])
+
+    def _tick(self, now: float) -> None:
+        out, events = self.machine.tick(now)
+        for frames in out:
+            self._publisher.send(frames)
+        self._tell(events)
+
+    def _tell(self, events: list[Event]) -> None:
+        for event in events:
+            if self._report is not None:
+                self._report(event)
+            if event.kind == "active" and self._on_active is not None:
+                self._on_active()
+            elif event.kind == "passive" and self._on_passive is not None:
+                self._on_passive()
+        if self.machine.must_stop:
+            self._reactor.stop()

@@ -1,0 +1,171 @@
+"""The Binary Star state machine without I/O: two servers, one of them active. Times are monotonic seconds.
+
+own state   peer 1     peer 2     peer 3         peer 4          client, peer fresh   client, peer expired
+---------   -------    -------    -----------    ------------    ------------------   --------------------
+PRIMARY 1   stay       ACTIVE     PASSIVE        stay            reject               ACTIVE, serve
+BACKUP 2    stay       stay       PASSIVE        stay            reject               reject
+ACTIVE 3    stay       stay       dual active    stay            serve                serve
+PASSIVE 4   ACTIVE     ACTIVE     stay           dual passive    reject               ACTIVE, serve
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, Literal, NamedTuple
+
+from reqrep.frames import Event, Frames, Step
+
+__all__ = ["BinaryStar", "BinaryStarOptions", "Role", "State", "Vote"]
+
+Role = Literal["primary", "backup"]
+
+
+class State(IntEnum):
+    """The present state; its number is what the peers send each other. PRIMARY and BACKUP are pending."""
+
+    PRIMARY = 1
+    BACKUP = 2
+    ACTIVE = 3
+    PASSIVE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryStarOptions:
+    """Times in seconds; both servers must use the same.
+
+    The peer is gone after ``silent_intervals`` without a state message (2 s by default, BS-12). ``on_dual``: when
+    both are active or both passive, "survive" leaves the configured primary active; "stop" ends this server, as the
+    guide does (BS-08).
+    """
+
+    heartbeat_seconds: float = 1.0
+    silent_intervals: int = 2
+    on_dual: Literal["survive", "stop"] = "survive"
+
+    @property
+    def expiry_seconds(self) -> float:
+        """Silence after which the peer is gone: the fail-over time."""
+        return self.heartbeat_seconds * self.silent_intervals
+
+
+class Vote(NamedTuple):
+    """Whether to serve a client's request, and what changed because of it."""
+
+    serve: bool
+    events: list[Event]
+
+
+_STATES: Final = {b"%d" % state: state for state in State}
+_PENDING: Final = {State.PRIMARY, State.BACKUP}
+
+
+class BinaryStar:
+    """One side of a pair. ``role`` is configured, ``state`` is the present (BS-23)."""
+
+    def __init__(self, role: Role, now: float, options: BinaryStarOptions | None = None) -> None:
+        self.role: Role = role
+        self.options = options or BinaryStarOptions()
+        self.state = State.PRIMARY if role == "primary" else State.BACKUP
+        self.peer_state: State | None = None
+        self.peer_heard_at: float | None = None
+        self.transitions = 0
+        self.must_stop = False
+        self._peer_expires_at = now + self.options.expiry_seconds
+        self._publish_at = now
+        self._seen_at = now
+        self._deaf_until = now
+        self._events: list[Event] = []
+
+    def tick(self, now: float) -> Step:
+        """Publish the own state once per interval: PUB loses messages, so it is repeated (ZL-06)."""
+        self._notice_pause(now)
+        frames: list[Frames] = []
+        if now >= self._publish_at:
+            self._publish_at = now + self.options.heartbeat_seconds
+            frames = [[b"%d" % self.state]]
+        return frames, self._take_events()
+
+    def peer(self, now: float, frames: Frames) -> Step:
+        """Take a state message. Anything else is ignored and does not refresh the peer (BS-19, ZD-20)."""
+        self._notice_pause(now)
+        heard = _STATES.get(frames[0]) if len(frames) == 1 else None
+        if heard is None:
+            self._events.append(Event("dropped", detail="malformed state"))
+        elif now >= self._deaf_until:
+            self._peer_expires_at = now + self.options.expiry_seconds
+            self.peer_state, self.peer_heard_at = heard, now
+            self._follow(heard)
+        return [], self._take_events()
+
+    def client(self, now: float) -> Vote:
+        """Vote with a client's request: fail-over needs a silent peer and a client (BS-03)."""
+        self._notice_pause(now)
+        if self.state in {State.PRIMARY, State.PASSIVE} and now >= self._peer_expires_at:
+            self._become(State.ACTIVE, "the peer is silent and a client asks")
+        return Vote(self.state is State.ACTIVE, self._take_events())
+
+    def promote(self, now: float) -> list[Event]:
+        """Become active by an operator's order: the only way for a backup that never saw its primary (BS-04)."""
+        self._notice_pause(now)
+        if self.state is not State.ACTIVE:
+            self._become(State.ACTIVE, "ordered by the operator")
+        return self._take_events()
+
+    def deadline(self) -> float:
+        """Return when :meth:`tick` has work to do."""
+        return self._publish_at
+
+    def status(self, now: float) -> dict[str, object]:
+        """Return state, peer, age of the last message of the peer and transitions, for people (BS-21)."""
+        age = None if self.peer_heard_at is None else round(now - self.peer_heard_at, 3)
+        return {
+            "role": self.role,
+            "state": self.state.name.lower(),
+            "peer_state": None if self.peer_state is None else self.peer_state.name.lower(),
+            "peer_age_seconds": age,
+            "transitions": self.transitions,
+        }
+
+    def _follow(self, peer: State) -> None:
+        if self.state in _PENDING and peer is self.state:
+            self._events.append(Event("misconfigured", detail=f"two servers are configured as {self.role}"))
+        elif self.state is State.PRIMARY and peer is State.BACKUP:
+            self._become(State.ACTIVE, "the backup is there")
+        elif self.state in _PENDING and peer is State.ACTIVE:
+            self._become(State.PASSIVE, "the peer is active")
+        elif self.state is State.PASSIVE and peer in _PENDING:
+            self._become(State.ACTIVE, "the peer started again")
+        elif self.state is peer and peer in {State.ACTIVE, State.PASSIVE}:
+            self._settle_dual(peer)
+
+    def _settle_dual(self, both: State) -> None:
+        """Leave one active: the configured primary; or stop."""
+        self._events.append(Event(f"dual-{both.name.lower()}", detail="both servers are in this state"))
+        if self.options.on_dual == "stop":
+            self.must_stop = True
+        elif both is State.ACTIVE and self.role == "backup":
+            self._become(State.PASSIVE, "both were active")
+        elif both is State.PASSIVE and self.role == "primary":
+            self._become(State.ACTIVE, "both were passive")
+
+    def _notice_pause(self, now: float) -> None:
+        """Step down after this process was stopped for a fail-over time: the peer may be active by now.
+
+        State messages that waited meanwhile are old, so they are ignored for half an interval.
+        """
+        if now - self._seen_at >= self.options.expiry_seconds:
+            self._deaf_until = now + self.options.heartbeat_seconds / 2
+            self._peer_expires_at = now + self.options.expiry_seconds
+            if self.state is State.ACTIVE:
+                self._become(State.PASSIVE, "this process was stopped for a while")
+        self._seen_at = now
+
+    def _become(self, state: State, reason: str) -> None:
+        self.state = state
+        self.transitions += 1
+        self._events.append(Event(state.name.lower(), detail=reason))
+
+    def _take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events

@@ -1,0 +1,57 @@
+"""The broker's numbers for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+__all__ = ["BrokerMetrics"]
+
+_GAUGES = {
+    "services": "Services that have workers or requests, or had workers a short time ago.",
+    "workers": "Registered workers.",
+    "queued": "Requests that wait for a worker.",
+}
+_STATES = ("primary", "backup", "active", "passive")
+
+
+class BrokerMetrics(Collector):
+    """Reads a snapshot that the broker's thread renews; it never touches the broker itself."""
+
+    def __init__(self, snapshot: Callable[[], Mapping[str, Any]]) -> None:
+        self._snapshot = snapshot
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        found = self._snapshot()
+        totals = CounterMetricFamily("hookwire_broker_messages", "What the broker did, by kind.", labels=["kind"])
+        for kind, count in sorted(found["totals"].items()):
+            totals.add_metric([kind], count)
+        drops = CounterMetricFamily("hookwire_broker_drops", "Messages that went no further.", labels=["reason"])
+        for reason, count in sorted(found["drops"].items()):
+            drops.add_metric([reason], count)
+        yield from (totals, drops)
+        for name, text in _GAUGES.items():
+            yield GaugeMetricFamily(f"hookwire_broker_{name}", text, value=found[name])
+        yield from _of_pair(found["state"])
+
+
+def _of_pair(state: Mapping[str, Any]) -> Iterator[Metric]:
+    """The state of one side of a Binary Star pair: 1 at the present state, 0 at the others (BS-21)."""
+    if not state:
+        return
+    family = GaugeMetricFamily("hookwire_broker_pair_state", "State of this side of the pair.", labels=["state"])
+    for name in _STATES:
+        family.add_metric([name], float(state["state"] == name))
+    yield family
+    yield CounterMetricFamily("hookwire_broker_pair_transitions", "Changes of state.", value=state["transitions"])
+    if state["peer_age_seconds"] is not None:
+        yield GaugeMetricFamily(
+            "hookwire_broker_pair_peer_age_seconds",
+            "Age of the last state of the peer.",
+            value=state["peer_age_seconds"],
+        )

@@ -1,0 +1,119 @@
+"""8/MMI: services whose names start with ``mmi.`` are answered by the broker itself (MM-01).
+
+``mmi.service`` and the answer 501 are the RFC's. The extensions answer a status frame and one frame of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from reqrep.frames import Frames, printable
+from reqrep.majordomo.request import Request
+from reqrep.majordomo.service import Service
+
+if TYPE_CHECKING:
+    from reqrep.majordomo.broker import Broker
+
+__all__ = ["Management"]
+
+_OK: Final = b"200"
+_NOT_ALLOWED: Final = b"403"
+_NOT_FOUND: Final = b"404"
+_NOT_IMPLEMENTED: Final = b"501"
+_EVERYBODY: Final = "*"
+
+
+class Management:
+    """Answers about a broker, and the two verbs that change it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._answers: dict[bytes, Callable[[Request], Frames]] = {
+            b"mmi.service": self._service,
+            b"mmi.list": self._list,
+            b"mmi.workers": self._workers,
+            b"mmi.stats": self._stats,
+            b"mmi.heartbeat": self._heartbeat,
+            b"mmi.disable": self._disable,
+            b"mmi.enable": self._enable,
+        }
+
+    def answer(self, request: Request) -> Frames:
+        """Return the body of the reply; its service frame is the name that was asked (MM-05)."""
+        answer = self._answers.get(request.service)
+        return [_NOT_IMPLEMENTED] if answer is None else answer(request)
+
+    def _service(self, request: Request) -> Frames:
+        """200 when a worker is registered, busy or idle; a name that was only requested is 404 (MM-02, MM-04)."""
+        service = self._broker.services.get(request.body[0])
+        return [_OK if service is not None and service.workers else _NOT_FOUND]
+
+    def _list(self, request: Request) -> Frames:
+        return _json([self._about(service) for service in self._broker.services.values()])
+
+    def _workers(self, request: Request) -> Frames:
+        service = self._broker.services.get(request.body[0])
+        if service is None:
+            return [_NOT_FOUND]
+        return _json(
+            [
+                {
+                    "address": printable(worker.address),
+                    "dialect": worker.dialect.name,
+                    "busy": worker.request is not None,
+                }
+                for worker in service.workers.values()
+            ]
+        )
+
+    def _stats(self, request: Request) -> Frames:
+        """An empty body asks for the whole broker; a name asks for one service (MM-08)."""
+        if request.body[0]:
+            service = self._broker.services.get(request.body[0])
+            return [_NOT_FOUND] if service is None else _json(self._about(service))
+        return _json({**self._broker.counters.snapshot(), **self._broker.summary(), "state": self._broker.state()})
+
+    def _heartbeat(self, request: Request) -> Frames:
+        """The interval and liveness that workers should use (HB-08)."""
+        options = self._broker.options
+        return _json({"interval_ms": round(options.heartbeat_seconds * 1000), "liveness": options.liveness})
+
+    def _disable(self, request: Request) -> Frames:
+        """Refuse new requests of a service; its queue is still worked off."""
+        if not self._may_control(request):
+            return [_NOT_ALLOWED]
+        if request.body[0] not in self._broker.services:
+            return [_NOT_FOUND]
+        self._broker.disabled.add(request.body[0])
+        return [_OK]
+
+    def _enable(self, request: Request) -> Frames:
+        if not self._may_control(request):
+            return [_NOT_ALLOWED]
+        if request.body[0] not in self._broker.disabled:
+            return [_NOT_FOUND]
+        self._broker.disabled.discard(request.body[0])
+        return [_OK]
+
+    def _may_control(self, request: Request) -> bool:
+        allowed = self._broker.options.controllers
+        return _EVERYBODY in allowed or (request.user != "" and request.user in allowed)
+
+    def _about(self, service: Service) -> dict[str, Any]:
+        return {
+            "name": service.name.decode("utf-8", "replace"),
+            "workers": len(service.workers),
+            "idle": len(service.idle),
+            "queued": len(service.queue),
+            "disabled": service.name in self._broker.disabled,
+            "requests": service.counts["requests"],
+            "replies": service.counts["replies"],
+            "errors": service.counts["errors"],
+            "busy_seconds": round(service.busy_seconds, 6),
+        }
+
+
+def _json(value: object) -> Frames:
+    return [_OK, json.dumps(value, separators=(",", ":")).encode()]

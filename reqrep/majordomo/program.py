@@ -1,0 +1,133 @@
+"""A broker as a program: broker, sockets, keys and, for one side of a pair, its Binary Star, on one reactor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from reqrep.binary_star.server import BinaryStarServer
+from reqrep.binary_star.state import BinaryStarOptions, Role
+from reqrep.frames import Event
+from reqrep.key_folder import KeyFolder
+from reqrep.majordomo.broker import Broker
+from reqrep.majordomo.options import BrokerOptions
+from reqrep.majordomo.server import BrokerServer
+from reqrep.reactor import Reactor
+from reqrep.transport import CurveServer, Socket, SocketOptions, Transport, secret_key_in
+from reqrep.zap import Gatekeeper
+
+__all__ = ["BrokerProgram", "CurvePlan", "PairPlan"]
+
+Report = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePlan:
+    """CURVE: the server's secret key file, and the folder with the public keys of clients and workers."""
+
+    secret_key_file: Path
+    key_folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class PairPlan:
+    """This side of a Binary Star pair: where the own state is published, and where the peer publishes."""
+
+    role: Role
+    local: str
+    remote: str
+    options: BinaryStarOptions
+
+
+class BrokerProgram:
+    """Everything of one broker process. ``snapshot`` is renewed each second and may be read by other threads."""
+
+    def __init__(
+        self,
+        endpoints: list[str],
+        options: BrokerOptions,
+        curve: CurvePlan | None = None,
+        pair: PairPlan | None = None,
+        report: Report | None = None,
+        trace: Callable[[str], None] | None = None,
+    ) -> None:
+        self.reactor = Reactor()
+        self._transport = Transport()
+        self._pair: BinaryStarServer | None = None
+        try:
+            self._gatekeeper = self._open_gate(curve) if curve is not None else None
+            if pair is not None:
+                self._pair = BinaryStarServer(
+                    pair.role, pair.local, pair.remote, self.reactor, self._transport, pair.options, report
+                )
+            self.broker = Broker(options, None if self._pair is None else self._pair.vote)
+            self.broker.state = self.state
+            socket_options = SocketOptions(
+                frame_bytes_max=options.limits.message_bytes_max,
+                frames_max=options.limits.frames_max,
+                curve=None if curve is None else CurveServer(secret_key_in(curve.secret_key_file)),
+            )
+            self._server = BrokerServer(
+                self.broker, self.reactor, self._transport, endpoints, socket_options, report, trace
+            )
+        except BaseException:
+            self._transport.close()
+            raise
+        self.endpoints = self._server.endpoints
+        self.snapshot = self.state_and_counts()
+        self.reactor.timer(1.0, self._refresh)
+
+    def run(self) -> None:
+        """Work until :meth:`stop`; then tell the workers and close."""
+        try:
+            self.reactor.run()
+        finally:
+            self._server.close()
+            if self._pair is not None:
+                self._pair.close()
+            self._transport.close()
+            self.reactor.close()
+
+    def stop(self) -> None:
+        """Let :meth:`run` end. Safe in signal handlers and other threads."""
+        self.reactor.stop()
+
+    def promote(self) -> None:
+        """Make this side of the pair active by an operator's order. Raise RuntimeError without a pair."""
+        if self._pair is None:
+            raise RuntimeError("this broker is not one of a pair")
+        self._pair.promote()
+
+    @property
+    def stopped_by_pair(self) -> bool:
+        """Whether the pair ended this side because both were active or both passive."""
+        return self._pair is not None and self._pair.machine.must_stop
+
+    def state(self) -> dict[str, object]:
+        """Return the state of the pair, or an empty table for a broker alone."""
+        return {} if self._pair is None else self._pair.machine.status(self.reactor.clock())
+
+    def state_and_counts(self) -> dict[str, object]:
+        """Return everything that metrics show."""
+        refused = {} if self._gatekeeper is None else dict(self._gatekeeper.counters.drops)
+        counts = self.broker.counters.snapshot()
+        counts["drops"].update(refused)
+        return {**counts, **self.broker.summary(), "state": self.state()}
+
+    def _refresh(self, now: float) -> None:
+        self.snapshot = self.state_and_counts()
+
+    def _open_gate(self, curve: CurvePlan) -> Gatekeeper:
+        gatekeeper = Gatekeeper(user_of_key=KeyFolder(curve.key_folder).user_of)
+        socket = self._transport.zap_socket()
+        self.reactor.reader(socket, lambda: _judge(socket, gatekeeper))
+        return gatekeeper
+
+
+def _judge(socket: Socket, gatekeeper: Gatekeeper) -> None:
+    """Answer one question of libzmq about a connection."""
+    frames = socket.receive()
+    answer = gatekeeper.answer(frames) if frames is not None else None
+    if answer is not None:
+        socket.send(answer)

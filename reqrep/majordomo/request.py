@@ -1,0 +1,31 @@
+"""A request that waits for a worker or is with one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reqrep.frames import Frames
+from reqrep.majordomo.wire import Dialect
+
+__all__ = ["Request"]
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A client's request. ``deadline``: until then it may wait in the queue. ``user``: authenticated, or empty.
+
+    ``reports``: the client called ``mmi.call`` and is told the reason of a failure (MD-35). ``parts``: bodies of
+    PARTIAL that wait for the last one. ``is_streaming``: a PARTIAL has left for the client, so no second worker may
+    run the request.
+    """
+
+    client: bytes
+    dialect: Dialect
+    service: bytes
+    body: Frames
+    deadline: float = 0.0
+    user: str = ""
+    reports: bool = False
+    tries: int = 0
+    parts: Frames = field(default_factory=list)
+    is_streaming: bool = False

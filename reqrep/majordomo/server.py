@@ -1,0 +1,94 @@
+"""The shell of the Majordomo broker: one ROUTER, read without blocking, and the machine behind it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from reqrep.frames import Event, Frames, Step, dump
+from reqrep.majordomo.broker import Broker
+from reqrep.majordomo.wire import Kind, parse
+from reqrep.reactor import Reactor
+from reqrep.transport import Socket, SocketOptions, Transport
+
+__all__ = ["BrokerServer"]
+
+Report = Callable[[Event], None]
+Trace = Callable[[str], None]
+_DRAIN_MESSAGES_MAX = 200
+_LINGER_SECONDS = 1.0
+
+
+class BrokerServer:
+    """A broker on its endpoints. It opens its socket at once; the reactor does the work."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        reactor: Reactor,
+        transport: Transport,
+        endpoints: Iterable[str],
+        options: SocketOptions | None = None,
+        report: Report | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        self.broker = broker
+        self._reactor = reactor
+        self._report = report
+        self._trace = trace
+        self._message_number = 0
+        self._socket: Socket = transport.socket("router", options)
+        self.endpoints = [self._socket.bind(endpoint) for endpoint in endpoints]
+        reactor.reader(self._socket, self._read)
+        reactor.deadline(broker.deadline, self._tick)
+
+    def close(self) -> None:
+        """Tell the workers to go and close the socket; what waits for slow peers is given a second."""
+        self._carry_out(self.broker.stop())
+        self._reactor.remove(self._socket)
+        self._socket.close(_LINGER_SECONDS)
+
+    def _read(self) -> None:
+        """Take a bounded number of messages: heartbeats are due however many wait (HB-03)."""
+        receive, take, clock = self._socket.receive_with_user, self.broker.receive, self._reactor.clock
+        for _ in range(_DRAIN_MESSAGES_MAX):
+            message = receive()
+            if message is None:
+                return
+            frames, user = message
+            if self._trace is not None:
+                self._show("<", frames)
+            out, events = take(clock(), frames, user)
+            if out or events:
+                self._carry_out((out, events))
+
+    def _tick(self, now: float) -> None:
+        self._carry_out(self.broker.tick(now))
+
+    def _carry_out(self, step: Step) -> None:
+        out, events = step
+        send = self._socket.send
+        waiting = deque(out)
+        while waiting:
+            frames = waiting.popleft()
+            if self._trace is not None:
+                self._show(">", frames)
+            reason = send(frames)
+            if reason is not None:
+                more, later = self.broker.failed(self._reactor.clock(), frames, reason)
+                waiting.extend(more)
+                events.extend(later)
+        if self._report is not None:
+            for event in events:
+                self._report(event)
+
+    def _show(self, direction: str, frames: Frames) -> None:
+        assert self._trace is not None
+        self._message_number += 1
+        words = ""
+        if direction == "<":
+            command = parse(frames)
+            words = f" {command.dialect.name} {command.kind.name}" + (
+                f" {command.problem}" * (command.kind is Kind.INVALID)
+            )
+        self._trace(dump(self._message_number, direction, frames) + words)

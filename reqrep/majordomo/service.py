@@ -1,0 +1,47 @@
+"""A named service: its queue of requests and its workers, oldest first (MD-11)."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from dataclasses import dataclass, field
+
+from reqrep.majordomo.options import ServicePolicy
+from reqrep.majordomo.request import Request
+from reqrep.majordomo.worker import Worker
+
+__all__ = ["Service"]
+
+
+@dataclass(slots=True, eq=False)
+class Service:
+    """A service that has workers, requests, or had workers a short time ago.
+
+    ``idle`` holds the workers that wait, the longest waiting first; ``workers`` holds all of them. ``armed_at``: the
+    time at which the broker looks at this service again. ``empty_since``: it has no worker since then; None while it
+    has one or never had one.
+    """
+
+    name: bytes
+    policy: ServicePolicy
+    queue: deque[Request] = field(default_factory=deque)
+    workers: dict[bytes, Worker] = field(default_factory=dict)
+    idle: OrderedDict[bytes, Worker] = field(default_factory=OrderedDict)
+    armed_at: float | None = None
+    empty_since: float | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    busy_seconds: float = 0.0
+
+    def expired(self, now: float) -> list[Request]:
+        """Remove and return the requests that waited too long; the oldest stands first."""
+        gone = []
+        while self.queue and self.queue[0].deadline <= now:
+            gone.append(self.queue.popleft())
+        return gone
+
+    def needed_until(self, idle_seconds: float) -> float | None:
+        """Return when to look again: the head's deadline, or the end of a service without workers."""
+        if self.queue:
+            return self.queue[0].deadline
+        if not self.workers and self.empty_since is not None:
+            return self.empty_since + idle_seconds
+        return None

@@ -1,0 +1,151 @@
+"""The frames of 7/MDP (0.1) and 18/MDP (0.2) as a ROUTER sees them: the routing id of the peer comes first.
+
+The first frame after the routing id decides the dialect: an empty frame means 0.1; ``MDPC02`` or ``MDPW02`` means 0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from reqrep.frames import Frames
+
+__all__ = ["MDP_01", "MDP_02", "Command", "Dialect", "Kind", "parse"]
+
+_EMPTY: Final = b""
+
+
+class Kind(IntEnum):
+    """What a peer asks of the broker. INVALID breaks the format; UNEXPECTED keeps it and has the wrong direction."""
+
+    REQUEST = 0
+    READY = 1
+    PARTIAL = 2
+    REPLY = 3
+    HEARTBEAT = 4
+    DISCONNECT = 5
+    INVALID = 6
+    UNEXPECTED = 7
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dialect:
+    """The bytes of one version. ``lead`` precedes each header; ``client_commands`` is empty in 0.1."""
+
+    name: str
+    lead: tuple[bytes, ...]
+    client_header: bytes
+    worker_header: bytes
+    worker_kinds: dict[bytes, Kind]
+    request: bytes
+    heartbeat: bytes
+    disconnect: bytes
+    client_request: tuple[bytes, ...] = ()
+    client_partial: tuple[bytes, ...] = ()
+    client_final: tuple[bytes, ...] = ()
+
+    def to_client(self, client: bytes, service: bytes, body: Frames) -> Frames:
+        """Build the (last) REPLY to a client (MD-02, M2-02)."""
+        return [client, *self.lead, self.client_header, *self.client_final, service, *body]
+
+    def partial_to_client(self, client: bytes, service: bytes, body: Frames) -> Frames:
+        """Build a PARTIAL to a client; only 0.2 has one."""
+        return [client, *self.lead, self.client_header, *self.client_partial, service, *body]
+
+    def to_worker(self, worker: bytes, client: bytes, body: Frames) -> Frames:
+        """Build the REQUEST to a worker (MD-04, MD-07)."""
+        return [worker, *self.lead, self.worker_header, self.request, client, _EMPTY, *body]
+
+    def heartbeat_to(self, worker: bytes) -> Frames:
+        """Build a HEARTBEAT (MD-06)."""
+        return [worker, *self.lead, self.worker_header, self.heartbeat]
+
+    def disconnect_to(self, worker: bytes) -> Frames:
+        """Build a DISCONNECT (MD-06)."""
+        return [worker, *self.lead, self.worker_header, self.disconnect]
+
+
+MDP_01: Final = Dialect(
+    name="0.1", lead=(_EMPTY,), client_header=b"MDPC01", worker_header=b"MDPW01",
+    worker_kinds={
+        b"\x01": Kind.READY, b"\x02": Kind.UNEXPECTED, b"\x03": Kind.REPLY, b"\x04": Kind.HEARTBEAT,
+        b"\x05": Kind.DISCONNECT,
+    },
+    request=b"\x02", heartbeat=b"\x04", disconnect=b"\x05",
+)  # fmt: skip
+MDP_02: Final = Dialect(
+    name="0.2", lead=(), client_header=b"MDPC02", worker_header=b"MDPW02",
+    worker_kinds={
+        b"\x01": Kind.READY, b"\x02": Kind.UNEXPECTED, b"\x03": Kind.PARTIAL, b"\x04": Kind.REPLY,
+        b"\x05": Kind.HEARTBEAT, b"\x06": Kind.DISCONNECT,
+    },
+    request=b"\x02", heartbeat=b"\x05", disconnect=b"\x06",
+    client_request=(b"\x01",), client_partial=(b"\x02",), client_final=(b"\x03",),
+)  # fmt: skip
+
+
+class Command(NamedTuple):
+    """One message of a peer. ``name``: the service of REQUEST and READY, the client of PARTIAL and REPLY."""
+
+    kind: Kind
+    sender: bytes
+    dialect: Dialect
+    name: bytes = b""
+    body: Frames = []  # noqa: RUF012 - never changed
+    problem: str = ""
+
+
+def parse(frames: Frames) -> Command:
+    """Return the command in a message that came through a ROUTER; the kind is INVALID when the format is broken."""
+    if len(frames) < 2:
+        return _invalid(frames, MDP_01, "too-few-frames")
+    if frames[1] == _EMPTY:
+        dialect, header = MDP_01, 2
+    else:
+        dialect, header = MDP_02, 1
+    if len(frames) <= header:
+        return _invalid(frames, dialect, "too-few-frames")
+    if frames[header] == dialect.client_header:
+        return _from_client(frames, dialect, header + 1)
+    if frames[header] == dialect.worker_header:
+        return _from_worker(frames, dialect, header + 1)
+    return _invalid(frames, dialect, "unknown-header")
+
+
+def _from_client(frames: Frames, dialect: Dialect, start: int) -> Command:
+    if dialect.client_request:
+        if frames[start : start + 1] != [*dialect.client_request]:
+            return _invalid(frames, dialect, "unknown-command")
+        start += 1
+    if len(frames) < start + 2:
+        return _invalid(frames, dialect, "no-body")
+    return Command(Kind.REQUEST, frames[0], dialect, frames[start], frames[start + 1 :])
+
+
+def _from_worker(frames: Frames, dialect: Dialect, start: int) -> Command:
+    kind = dialect.worker_kinds.get(frames[start], Kind.INVALID) if len(frames) > start else Kind.INVALID
+    if (problem := _problem_of(frames, kind, start)) is not None:
+        return _invalid(frames, dialect, problem)
+    if kind is Kind.REPLY or kind is Kind.PARTIAL:
+        return Command(kind, frames[0], dialect, frames[start + 1], frames[start + 3 :])
+    return Command(kind, frames[0], dialect, frames[start + 1] if kind is Kind.READY else b"")
+
+
+def _problem_of(frames: Frames, kind: Kind, start: int) -> str | None:
+    """Return why the arguments of a worker's command break the format, or None."""
+    arguments = len(frames) - start - 1
+    match kind:
+        case Kind.REPLY | Kind.PARTIAL:
+            return "bad-envelope" if arguments < 3 or frames[start + 2] != _EMPTY else None
+        case Kind.READY:
+            return "wrong-frame-count" if arguments != 1 else None
+        case Kind.INVALID:
+            return "unknown-command"
+        case Kind.UNEXPECTED:
+            return None
+    return "wrong-frame-count" if arguments else None
+
+
+def _invalid(frames: Frames, dialect: Dialect, problem: str) -> Command:
+    return Command(Kind.INVALID, frames[0] if frames else b"", dialect, problem=problem)

@@ -1,0 +1,79 @@
+"""One thread, several sockets, several deadlines: the loop under each program of this room (BS-20, HB-03, XX-01)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from reqrep.transport import Poll, Socket
+
+__all__ = ["Reactor"]
+
+Clock = Callable[[], float]
+
+
+class Reactor:
+    """Calls a handler for each socket that can be read and for each deadline that has come.
+
+    The wait ends at the earliest deadline, and the deadlines are looked at after each wait, however many messages
+    arrive: a reader must therefore take a bounded number of messages in one call.
+    """
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self.clock = clock
+        self._poll = Poll()
+        self._readers: dict[Socket, Callable[[], None]] = {}
+        self._deadlines: list[tuple[Callable[[], float | None], Callable[[float], None]]] = []
+        self._is_stopped = False
+
+    def reader(self, socket: Socket, handler: Callable[[], None]) -> None:
+        """Call the handler while the socket can be read."""
+        self._readers[socket] = handler
+        self._poll.add(socket)
+
+    def remove(self, socket: Socket) -> None:
+        """Call the socket's handler no longer."""
+        self._readers.pop(socket, None)
+        self._poll.remove(socket)
+
+    def deadline(self, at: Callable[[], float | None], handler: Callable[[float], None]) -> None:
+        """Call the handler with the time when the moment that ``at`` returns has come."""
+        self._deadlines.append((at, handler))
+
+    def timer(self, interval_seconds: float, handler: Callable[[float], None]) -> None:
+        """Call the handler with the time, once per interval."""
+        following = [self.clock() + interval_seconds]
+
+        def run(now: float) -> None:
+            following[0] += interval_seconds
+            if following[0] <= now:
+                following[0] = now + interval_seconds
+            handler(now)
+
+        self.deadline(lambda: following[0], run)
+
+    def run(self) -> None:
+        """Work until :meth:`stop` is called."""
+        while not self._is_stopped:
+            self.turn()
+
+    def turn(self) -> None:
+        """Wait once, then call what is due."""
+        times = [at for find, _ in self._deadlines if (at := find()) is not None]
+        first = min(times, default=None)
+        for socket in self._poll.wait(None if first is None else first - self.clock()):
+            self._readers[socket]()
+        now = self.clock()
+        for find, handler in self._deadlines:
+            at = find()
+            if at is not None and at <= now:
+                handler(now)
+
+    def stop(self) -> None:
+        """End :meth:`run` after the present turn. Safe in signal handlers and other threads."""
+        self._is_stopped = True
+        self._poll.wake()
+
+    def close(self) -> None:
+        """Free what the reactor holds; sockets belong to their openers."""
+        self._poll.close()

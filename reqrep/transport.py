@@ -1,0 +1,238 @@
+"""The only module of this room that imports pyzmq: sockets that never block, and the wait for several of them.
+
+A send that fails says why (ZL-09). Each ROUTER has ROUTER_MANDATORY, so that a message to an unknown peer fails
+instead of vanishing (ZL-01, ZL-02). ROUTER_HANDOVER is on: of two peers with one explicit identity the newer one
+stays, as after a restart on a half-open connection (MD-28).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from reqrep.frames import Frames
+
+try:
+    import zmq
+    import zmq.auth
+    from zmq.utils import z85
+except ModuleNotFoundError as error:  # the extra is optional
+    raise ModuleNotFoundError("request-reply needs pyzmq: pip install 'hookwire-server[zmq]'") from error
+
+__all__ = [
+    "AddressRefused",
+    "CurveServer",
+    "Kind",
+    "Poll",
+    "Socket",
+    "SocketOptions",
+    "Transport",
+    "make_keys",
+    "raw_key",
+    "secret_key_in",
+]
+
+Kind = Literal["router", "dealer", "rep", "pub", "sub"]
+_KINDS: Final[Mapping[str, int]] = {
+    "router": zmq.ROUTER, "dealer": zmq.DEALER, "rep": zmq.REP, "pub": zmq.PUB, "sub": zmq.SUB,
+}  # fmt: skip
+_NOT_SENT: Final[Mapping[int | None, str]] = {zmq.EAGAIN: "full", zmq.EHOSTUNREACH: "unreachable"}
+_ZAP_ENDPOINT: Final = "inproc://zeromq.zap.01"
+
+
+class AddressRefused(Exception):
+    """An endpoint cannot be bound or connected; the text names it and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurveServer:
+    """The secret key of a server, as Z85 text. Clients are judged by the ZAP handler."""
+
+    secret_key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOptions:
+    """Limits of a socket. ``high_water_messages``: per peer and direction. ``identity``: explicit routing id."""
+
+    high_water_messages: int = 1_000
+    frame_bytes_max: int = 16 * 1024 * 1024
+    frames_max: int = 64
+    identity: bytes | None = None
+    curve: CurveServer | None = None
+    authenticates: bool = False
+
+
+class Transport:
+    """The sockets of one process: a ZeroMQ context and what is open in it."""
+
+    def __init__(self) -> None:
+        self._context = zmq.Context()
+
+    def socket(self, kind: Kind, options: SocketOptions | None = None) -> Socket:
+        """Open a socket; it is bound or connected by its methods."""
+        return Socket(self._context.socket(_KINDS[kind]), kind, options or SocketOptions())
+
+    def zap_socket(self) -> Socket:
+        """Open the socket at which libzmq asks who may connect."""
+        socket = self.socket("router")
+        socket.bind(_ZAP_ENDPOINT)
+        return socket
+
+    def close(self) -> None:
+        """Close what is still open and end the context."""
+        self._context.destroy(linger=0)
+
+
+class Socket:
+    """One ZeroMQ socket. Nothing here blocks."""
+
+    def __init__(self, socket: zmq.Socket[bytes], kind: Kind, options: SocketOptions) -> None:
+        self.raw = socket
+        self._frames_max = options.frames_max
+        self._knows_users = options.curve is not None or options.authenticates
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.set_hwm(options.high_water_messages)
+        socket.setsockopt(zmq.MAXMSGSIZE, options.frame_bytes_max)
+        if options.identity is not None:
+            socket.setsockopt(zmq.IDENTITY, options.identity)
+        if kind == "router":
+            socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        if kind == "sub":
+            socket.setsockopt(zmq.SUBSCRIBE, b"")
+        if options.curve is not None:
+            socket.setsockopt(zmq.CURVE_SERVER, 1)
+            socket.setsockopt(zmq.CURVE_SECRETKEY, options.curve.secret_key)
+        if self._knows_users:
+            socket.setsockopt(zmq.ZAP_DOMAIN, b"hookwire")
+
+    def bind(self, endpoint: str) -> str:
+        """Bind and return the real endpoint; port ``*`` means a free port. Raise :class:`AddressRefused`."""
+        try:
+            self.raw.bind(endpoint)
+        except zmq.ZMQError as error:
+            raise AddressRefused(f"cannot bind {endpoint}: {error}") from error
+        return str(self.raw.getsockopt_string(zmq.LAST_ENDPOINT)).rstrip("\0")
+
+    def connect(self, endpoint: str) -> None:
+        """Connect in the background. Raise :class:`AddressRefused` for an endpoint that is none."""
+        try:
+            self.raw.connect(endpoint)
+        except zmq.ZMQError as error:
+            raise AddressRefused(f"cannot connect to {endpoint}: {error}") from error
+
+    def receive(self) -> Frames | None:
+        """Return the next message, or None. Frames above the limit are read and thrown away: the count shows it."""
+        raw = self.raw
+        try:
+            frames = [raw.recv(zmq.NOBLOCK)]
+        except zmq.Again:
+            return None
+        while raw.getsockopt(zmq.RCVMORE):
+            frame = raw.recv()
+            if len(frames) <= self._frames_max:
+                frames.append(frame)
+        return frames
+
+    def receive_with_user(self) -> tuple[Frames, str] | None:
+        """Return the next message and its authenticated sender, or None."""
+        if not self._knows_users:
+            frames = self.receive()
+            return None if frames is None else (frames, "")
+        try:
+            parts = self.raw.recv_multipart(zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            return None
+        user = parts[0].get("User-Id")
+        return [part.bytes for part in parts[: self._frames_max + 1]], str(user or "")
+
+    def send(self, frames: Frames) -> str | None:
+        """Send a message; return None, or "full" or "unreachable" when it was not taken."""
+        try:
+            self.raw.send_multipart(frames, zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            if error.errno not in _NOT_SENT:
+                raise
+            return _NOT_SENT[error.errno]
+        return None
+
+    def close(self, linger_seconds: float = 0) -> None:
+        """Close; messages that wait are sent within the linger time (ZL-07)."""
+        self.raw.close(linger=round(linger_seconds * 1000))
+
+
+class Poll:
+    """The wait for several sockets, which another thread or a signal handler can end."""
+
+    def __init__(self) -> None:
+        self._poller = zmq.Poller()
+        self._sockets: dict[zmq.Socket[bytes], Socket] = {}
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._poller.register(self._wake_read, zmq.POLLIN)
+
+    def add(self, socket: Socket) -> None:
+        """Wait for this socket too."""
+        self._sockets[socket.raw] = socket
+        self._poller.register(socket.raw, zmq.POLLIN)
+
+    def remove(self, socket: Socket) -> None:
+        """Wait for this socket no longer."""
+        if self._sockets.pop(socket.raw, None) is not None:
+            self._poller.unregister(socket.raw)
+
+    def wait(self, timeout_seconds: float | None) -> list[Socket]:
+        """Return the sockets that can be read, after at most the time; None waits without end."""
+        timeout = None if timeout_seconds is None else max(0, math.ceil(timeout_seconds * 1000))
+        ready = []
+        for found, _ in self._poller.poll(timeout):
+            if isinstance(found, zmq.Socket):
+                ready.append(self._sockets[found])
+            else:
+                self._clear()
+        return ready
+
+    def wake(self) -> None:
+        """End the present wait, or the next one. Safe in signal handlers and other threads."""
+        try:
+            os.write(self._wake_write, b".")
+        except BlockingIOError:
+            return
+
+    def _clear(self) -> None:
+        try:
+            os.read(self._wake_read, 4096)
+        except BlockingIOError:
+            return
+
+    def close(self) -> None:
+        """Free the descriptors."""
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+
+def raw_key(text: str) -> bytes:
+    """Return the 32 bytes of a key in Z85 text. Raise ValueError."""
+    return z85.decode(text)
+
+
+def secret_key_in(file: Path) -> bytes:
+    """Return the secret key in a certificate file, as Z85 text. Raise OSError or ValueError."""
+    _, secret = zmq.auth.load_certificate(str(file))
+    if secret is None:
+        raise ValueError(f"{file} holds no secret key; name the .key_secret file")
+    return secret
+
+
+def make_keys(folder: Path, name: str) -> tuple[Path, Path]:
+    """Write a new key pair ``name.key`` and ``name.key_secret``; return the two paths. The secret is mode 0600."""
+    folder.mkdir(parents=True, exist_ok=True)
+    public, secret = zmq.auth.create_certificates(str(folder), name)
+    Path(secret).chmod(0o600)
+    return Path(public), Path(secret)

@@ -1,0 +1,148 @@
+"""A client for threads: one call at a time, repeated until it is answered (MD-23, LP-01 to LP-12)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+
+from hookwire.services.error import ClientClosed, NoReply
+from hookwire.services.machine import Answered, Event, Frames, GaveUp, Part, Stray
+from hookwire.services.mdp import DIALECTS, Version
+from hookwire.services.retry_client import Exchange, MajordomoExchange, RetryClient, RetryOptions, SequenceExchange
+from hookwire.services.transport import Curve, Link, Poll, SocketOptions
+
+__all__ = ["Client", "LazyPirate", "Trace"]
+
+Trace = Callable[[str, Frames], None]
+
+
+class RetryingClient:
+    """What the clients of this module share: the loop round a :class:`RetryClient`. Threads take turns."""
+
+    def __init__(self, exchange: Exchange, options: RetryOptions, curve: Curve | None, trace: Trace | None) -> None:
+        self._machine = RetryClient(exchange, options)
+        self._poll = Poll()
+        self._link = Link(self._poll.add, self._poll.remove, SocketOptions(curve=curve), trace)
+        self._turn = threading.Lock()
+        self._is_closed = False
+        self.strays = 0
+
+    def _parts(self, service: bytes, body: Frames) -> Iterator[tuple[Frames, bool]]:
+        """Call and yield each part of the reply with "this is the end"."""
+        with self._turn:
+            try:
+                events = self._link.carry_out(self._machine.call(time.monotonic(), service, body))
+                while self._machine.is_waiting or events:
+                    for event in events:
+                        yield from self._found(service, event)
+                    events = self._wait() if self._machine.is_waiting else []
+            finally:
+                # A caller that leaves early, by an exception or Ctrl-C, never gets this reply in a later call.
+                self._link.carry_out(self._machine.cancel())
+
+    def _found(self, service: bytes, event: Event) -> Iterator[tuple[Frames, bool]]:
+        if isinstance(event, Answered | Part):
+            yield event.body, isinstance(event, Answered)
+        elif isinstance(event, GaveUp):
+            raise NoReply(service.decode("utf-8", "replace"), event.reason)
+        elif isinstance(event, Stray):
+            self.strays += 1
+
+    def _wait(self) -> list[Event]:
+        if self._is_closed:
+            raise ClientClosed
+        deadline = self._machine.deadline()
+        self._poll.wait(None if deadline is None else deadline - time.monotonic())
+        frames = self._link.receive()
+        now = time.monotonic()
+        step = self._machine.receive(now, frames) if frames is not None else self._machine.tick(now)
+        return self._link.carry_out(step)
+
+    def close(self) -> None:
+        """Close; a call in progress in another thread ends with :class:`ClientClosed`."""
+        self._is_closed = True
+        self._poll.wake()
+        with self._turn:
+            if self._link is not None:
+                self._link.close()
+
+    def __enter__(self) -> RetryingClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Client(RetryingClient):
+    """A Majordomo client.
+
+    With several endpoints each further try goes to the next one: name all brokers of a live-live group, or both of a
+    Binary Star pair with ``pause_seconds`` at least their fail-over time (MD-34, BS-13).
+    """
+
+    def __init__(
+        self,
+        *endpoints: str,
+        timeout_seconds: float = 2.5,
+        tries: int = 3,
+        pause_seconds: float = 0.0,
+        version: Version = "0.1",
+        curve: Curve | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        options = RetryOptions(endpoints, timeout_seconds, tries, pause_seconds)
+        super().__init__(MajordomoExchange(DIALECTS[version]), options, curve, trace)
+
+    def call(self, service: str, body: bytes) -> bytes:
+        """Return the reply of a service; several frames are joined. Raise :class:`NoReply`."""
+        return b"".join(self.call_frames(service, [body]))
+
+    def call_frames(self, service: str, body: Sequence[bytes]) -> list[bytes]:
+        """Return all frames of the reply, parts included. Raise :class:`NoReply`."""
+        return [frame for part, _ in self._parts(service.encode(), list(body) or [b""]) for frame in part]
+
+    def stream(self, service: str, body: bytes) -> Iterator[bytes]:
+        """Yield each part of the reply as it comes (18/MDP). Raise :class:`NoReply`."""
+        for part, _ in self._parts(service.encode(), [body]):
+            yield b"".join(part)
+
+    def service(self, name: str) -> Callable[[Callable[[bytes], bytes]], Callable[[bytes], bytes]]:
+        """Turn a typed stub into a call of the service; the stub's body is never run."""
+
+        def decorate(stub: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+            def call(body: bytes) -> bytes:
+                return self.call(name, body)
+
+            call.__name__, call.__doc__ = stub.__name__, stub.__doc__
+            return call
+
+        return decorate
+
+
+class LazyPirate(RetryingClient):
+    """A Lazy Pirate client: a server or queue, no services; the first frame is a sequence number."""
+
+    def __init__(
+        self,
+        *endpoints: str,
+        timeout_seconds: float = 2.5,
+        tries: int = 3,
+        pause_seconds: float = 0.0,
+        trace: Trace | None = None,
+    ) -> None:
+        super().__init__(
+            SequenceExchange(), RetryOptions(endpoints, timeout_seconds, tries, pause_seconds), None, trace
+        )
+
+    def call(self, *body: bytes) -> list[bytes]:
+        """Send the number and the frames; return the frames behind the number. Raise :class:`NoReply`."""
+        return [frame for part, _ in self._parts(b"", list(body)) for frame in part]
+
+    @property
+    def number(self) -> int:
+        """The sequence number of the last call."""
+        return self._machine.number

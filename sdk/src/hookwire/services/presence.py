@@ -1,0 +1,36 @@
+"""Heartbeats in both directions, for one connection of a worker (HB-01, HB-05)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["HeartbeatOptions", "Presence"]
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatOptions:
+    """Interval in seconds, 0.01 to 30, and the number of silent intervals after which the peer is gone."""
+
+    interval_seconds: float = 2.5
+    liveness: int = 3
+
+    def __post_init__(self) -> None:
+        if not 0.01 <= self.interval_seconds <= 30 or self.liveness < 1:
+            raise ValueError("interval_seconds must be 0.01 to 30, liveness at least 1")
+
+
+class Presence:
+    """When to send a heartbeat, and when the peer counts as gone."""
+
+    def __init__(self, options: HeartbeatOptions, now: float) -> None:
+        self._options = options
+        self.beat_at = now + options.interval_seconds
+        self.gone_at = now + options.interval_seconds * options.liveness
+
+    def heard(self, now: float) -> None:
+        """Note a message of the peer; any message is a sign of life."""
+        self.gone_at = now + self._options.interval_seconds * self._options.liveness
+
+    def sent(self, now: float) -> None:
+        """Note a message to the peer: no heartbeat is needed while data flows."""
+        self.beat_at = now + self._options.interval_seconds

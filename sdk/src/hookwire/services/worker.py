@@ -1,0 +1,219 @@
+"""A worker for threads: functions become services (MD-22).
+
+One thread owns all sockets and keeps the heartbeats; the functions run in other threads, so that a slow one is not
+taken for a dead one. ``heartbeats_while_working=False`` gives the guide's meaning instead: a stuck function stops the
+heartbeats too, and the worker gets no more requests.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from hookwire.services.envelope import split_number
+from hookwire.services.machine import Event, Frames, Run, Step
+from hookwire.services.mdp import DIALECTS, Version
+from hookwire.services.presence import HeartbeatOptions
+from hookwire.services.transport import Curve, Link, Poll, Socket, SocketOptions
+from hookwire.services.worker_machine import WorkerMachine, WorkerOptions
+
+__all__ = ["Handler", "Result", "Worker", "frames_of"]
+
+Result = bytes | Sequence[bytes] | Iterator[bytes]
+Handler = Callable[[bytes], bytes]
+FramesHandler = Callable[[list[bytes]], Result]
+_LOG = logging.getLogger("hookwire.services")
+
+
+def frames_of(result: bytes | Sequence[bytes]) -> Frames:
+    """Return the frames of a handler's result. Raise TypeError for anything but bytes."""
+    frames = [result] if isinstance(result, bytes) else list(result)
+    if not frames or not all(isinstance(frame, bytes) for frame in frames):
+        raise TypeError("a handler returns bytes, or a sequence of bytes that is not empty")
+    return frames
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """One service at one broker."""
+
+    machine: WorkerMachine
+    link: Link
+    handler: FramesHandler
+
+
+@dataclass(slots=True)
+class _Finished:
+    """What a handler's thread hands to the owner of the sockets; ``frames`` None: it failed."""
+
+    connection: _Connection
+    ticket: int
+    frames: Frames | None
+    is_part: bool = False
+
+
+@dataclass(slots=True)
+class _Service:
+    name: str
+    handler: FramesHandler
+    concurrency: int
+
+
+@dataclass(slots=True)
+class _Running:
+    connections: list[_Connection] = field(default_factory=list)
+    by_socket: dict[Socket, _Connection] = field(default_factory=dict)
+
+
+class Worker:
+    """Functions as services, at one broker or at several brokers at the same time (live-live)."""
+
+    def __init__(
+        self,
+        *endpoints: str,
+        heartbeat: HeartbeatOptions | None = None,
+        reconnect_seconds: float = 2.5,
+        version: Version = "0.1",
+        heartbeats_while_working: bool = True,
+        curve: Curve | None = None,
+        trace: Callable[[str, Frames], None] | None = None,
+    ) -> None:
+        self._endpoints = endpoints
+        self._options = WorkerOptions(heartbeat or HeartbeatOptions(), reconnect_seconds)
+        self._version: Version = version
+        self._in_threads = heartbeats_while_working
+        self._socket_options = SocketOptions(curve=curve)
+        self._trace = trace
+        self._services: list[_Service] = []
+        self._poll = Poll()
+        self._running = _Running()
+        self._finished: deque[_Finished] = deque()
+        self._is_stopped = False
+
+    def service(self, name: str, *, concurrency: int = 1) -> Callable[[Handler], Handler]:
+        """Offer a function of one body as a service; ``concurrency`` requests run at once."""
+
+        def decorate(handler: Handler) -> Handler:
+            self._services.append(_Service(name, lambda frames: handler(b"".join(frames)), concurrency))
+            return handler
+
+        return decorate
+
+    def frames_service(self, name: str, *, concurrency: int = 1) -> Callable[[FramesHandler], FramesHandler]:
+        """Offer a function of a list of frames. In 18/MDP it may be a generator: each frame is one partial reply."""
+
+        def decorate(handler: FramesHandler) -> FramesHandler:
+            self._services.append(_Service(name, handler, concurrency))
+            return handler
+
+        return decorate
+
+    def run(self) -> None:
+        """Register and work until :meth:`stop` is called; requests in progress are finished and answered."""
+        if not self._services or not self._endpoints:
+            raise ValueError("a worker needs at least one endpoint and one service")
+        count = sum(service.concurrency for service in self._services) * len(self._endpoints)
+        with ThreadPoolExecutor(max_workers=count, thread_name_prefix="hookwire-service") as threads:
+            for connection in self._connections():
+                self._carry_out(connection, connection.machine.start(time.monotonic()), threads)
+            while not self._is_stopped or any(c.machine.is_busy for c in self._running.connections):
+                self._turn(threads)
+            for connection in self._running.connections:
+                self._carry_out(connection, connection.machine.stop(), threads)
+
+    def stop(self) -> None:
+        """Let :meth:`run` end. Safe in signal handlers and other threads."""
+        self._is_stopped = True
+        self._poll.wake()
+
+    def _connections(self) -> list[_Connection]:
+        dialect = DIALECTS[self._version]
+        for service in self._services:
+            for endpoint in self._endpoints * service.concurrency:
+                machine = WorkerMachine(endpoint, service.name.encode(), dialect, self._options)
+                self._running.connections.append(self._connection(machine, service.handler))
+        return self._running.connections
+
+    def _connection(self, machine: WorkerMachine, handler: FramesHandler) -> _Connection:
+        def opened(socket: Socket) -> None:
+            self._poll.add(socket)
+            self._running.by_socket[socket] = connection
+
+        def closing(socket: Socket) -> None:
+            self._poll.remove(socket)
+            del self._running.by_socket[socket]
+
+        connection = _Connection(machine, Link(opened, closing, self._socket_options, self._trace), handler)
+        return connection
+
+    def _turn(self, threads: ThreadPoolExecutor) -> None:
+        """Wait once; take messages before deadlines, so that a pause of this process is not the broker's silence."""
+        deadlines = [at for c in self._running.connections if (at := c.machine.deadline()) is not None]
+        first = min(deadlines, default=None)
+        for socket in self._poll.wait(None if first is None else first - time.monotonic()):
+            connection = self._running.by_socket.get(socket)
+            while connection is not None and (frames := connection.link.receive()) is not None:
+                self._carry_out(connection, connection.machine.receive(time.monotonic(), frames), threads)
+        while self._finished:
+            self._send(self._finished.popleft(), threads)
+        for connection in self._running.connections:
+            deadline = connection.machine.deadline()
+            if deadline is not None and deadline <= time.monotonic():
+                self._carry_out(connection, connection.machine.tick(time.monotonic()), threads)
+
+    def _carry_out(self, connection: _Connection, step: Step, threads: ThreadPoolExecutor) -> None:
+        for event in connection.link.carry_out(step):
+            if isinstance(event, Run):
+                self._begin(connection, event, threads)
+            else:
+                self._note(event)
+
+    def _begin(self, connection: _Connection, run: Run, threads: ThreadPoolExecutor) -> None:
+        if self._in_threads:
+            threads.submit(self._handle, connection, run)
+        else:
+            self._handle(connection, run)
+
+    def _handle(self, connection: _Connection, run: Run) -> None:
+        """Run the handler; its error ends the request, never the worker."""
+        number, body = split_number(run.body)
+        try:
+            result = connection.handler(body)
+            if isinstance(result, Iterator):
+                last = self._send_parts(connection, run, number, result)
+            else:
+                last = frames_of(result)
+        except Exception:  # noqa: BLE001 - the border to a user's function: logged, and the request is lost
+            _LOG.exception("the handler of a service failed; the broker treats the request as lost")
+            self._hand_over(_Finished(connection, run.ticket, None))
+        else:
+            self._hand_over(_Finished(connection, run.ticket, [*number, *last]))
+
+    def _send_parts(self, connection: _Connection, run: Run, number: Frames, parts: Iterator[bytes]) -> Frames:
+        """Send all frames but the last as partial replies; return the last."""
+        last = next(parts)
+        for following in parts:
+            self._hand_over(_Finished(connection, run.ticket, [*number, last], is_part=True))
+            last = following
+        return [last]
+
+    def _hand_over(self, finished: _Finished) -> None:
+        self._finished.append(finished)
+        self._poll.wake()
+
+    def _send(self, finished: _Finished, threads: ThreadPoolExecutor) -> None:
+        machine, now = finished.connection.machine, time.monotonic()
+        if finished.frames is None:
+            step = machine.abandon(now, finished.ticket)
+        elif finished.is_part:
+            step = machine.partial(now, finished.ticket, finished.frames)
+        else:
+            step = machine.reply(now, finished.ticket, finished.frames)
+        self._carry_out(finished.connection, step, threads)
+
+    def _note(self, event: Event) -> None:
+        _LOG.debug("dropped a message: %s", event)
