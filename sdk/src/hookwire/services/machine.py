@@ -19,6 +19,7 @@ __all__ = [
     "Outbox",
     "Part",
     "Run",
+    "ServingMachine",
     "Step",
     "Stray",
 ]
@@ -101,6 +102,29 @@ class Machine(Protocol):
 
     def deadline(self) -> float | None:
         """Return when :meth:`tick` has work to do, or None."""
+
+
+class ServingMachine(Machine, Protocol):
+    """A machine of a worker: it gets requests and sends replies."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in progress."""
+
+    def start(self, now: float) -> Step:
+        """Connect and register."""
+
+    def reply(self, now: float, ticket: int, body: Frames) -> Step:
+        """Send the reply of a request."""
+
+    def partial(self, now: float, ticket: int, body: Frames) -> Step:
+        """Send a part of the reply. Raise ValueError where the protocol has none."""
+
+    def abandon(self, now: float, ticket: int) -> Step:
+        """End a request without a reply."""
+
+    def stop(self) -> Step:
+        """Leave."""
 
 
 @dataclass(slots=True)

@@ -15,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from hookwire.services.envelope import split_number
-from hookwire.services.machine import Event, Frames, Run, Step
+from hookwire.services.machine import Event, Frames, Run, ServingMachine, Step
 from hookwire.services.mdp import DIALECTS, Version
+from hookwire.services.pirate import ParanoidWorker, PirateOptions, SimpleWorker, printable_identity
 from hookwire.services.presence import HeartbeatOptions
 from hookwire.services.transport import Curve, Link, Poll, Socket, SocketOptions
 from hookwire.services.worker_machine import WorkerMachine, WorkerOptions
 
-__all__ = ["Handler", "Result", "Worker", "frames_of"]
+__all__ = ["FramesHandler", "Handler", "PirateWorker", "Result", "Worker", "frames_of"]
 
 Result = bytes | Sequence[bytes] | Iterator[bytes]
 Handler = Callable[[bytes], bytes]
@@ -41,7 +42,7 @@ def frames_of(result: bytes | Sequence[bytes]) -> Frames:
 class _Connection:
     """One service at one broker."""
 
-    machine: WorkerMachine
+    machine: ServingMachine
     link: Link
     handler: FramesHandler
 
@@ -58,9 +59,11 @@ class _Finished:
 
 @dataclass(slots=True)
 class _Service:
-    name: str
+    """A function and the machines that get requests for it."""
+
     handler: FramesHandler
-    concurrency: int
+    machines: Callable[[], list[ServingMachine]]
+    identity: Callable[[], bytes] | None = None
 
 
 @dataclass(slots=True)
@@ -69,24 +72,17 @@ class _Running:
     by_socket: dict[Socket, _Connection] = field(default_factory=dict)
 
 
-class Worker:
-    """Functions as services, at one broker or at several brokers at the same time (live-live)."""
+class ServingLoop:
+    """What the workers of this package share: one thread with all sockets, others for the handlers."""
 
     def __init__(
         self,
-        *endpoints: str,
-        heartbeat: HeartbeatOptions | None = None,
-        reconnect_seconds: float = 2.5,
-        version: Version = "0.1",
-        heartbeats_while_working: bool = True,
+        in_threads: bool = True,
         curve: Curve | None = None,
         trace: Callable[[str, Frames], None] | None = None,
     ) -> None:
-        self._endpoints = endpoints
-        self._options = WorkerOptions(heartbeat or HeartbeatOptions(), reconnect_seconds)
-        self._version: Version = version
-        self._in_threads = heartbeats_while_working
-        self._socket_options = SocketOptions(curve=curve)
+        self._in_threads = in_threads
+        self._curve = curve
         self._trace = trace
         self._services: list[_Service] = []
         self._poll = Poll()
@@ -94,35 +90,17 @@ class Worker:
         self._finished: deque[_Finished] = deque()
         self._is_stopped = False
 
-    def service(self, name: str, *, concurrency: int = 1) -> Callable[[Handler], Handler]:
-        """Offer a function of one body as a service; ``concurrency`` requests run at once."""
-
-        def decorate(handler: Handler) -> Handler:
-            self._services.append(_Service(name, lambda frames: handler(b"".join(frames)), concurrency))
-            return handler
-
-        return decorate
-
-    def frames_service(self, name: str, *, concurrency: int = 1) -> Callable[[FramesHandler], FramesHandler]:
-        """Offer a function of a list of frames. In 18/MDP it may be a generator: each frame is one partial reply."""
-
-        def decorate(handler: FramesHandler) -> FramesHandler:
-            self._services.append(_Service(name, handler, concurrency))
-            return handler
-
-        return decorate
-
     def run(self) -> None:
         """Register and work until :meth:`stop` is called; requests in progress are finished and answered."""
-        if not self._services or not self._endpoints:
+        connections = self._connections()
+        if not connections:
             raise ValueError("a worker needs at least one endpoint and one service")
-        count = sum(service.concurrency for service in self._services) * len(self._endpoints)
-        with ThreadPoolExecutor(max_workers=count, thread_name_prefix="hookwire-service") as threads:
-            for connection in self._connections():
+        with ThreadPoolExecutor(len(connections), thread_name_prefix="hookwire-service") as threads:
+            for connection in connections:
                 self._carry_out(connection, connection.machine.start(time.monotonic()), threads)
-            while not self._is_stopped or any(c.machine.is_busy for c in self._running.connections):
+            while not self._is_stopped or any(connection.machine.is_busy for connection in connections):
                 self._turn(threads)
-            for connection in self._running.connections:
+            for connection in connections:
                 self._carry_out(connection, connection.machine.stop(), threads)
 
     def stop(self) -> None:
@@ -131,14 +109,13 @@ class Worker:
         self._poll.wake()
 
     def _connections(self) -> list[_Connection]:
-        dialect = DIALECTS[self._version]
         for service in self._services:
-            for endpoint in self._endpoints * service.concurrency:
-                machine = WorkerMachine(endpoint, service.name.encode(), dialect, self._options)
-                self._running.connections.append(self._connection(machine, service.handler))
+            for machine in service.machines():
+                options = SocketOptions(curve=self._curve, identity=service.identity() if service.identity else None)
+                self._running.connections.append(self._connection(machine, service.handler, options))
         return self._running.connections
 
-    def _connection(self, machine: WorkerMachine, handler: FramesHandler) -> _Connection:
+    def _connection(self, machine: ServingMachine, handler: FramesHandler, options: SocketOptions) -> _Connection:
         def opened(socket: Socket) -> None:
             self._poll.add(socket)
             self._running.by_socket[socket] = connection
@@ -147,7 +124,7 @@ class Worker:
             self._poll.remove(socket)
             del self._running.by_socket[socket]
 
-        connection = _Connection(machine, Link(opened, closing, self._socket_options, self._trace), handler)
+        connection = _Connection(machine, Link(opened, closing, options, self._trace), handler)
         return connection
 
     def _turn(self, threads: ThreadPoolExecutor) -> None:
@@ -217,3 +194,67 @@ class Worker:
 
     def _note(self, event: Event) -> None:
         _LOG.debug("dropped a message: %s", event)
+
+
+class Worker(ServingLoop):
+    """Functions as Majordomo services, at one broker or at several brokers at the same time (live-live, MD-34)."""
+
+    def __init__(
+        self,
+        *endpoints: str,
+        heartbeat: HeartbeatOptions | None = None,
+        reconnect_seconds: float = 2.5,
+        version: Version = "0.1",
+        heartbeats_while_working: bool = True,
+        curve: Curve | None = None,
+        trace: Callable[[str, Frames], None] | None = None,
+    ) -> None:
+        super().__init__(heartbeats_while_working, curve, trace)
+        self._endpoints = endpoints
+        self._options = WorkerOptions(heartbeat or HeartbeatOptions(), reconnect_seconds)
+        self._dialect = DIALECTS[version]
+
+    def service(self, name: str, *, concurrency: int = 1) -> Callable[[Handler], Handler]:
+        """Offer a function of one body as a service; ``concurrency`` requests run at once."""
+
+        def decorate(handler: Handler) -> Handler:
+            self.frames_service(name, concurrency=concurrency)(lambda frames: handler(b"".join(frames)))
+            return handler
+
+        return decorate
+
+    def frames_service(self, name: str, *, concurrency: int = 1) -> Callable[[FramesHandler], FramesHandler]:
+        """Offer a function of a list of frames. In 18/MDP it may be a generator: each frame is one partial reply."""
+
+        def machines() -> list[ServingMachine]:
+            return [
+                WorkerMachine(endpoint, name.encode(), self._dialect, self._options)
+                for endpoint in self._endpoints * concurrency
+            ]
+
+        def decorate(handler: FramesHandler) -> FramesHandler:
+            self._services.append(_Service(handler, machines))
+            return handler
+
+        return decorate
+
+
+class PirateWorker(ServingLoop):
+    """A function behind a Simple or Paranoid Pirate queue."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        handler: FramesHandler,
+        *,
+        is_paranoid: bool = True,
+        options: PirateOptions | None = None,
+        heartbeats_while_working: bool = True,
+        trace: Callable[[str, Frames], None] | None = None,
+    ) -> None:
+        super().__init__(heartbeats_while_working, None, trace)
+
+        def machines() -> list[ServingMachine]:
+            return [ParanoidWorker(endpoint, options) if is_paranoid else SimpleWorker(endpoint, options)]
+
+        self._services.append(_Service(handler, machines, printable_identity))

@@ -1,0 +1,205 @@
+"""Simple and Paranoid Pirate workers without I/O (6/PPP)."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import Final
+
+from hookwire.services.machine import Connect, Frames, Leave, Outbox, Run, Step, Stray
+from hookwire.services.presence import HeartbeatOptions, Presence
+
+__all__ = ["ParanoidWorker", "PirateOptions", "SimpleWorker", "printable_identity"]
+
+_HEARTBEAT: Final = {b"\x02", b"HEARTBEAT"}
+
+
+def printable_identity() -> bytes:
+    """Return a random identity that a person can read (SP-02)."""
+    return f"{secrets.token_hex(2)}-{secrets.token_hex(2)}".upper().encode()
+
+
+@dataclass(frozen=True, slots=True)
+class PirateOptions:
+    """Heartbeats each second, and the pause before a reconnection: doubled each time, reset by any message (PP-10).
+
+    ``sends_text``: send READY and HEARTBEAT as the texts of the guide's Lua edition.
+    """
+
+    heartbeat: HeartbeatOptions = field(default_factory=lambda: HeartbeatOptions(interval_seconds=1.0))
+    pause_seconds_first: float = 1.0
+    pause_seconds_max: float = 32.0
+    sends_text: bool = False
+
+
+class SimpleWorker:
+    """A Simple Pirate worker: a REQ socket's frames on a DEALER. It never notices that its queue was replaced."""
+
+    def __init__(self, endpoint: str, options: PirateOptions | None = None) -> None:
+        self._endpoint = endpoint
+        self._options = options or PirateOptions()
+        self._client: bytes | None = None
+        self._ticket = 0
+        self._outbox = Outbox()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in progress."""
+        return self._client is not None
+
+    def start(self, now: float) -> Step:
+        """Connect and say READY."""
+        self._outbox.events.append(Connect(self._endpoint))
+        self._outbox.frames.append([b"", b"READY" if self._options.sends_text else b"\x01"])
+        return self._outbox.take()
+
+    def receive(self, now: float, frames: Frames) -> Step:
+        """Take a request: ``[empty][client][empty][body...]``."""
+        if len(frames) < 4 or frames[0] != b"" or frames[2] != b"":
+            self._outbox.events.append(Stray("malformed"))
+        elif self._client is not None:
+            self._outbox.events.append(Stray("second-request"))
+        else:
+            self._client = frames[1]
+            self._ticket += 1
+            self._outbox.events.append(Run(self._ticket, frames[3:]))
+        return self._outbox.take()
+
+    def tick(self, now: float) -> Step:
+        """Do nothing: there is no time in this protocol."""
+        return self._outbox.take()
+
+    def deadline(self) -> float | None:
+        """Return None."""
+        return None
+
+    def reply(self, now: float, ticket: int, body: Frames) -> Step:
+        """Send the reply; it also says that this worker is ready again."""
+        if self._client is None or ticket != self._ticket:
+            self._outbox.events.append(Stray("late-reply"))
+        else:
+            self._outbox.frames.append([b"", self._client, b"", *body])
+            self._client = None
+        return self._outbox.take()
+
+    def partial(self, now: float, ticket: int, body: Frames) -> Step:
+        """Raise ValueError: a Pirate has no partial replies."""
+        raise ValueError("Pirate workers have no partial replies; use a Majordomo worker of version 0.2")
+
+    def abandon(self, now: float, ticket: int) -> Step:
+        """Start again on a new socket, because the handler failed; the client repeats its request."""
+        self._client = None
+        self._outbox.events.append(Leave())
+        return self.start(now)
+
+    def stop(self) -> Step:
+        """Close the socket."""
+        self._client = None
+        self._outbox.events.append(Leave())
+        return self._outbox.take()
+
+
+class ParanoidWorker:
+    """A Paranoid Pirate worker: READY, heartbeats, and a growing pause before each reconnection (PP-09, PP-10)."""
+
+    def __init__(self, endpoint: str, options: PirateOptions | None = None) -> None:
+        self._endpoint = endpoint
+        self._options = options or PirateOptions()
+        self._pause = self._options.pause_seconds_first
+        self._presence: Presence | None = None
+        self._reconnect_at: float | None = None
+        self._client: bytes | None = None
+        self._ticket = 0
+        self._outbox = Outbox()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in progress."""
+        return self._client is not None
+
+    def start(self, now: float) -> Step:
+        """Connect and say READY."""
+        self._connect(now)
+        return self._outbox.take()
+
+    def receive(self, now: float, frames: Frames) -> Step:
+        """Take a heartbeat or a request ``[client][empty][body...]``; bodies may have several frames (PP-04)."""
+        if self._presence is None:
+            self._outbox.events.append(Stray("not-connected"))
+            return self._outbox.take()
+        if len(frames) == 1 and frames[0] in _HEARTBEAT:
+            self._heard(now)
+        elif len(frames) < 3 or frames[1] != b"":
+            self._outbox.events.append(Stray("malformed"))
+        elif self._client is not None:
+            self._outbox.events.append(Stray("second-request"))
+        else:
+            self._heard(now)
+            self._client = frames[0]
+            self._ticket += 1
+            self._outbox.events.append(Run(self._ticket, frames[2:]))
+        return self._outbox.take()
+
+    def tick(self, now: float) -> Step:
+        """Send a heartbeat that is due; leave a silent queue and come back after the pause."""
+        if self._reconnect_at is not None:
+            if now >= self._reconnect_at:
+                self._connect(now)
+        elif self._presence is not None:
+            if now >= self._presence.gone_at and not self.is_busy:
+                self._lose(now)
+            elif now >= self._presence.beat_at:
+                self._outbox.frames.append([b"HEARTBEAT" if self._options.sends_text else b"\x02"])
+                self._presence.sent(now)
+        return self._outbox.take()
+
+    def deadline(self) -> float | None:
+        """Return when :meth:`tick` has work to do."""
+        if self._reconnect_at is not None or self._presence is None:
+            return self._reconnect_at
+        return self._presence.beat_at if self.is_busy else min(self._presence.beat_at, self._presence.gone_at)
+
+    def reply(self, now: float, ticket: int, body: Frames) -> Step:
+        """Send the reply of a request; drop it when the connection that asked for it is gone."""
+        if self._client is None or ticket != self._ticket or self._presence is None:
+            self._outbox.events.append(Stray("late-reply"))
+        else:
+            self._outbox.frames.append([self._client, b"", *body])
+            self._client = None
+            self._presence.sent(now)
+            self._presence.heard(now)
+        return self._outbox.take()
+
+    def partial(self, now: float, ticket: int, body: Frames) -> Step:
+        """Raise ValueError: a Pirate has no partial replies."""
+        raise ValueError("Pirate workers have no partial replies; use a Majordomo worker of version 0.2")
+
+    def abandon(self, now: float, ticket: int) -> Step:
+        """Start again on a new socket, because the handler failed; the client repeats its request."""
+        self._client = None
+        self._outbox.events.append(Leave())
+        self._connect(now)
+        return self._outbox.take()
+
+    def stop(self) -> Step:
+        """Close the socket; the queue notices the silence."""
+        self._presence, self._client, self._reconnect_at = None, None, None
+        self._outbox.events.append(Leave())
+        return self._outbox.take()
+
+    def _connect(self, now: float) -> None:
+        self._outbox.events.append(Connect(self._endpoint))
+        self._outbox.frames.append([b"READY" if self._options.sends_text else b"\x01"])
+        self._presence = Presence(self._options.heartbeat, now)
+        self._reconnect_at = None
+
+    def _heard(self, now: float) -> None:
+        assert self._presence is not None
+        self._presence.heard(now)
+        self._pause = self._options.pause_seconds_first
+
+    def _lose(self, now: float) -> None:
+        self._presence, self._client = None, None
+        self._reconnect_at = now + self._pause
+        self._pause = min(self._pause * 2, self._options.pause_seconds_max)
+        self._outbox.events.append(Leave())
