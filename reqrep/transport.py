@@ -41,6 +41,7 @@ _KINDS: Final[Mapping[str, int]] = {
     "router": zmq.ROUTER, "dealer": zmq.DEALER, "rep": zmq.REP, "pub": zmq.PUB, "sub": zmq.SUB,
 }  # fmt: skip
 _NOT_SENT: Final[Mapping[int | None, str]] = {zmq.EAGAIN: "full", zmq.EHOSTUNREACH: "unreachable"}
+_CLOSED: Final = -1
 _ZAP_ENDPOINT: Final = "inproc://zeromq.zap.01"
 
 
@@ -202,7 +203,7 @@ class Poll:
         """End the present wait, or the next one. Safe in signal handlers and other threads."""
         try:
             os.write(self._wake_write, b".")
-        except BlockingIOError:
+        except OSError:  # full: it is awake already; closed: nobody waits
             return
 
     def _clear(self) -> None:
@@ -212,9 +213,12 @@ class Poll:
             return
 
     def close(self) -> None:
-        """Free the descriptors."""
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        """Free the descriptors; a later :meth:`wake` does nothing."""
+        if self._wake_read == _CLOSED:
+            return
+        for descriptor in (self._wake_read, self._wake_write):
+            os.close(descriptor)
+        self._wake_read = self._wake_write = _CLOSED
 
 
 def raw_key(text: str) -> bytes:

@@ -32,6 +32,8 @@ class RetryingClient:
     def _parts(self, service: bytes, body: Frames) -> Iterator[tuple[Frames, bool]]:
         """Call and yield each part of the reply with "this is the end"."""
         with self._turn:
+            if self._is_closed:
+                raise ClientClosed
             try:
                 events = self._link.carry_out(self._machine.call(time.monotonic(), service, body))
                 while self._machine.is_waiting or events:
@@ -65,8 +67,8 @@ class RetryingClient:
         self._is_closed = True
         self._poll.wake()
         with self._turn:
-            if self._link is not None:
-                self._link.close()
+            self._link.close()
+            self._poll.close()
 
     def __enter__(self) -> RetryingClient:
         return self

@@ -24,6 +24,8 @@ _KINDS: Final[Mapping[str, int]] = {"dealer": zmq.DEALER, "router": zmq.ROUTER, 
 _NOT_SENT: Final[Mapping[int | None, str]] = {zmq.EAGAIN: "full", zmq.EHOSTUNREACH: "unreachable"}
 _LAST_WORD_SECONDS: Final = 1.0
 
+_CLOSED: Final = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -230,9 +232,12 @@ class Poll:
             return
 
     def close(self) -> None:
-        """Free the descriptors."""
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        """Free the descriptors; a later :meth:`wake` does nothing."""
+        if self._wake_read == _CLOSED:
+            return
+        for descriptor in (self._wake_read, self._wake_write):
+            os.close(descriptor)
+        self._wake_read = self._wake_write = _CLOSED
 
     def _clear(self) -> None:
         try:

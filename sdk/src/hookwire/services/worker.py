@@ -102,6 +102,7 @@ class ServingLoop:
                 self._turn(threads)
             for connection in connections:
                 self._carry_out(connection, connection.machine.stop(), threads)
+        self._poll.close()
 
     def stop(self) -> None:
         """Let :meth:`run` end. Safe in signal handlers and other threads."""

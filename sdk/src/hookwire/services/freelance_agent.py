@@ -1,0 +1,181 @@
+"""Freelance model 3 (10/FLP) without I/O: a ROUTER that talks to many servers and no broker.
+
+A server is known by its endpoint, which is its routing id. It counts as live from its first message until it was silent
+for ``dead_seconds``. A request goes to the first live server in the configured order. When it is not answered within
+its share of the time, it goes to the next live server; no server gets it twice (FL-10).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from hookwire.services.machine import Answered, Frames, GaveUp, Outbox, Step, Stray
+
+__all__ = ["FreelanceAgent", "FreelanceOptions"]
+
+_PING: Final = b"PING"
+_PONG: Final = b"PONG"
+_PING_AGAIN_SECONDS_FIRST: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class FreelanceOptions:
+    """Times in seconds (FL-07): PING after silence, a silent server is dead, a request is given up."""
+
+    ping_seconds: float = 2.0
+    dead_seconds: float = 6.0
+    request_seconds_max: float = 3.0
+    outstanding_max: int = 1_000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ping_seconds < self.dead_seconds or self.request_seconds_max <= 0:
+            raise ValueError("ping_seconds must be above 0 and below dead_seconds, request_seconds_max above 0")
+
+
+@dataclass(slots=True, eq=False)
+class _Server:
+    endpoint: bytes
+    ping_at: float
+    dead_at: float = 0.0
+    is_live: bool = False
+    ping_pause: float = _PING_AGAIN_SECONDS_FIRST
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """``tried``: the servers that got it, ``holder`` the last. ``next_at``: when the next live server gets it."""
+
+    number: int
+    body: Frames
+    ends_at: float
+    next_at: float
+    tried: set[bytes] = field(default_factory=set)
+    holder: bytes = b""
+
+    @property
+    def control(self) -> bytes:
+        """The control frame, which the server returns unmodified (FL-06)."""
+        return b"%d" % self.number
+
+
+class FreelanceAgent:
+    """Servers in the configured order, and several requests at the same time (FL-14)."""
+
+    def __init__(self, options: FreelanceOptions | None = None) -> None:
+        self._options = options or FreelanceOptions()
+        self._servers: dict[bytes, _Server] = {}
+        self._requests: dict[bytes, _Request] = {}
+        self._number = 0
+        self._outbox = Outbox()
+
+    @property
+    def live(self) -> list[str]:
+        """Endpoints of the live servers, in order; none stands twice (FL-08, ZD-22)."""
+        return [server.endpoint.decode() for server in self._servers.values() if server.is_live]
+
+    @property
+    def number(self) -> int:
+        """The number of the last request."""
+        return self._number
+
+    def connect(self, now: float, endpoint: str) -> Step:
+        """Add a server; it is asked at once and again until the connection stands (FL-09)."""
+        self._servers.setdefault(endpoint.encode(), _Server(endpoint.encode(), now))
+        return self.tick(now)
+
+    def request(self, now: float, body: Frames) -> Step:
+        """Send a request, or keep it until a server is live. Raise RuntimeError when too many are outstanding."""
+        if len(self._requests) >= self._options.outstanding_max:
+            raise RuntimeError("too many outstanding requests; await some replies first")
+        self._number += 1
+        request = _Request(self._number, body, now + self._options.request_seconds_max, now)
+        self._requests[request.control] = request
+        self._advance(now, request)
+        return self._outbox.take()
+
+    def receive(self, now: float, frames: Frames) -> Step:
+        """Take a message of a server. Only the exact control frame of a request makes it a reply (FL-11, ZD-23)."""
+        server = self._servers.get(frames[0]) if frames else None
+        if server is None:
+            self._outbox.events.append(Stray("unknown-server"))
+            return self._outbox.take()
+        self._heard(now, server)
+        if len(frames) >= 3:
+            self._reply(frames)
+        elif frames[1:] != [_PONG]:
+            self._outbox.events.append(Stray("malformed"))
+        return self._outbox.take()
+
+    def failed(self, now: float, frames: Frames) -> Step:
+        """Take back what could not be sent: the server is not connected (FL-09)."""
+        server = self._servers[frames[0]]
+        server.is_live = False
+        server.ping_at = now + server.ping_pause
+        server.ping_pause = min(server.ping_pause * 2, self._options.ping_seconds)
+        request = self._requests.get(frames[1])
+        if request is not None:
+            request.tried.discard(server.endpoint)
+            self._advance(now, request)
+        return self._outbox.take()
+
+    def tick(self, now: float) -> Step:
+        """Ping silent servers, drop dead ones, move requests on, give up what is over (FL-07, FL-12)."""
+        for server in self._servers.values():
+            if server.is_live and now >= server.dead_at:
+                self._drop_dead(now, server)
+            if now >= server.ping_at:
+                server.ping_at = now + self._options.ping_seconds
+                self._outbox.frames.append([server.endpoint, _PING])
+        for request in list(self._requests.values()):
+            if now >= request.ends_at:
+                del self._requests[request.control]
+                self._outbox.events.append(GaveUp(request.number, "no reply"))
+            elif now >= request.next_at:
+                self._advance(now, request)
+        return self._outbox.take()
+
+    def deadline(self) -> float | None:
+        """Return when :meth:`tick` has work to do."""
+        times = [server.ping_at for server in self._servers.values()]
+        times += [min(request.ends_at, request.next_at) for request in self._requests.values()]
+        return min(times, default=None)
+
+    def forget(self, number: int) -> None:
+        """Wait no longer for a request; its reply becomes a stray (ZD-24)."""
+        self._requests.pop(b"%d" % number, None)
+
+    def _heard(self, now: float, server: _Server) -> None:
+        server.dead_at = now + self._options.dead_seconds
+        server.ping_at = now + self._options.ping_seconds
+        server.ping_pause = _PING_AGAIN_SECONDS_FIRST
+        if not server.is_live:
+            server.is_live = True
+            for request in self._requests.values():
+                if not request.tried:
+                    self._advance(now, request)
+
+    def _drop_dead(self, now: float, server: _Server) -> None:
+        """A dead server's requests go to the next one at once."""
+        server.is_live = False
+        for request in self._requests.values():
+            if request.holder == server.endpoint:
+                self._advance(now, request)
+
+    def _reply(self, frames: Frames) -> None:
+        request = self._requests.pop(frames[1], None)
+        if request is None:
+            self._outbox.events.append(Stray("stale-reply"))
+        else:
+            self._outbox.events.append(Answered(request.number, frames[2:], frames[0].decode("utf-8", "replace")))
+
+    def _advance(self, now: float, request: _Request) -> None:
+        """Send the request to the first live server that has not had it."""
+        share = self._options.request_seconds_max / max(1, len(self._servers))
+        request.next_at = now + share
+        for server in self._servers.values():
+            if server.is_live and server.endpoint not in request.tried:
+                request.tried.add(server.endpoint)
+                request.holder = server.endpoint
+                self._outbox.frames.append([server.endpoint, request.control, *request.body])
+                return
