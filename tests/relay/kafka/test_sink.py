@@ -234,7 +234,7 @@ async def test_a_topic_that_is_not_there_is_refused_until_it_is(strict_kafka: Ka
 async def test_a_slow_answer_does_not_count_as_waiting_for_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """RK-23: our question makes a busy broker create it, so after the first answer we ask once more, however late."""
     clock = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr(relay.kafka_topics, "time", SimpleNamespace(monotonic=lambda: clock.seconds))
+    monkeypatch.setattr(relay.kafka.topics, "time", SimpleNamespace(monotonic=lambda: clock.seconds))
 
     class SlowAdmin:
         asked = 0

@@ -74,7 +74,7 @@ async def test_the_database_may_be_named_as_goharvest_names_it(database_url: str
     at = urlsplit(database_url)
     source = f"host={at.hostname} port={at.port} user={at.username} password='' dbname={at.path[1:]} sslmode=disable"
     words = ("--keys", "2", "--records", "30", "--outbox", "loaded", "--create", "--ds", source)
-    pumping = await asyncio.create_subprocess_exec(sys.executable, "-m", "app", "pump", *words)
+    pumping = await asyncio.create_subprocess_exec(sys.executable, "-m", "app.cli", "pump", *words)
     async with asyncio.timeout(60):
         code = await pumping.wait()
     sql = await asyncpg.connect(database_url)
@@ -116,7 +116,7 @@ async def test_a_table_in_mariadb_is_made_and_filled_by_the_command(mariadb_url:
     if named_by == "--ds":
         words += ["--ds", mariadb_url]
         environment["HOOKWIRE_OUTBOX_URL"] = "mysql://nobody@127.0.0.1:1/none"
-    pumping = await asyncio.create_subprocess_exec(sys.executable, "-m", "app", "pump", *words, env=environment)
+    pumping = await asyncio.create_subprocess_exec(sys.executable, "-m", "app.cli", "pump", *words, env=environment)
     async with asyncio.timeout(60):
         code = await pumping.wait()
     sql = await connected(mariadb_url)
