@@ -20,7 +20,6 @@ publishers repeat with their Idempotency-Key (RR-12).
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -36,6 +35,7 @@ from relay.trouble import Trouble
 __all__ = [
     "Accepted",
     "IdempotencyConflict",
+    "IdempotencyInFlight",
     "KeyBusy",
     "Overloaded",
     "PublishOptions",
@@ -47,6 +47,9 @@ __all__ = [
 _PASSED_OVER_MAX = 4
 """How often a unit may be overtaken because the other writer holds one of its keys; then it closes the queue."""
 
+_IN_FLIGHT_PAUSE_SECONDS = 0.02
+"""How long a unit waits whose idempotency key is in an open transaction, before it is tried again."""
+
 _UNIQUE_VIOLATION = "23505"
 """What ``publish_batch`` raises when a part of a unit conflicts. That of an index is the server's trouble (FC-06)."""
 
@@ -56,7 +59,11 @@ class PublishRefused(Exception):
 
 
 class IdempotencyConflict(Exception):
-    """An idempotency key was used before with other contents; nothing of the unit was stored."""
+    """An idempotency key was used before on its topic with other contents; nothing of the unit was stored."""
+
+
+class IdempotencyInFlight(Exception):
+    """The transaction of the first unit with an idempotency key is still open; nothing of this unit was stored."""
 
 
 class KeyBusy(Exception):
@@ -73,8 +80,9 @@ class PublishOptions:
 
     A commit takes at most ``commit_drafts_max`` drafts and ``commit_bytes_max`` payload bytes; ``writers`` commits run
     at once. At most ``waiting_units_max`` units wait in memory. Units whose key is held elsewhere wait for it
-    ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once. Who
-    has no answer after ``answer_seconds``, because the database is silent, is told so (F13).
+    ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once. For
+    an idempotency key that is in an open transaction they wait as long, in memory. A publish that has no answer after
+    ``answer_seconds``, because the database is silent, is told so (F13).
     """
 
     writers: int = 2
@@ -103,7 +111,8 @@ class _Unit:
     """``stripes`` are the locks of its ordering keys; ``sent``: it is in a transaction whose end we do not know yet."""
 
     __slots__ = (
-        "answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "passed_over", "retries", "sent", "stripes",
+        "answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "in_flight", "in_flight_until", "passed_over",
+        "retries", "sent", "stripes",
     )  # fmt: skip
 
     def __init__(
@@ -114,7 +123,9 @@ class _Unit:
         self.fingerprint = fingerprint
         self.answer = answer
         self.bytes = sum(len(draft.payload) for draft in drafts)
-        self.idempotency_keys = {d.idempotency_key for d in drafts if d.idempotency_key is not None}
+        self.idempotency_keys = {(d.topic, d.idempotency_key) for d in drafts if d.idempotency_key is not None}
+        self.in_flight = False
+        self.in_flight_until: float | None = None
         self.stripes = stripes
         self.passed_over = 0
         self.retries = 0
@@ -141,8 +152,9 @@ class Publisher:
         self._expiry: asyncio.TimerHandle | None = None
         self._arrived = asyncio.Event()
         self._stopping = False
-        self._keys_in_commit: set[str] = set()
+        self._keys_in_commit: set[tuple[str, str]] = set()
         self._stripes_in_commit: set[int] = set()
+        self._in_flight: set[_Unit] = set()
         self._held: dict[frozenset[int], deque[_Unit]] = {}
         self._held_units = 0
         self._key_waiters = asyncio.Semaphore(self._options.key_waiters)
@@ -161,12 +173,15 @@ class Publisher:
 
         ``fingerprint`` is the digest of the whole request when its publisher chose the idempotency keys: the same key
         with another fingerprint is a conflict. None means that a key is the event's identity (CloudEvents: source
-        and id), so that its repeat is the same event by definition. Either way a unit conflicts whole or not at all.
+        and id); its fingerprint is then made of the event itself. Keys count for their topic. A unit conflicts whole or
+        not at all.
 
-        Raises :class:`PublishRefused`, :class:`IdempotencyConflict`, :class:`KeyBusy`, :class:`Overloaded`,
+        Raises :class:`PublishRefused`, :class:`IdempotencyConflict`, :class:`IdempotencyInFlight` (repeat it in a
+        moment), :class:`KeyBusy`, :class:`Overloaded`,
         ``db.errors.Unavailable`` (nothing stored) and ``db.errors.OutcomeUnknown`` (repeat with the same key).
         """
-        if len(self._queue) + self._held_units >= self._options.waiting_units_max or self._stopping:
+        waiting = len(self._queue) + self._held_units + len(self._in_flight)
+        if waiting >= self._options.waiting_units_max or self._stopping:
             raise Overloaded
         try:
             stripes = stripes_of(drafts, across_topics=self._orders_across_topics)
@@ -205,6 +220,8 @@ class Publisher:
     def stop(self) -> None:
         """Soft stop: take no more, finish what waits."""
         self._stopping = True
+        for unit in self._in_flight:
+            unit.fail(IdempotencyInFlight())
         self._arrived.set()
 
     async def run(self) -> None:
@@ -292,6 +309,9 @@ class Publisher:
 
     def _again(self, unit: _Unit, tasks: asyncio.TaskGroup) -> None:
         unit.sent = False
+        if unit.in_flight:
+            self._wait_for_first(unit)
+            return
         unit.retries += 1
         if unit.retries <= self._options.busy_retries:
             self._queue.append(unit)
@@ -299,20 +319,38 @@ class Publisher:
             return
         if unit.stripes not in self._held:
             self._held[unit.stripes] = deque()
-            tasks.create_task(self._wait_for_keys(unit.stripes), name="publish waiting for a key")
+            tasks.create_task(self._wait_for_keys(unit.stripes, tasks), name="publish waiting for a key")
         self._hold(unit)
+
+    def _wait_for_first(self, unit: _Unit) -> None:
+        """Try it again in a moment, until the first unit with its idempotency key should be over (FC-09)."""
+        loop = asyncio.get_running_loop()
+        if unit.in_flight_until is None:
+            unit.in_flight_until = loop.time() + self._options.key_lock_seconds
+        if self._stopping or loop.time() >= unit.in_flight_until:
+            unit.fail(IdempotencyInFlight())
+            return
+        self._in_flight.add(unit)
+        loop.call_later(_IN_FLIGHT_PAUSE_SECONDS, self._queue_again, unit)
+
+    def _queue_again(self, unit: _Unit) -> None:
+        self._in_flight.discard(unit)
+        unit.in_flight = False
+        self._queue.append(unit)
+        self._arrived.set()
 
     def _hold(self, unit: _Unit) -> None:
         self._held[unit.stripes].append(unit)
         self._held_units += 1
 
-    async def _wait_for_keys(self, stripes: frozenset[int]) -> None:
+    async def _wait_for_keys(self, stripes: frozenset[int], tasks: asyncio.TaskGroup) -> None:
         """One transaction at a time waits for these stripes, for all who need them: only they are delayed (RR-03)."""
         held = self._held[stripes]
         try:
             while held:
                 if units := self._take_held(held):
-                    await self._commit(units, wait=True)
+                    for unit in await self._commit(units, wait=True):
+                        self._again(unit, tasks)
         finally:
             del self._held[stripes]
 
@@ -365,7 +403,7 @@ async def _store(session: Session, units: Sequence[_Unit], *, wait: bool) -> Seq
         for draft in unit.drafts:
             numbers.append(number)
             drafts.append(draft)
-            fingerprints.append(_fingerprint(unit, draft))
+            fingerprints.append(unit.fingerprint)
     return await session.fetch(
         "event.publish_batch",
         "default",
@@ -381,12 +419,6 @@ async def _store(session: Session, units: Sequence[_Unit], *, wait: bool) -> Seq
     )
 
 
-def _fingerprint(unit: _Unit, draft: Draft) -> bytes | None:
-    if draft.idempotency_key is None:
-        return None
-    return unit.fingerprint or hashlib.sha256(draft.idempotency_key.encode()).digest()
-
-
 def _answer(units: Sequence[_Unit], rows: Sequence[Row]) -> list[_Unit]:
     """Answer every unit that was decided; return those whose key was busy."""
     by_item = {row["item"]: row for row in rows}
@@ -399,6 +431,7 @@ def _answer(units: Sequence[_Unit], rows: Sequence[Row]) -> list[_Unit]:
             mine.append(by_item[item])
         outcomes = {row["outcome"] for row in mine}
         if "busy" in outcomes:
+            unit.in_flight = any(row["in_flight"] for row in mine)
             busy.append(unit)
         elif "conflict" in outcomes:
             unit.fail(IdempotencyConflict())

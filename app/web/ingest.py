@@ -29,7 +29,15 @@ from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from event.identity import format_event_id
 from event.strict_json import StrictJsonError, loads
 from event.topic import TopicError, is_reserved, validate_key, validate_topic
-from hub.publish import Accepted, IdempotencyConflict, KeyBusy, Overloaded, Publisher, PublishRefused
+from hub.publish import (
+    Accepted,
+    IdempotencyConflict,
+    IdempotencyInFlight,
+    KeyBusy,
+    Overloaded,
+    Publisher,
+    PublishRefused,
+)
 from hub.topics import Topics, UnknownTopic
 
 __all__ = ["Ingest", "is_publish"]
@@ -148,6 +156,8 @@ class Ingest:
             return await self._publisher.publish(drafts, fingerprint)
         except IdempotencyConflict:
             raise Problem("idempotency-key-reused") from None
+        except IdempotencyInFlight:
+            raise Problem("idempotency-key-in-flight") from None
         except KeyBusy:
             raise Problem("busy", "Another transaction holds this ordering key; nothing was stored.") from None
         except Overloaded:

@@ -161,10 +161,11 @@ _ROWS: Final = (
     # Idempotency
     Kind(
         "idempotency-key-reused",
-        409,
-        "The Idempotency-Key belongs to another request",
-        "The same Idempotency-Key was used before with a different topic, key or body.",
-        "Use a new key for a new event; repeat a request only with its own key and an unchanged body.",
+        422,
+        "The Idempotency-Key, or the CloudEvent's source and id, belongs to another event",
+        "On this topic the same Idempotency-Key was used before with another key, content type or body; or the same "
+        "CloudEvents source and id were published before with another key, other attributes or other data.",
+        "Use a new key, or a new id, for a new event; repeat a request only unchanged.",
     ),
     Kind(
         "idempotency-key-in-flight",

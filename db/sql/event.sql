@@ -1,7 +1,7 @@
 -- Events: publish them, read them, and tell what became of them.
 
 -- name: publish_batch
-SELECT item, outcome, event_id, accepted_at, ordered
+SELECT item, outcome, event_id, accepted_at, ordered, in_flight
 FROM hookwire.publish_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: set_lock_timeout

@@ -167,6 +167,34 @@ async def test_of_two_processes_that_start_together_one_migrates(postgres18: Pos
     assert sorted((json.loads(names) for names in done), key=len) == [[], NAMES]
 
 
+async def test_keys_of_before_are_their_events(
+    postgres18: PostgresServer | GivenServer, folder: Callable[..., Path]
+) -> None:
+    """FC-07: 0037 gives each its event's topic; a CloudEvent's repeat is known by what was stored."""
+    drafts = (
+        "SELECT event_id, outcome FROM hookwire.publish_batch('default', ARRAY[1, 2], ARRAY['a', 'a'],"
+        " ARRAY['k', NULL], ARRAY['t/x', NULL], ARRAY['{\"ce-id\": \"1\"}', NULL],"
+        " ARRAY['x', 'y']::bytea[], ARRAY['identity', 'named'],"
+        " ARRAY[sha256('identity'), 'digest'], false) ORDER BY item"
+    )
+    before = folder(**dict.fromkeys(NAMES[36:]))
+    async with empty_database(postgres18.url) as url:
+        await migrate(url, before)
+        sql = await asyncpg.connect(url)
+        first = await sql.fetch(drafts)
+        await sql.close()
+        await migrate(url)
+        sql = await asyncpg.connect(url)
+        again = await sql.fetch(drafts)
+        other = await sql.fetch(drafts.replace("'x', 'y'", "'X', 'Y'").replace("'digest'", "'other'"))
+        elsewhere = await sql.fetch(drafts.replace("'a', 'a'", "'b', 'b'"))
+        await sql.close()
+    assert [[row["outcome"] for row in rows] for rows in (first, again, other, elsewhere)] == [
+        ["stored"] * 2, ["replayed"] * 2, ["conflict"] * 2, ["stored"] * 2,
+    ]  # fmt: skip
+    assert [row["event_id"] for row in again] == [row["event_id"] for row in first]
+
+
 def _blocking_indexes(migration: Migration) -> list[str]:
     """Tables that were there before and get an index that cannot be built ahead."""
     made = set(re.findall(r"CREATE TABLE (hookwire\.\w+)", migration.text))

@@ -1,6 +1,7 @@
 """`hookwire.publish`, `publish_batch`: the one place that knows stripes, shards and routing (RR-03, RR-04, RR-12)."""
 
 import asyncio
+import hashlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Sequence
@@ -146,9 +147,52 @@ async def test_headers_that_no_carrier_could_hold_are_refused(sql: asyncpg.Conne
         await sql.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", headers)
 
 
+@pytest.mark.parametrize(
+    ("headers", "wrong"),
+    [
+        ({"x-a": "a" * 16_384}, "the headers have 16395 bytes as JSON, at most 16384 are accepted"),
+        ({"x-a": "\u00e9" * 8_190}, "the headers have 16391 bytes as JSON, at most 16384 are accepted"),
+        ({f"x-{n}": "" for n in range(65)}, "there are more than 64 headers"),
+        ({"hookwire-link": "<http://a.example/>; rel=hub"}, "the header hookwire-link is the hub's own; leave it out"),
+        ({"hookwire-message-id-header": "x-hub-signature"}, "the header hookwire-message-id-header is the hub's own"),
+        ({"hookwire-hops": "0"}, "the header hookwire-hops is the hub's own"),
+        ({"hookwire-ttl": "0"}, "the header hookwire-ttl is a number of seconds, 1 to 31536000"),
+        ({"hookwire-ttl": "1e3"}, "the header hookwire-ttl is a number of seconds, 1 to 31536000"),
+        ({"hookwire-ttl": "31536001"}, "the header hookwire-ttl is a number of seconds, 1 to 31536000"),
+        ({"hookwire-retry": "always"}, "the header hookwire-retry is never, or left out"),
+        ({"authorization": "Bearer x"}, "the header authorization would be sent to every subscriber"),
+        ({"cookie": "a"}, "the header cookie would be sent to every subscriber"),
+        ({"proxy-authorization": "a"}, "the header proxy-authorization would be sent to every subscriber"),
+        ({"x-forwarded-for": "10.0.0.1"}, "the header x-forwarded-for would be sent to every subscriber"),
+    ],
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
+)
+async def test_headers_that_no_stranger_may_send_are_refused(
+    sql: asyncpg.Connection, headers: dict[str, str], wrong: str
+) -> None:
+    """FS-03: sixty MiB of headers made the hub run out of memory, again and again. FS-13: forged signatures."""
+    with pytest.raises(asyncpg.InvalidParameterValueError, match=f"^hookwire.publish: {wrong}"):
+        await sql.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", json.dumps(headers))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-a": "a" * (16_384 - 11)},
+        {f"x-{n}": "" for n in range(64)},
+        {"hookwire-ttl": "31536000", "hookwire-retry": "never", "ce-type": "y", "traceparent": "00-1"},
+    ],
+    ids=["bytes", "names", "ours"],
+)
+async def test_headers_at_the_limits_are_stored(sql: asyncpg.Connection, headers: dict[str, str]) -> None:
+    """FS-03, FS-13."""
+    await sql.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", json.dumps(headers))
+    assert [row[3] for row in await stored(sql)] == [headers]
+
+
 @pytest.mark.parametrize("content_type", ["a\r\nb", "x" * 256], ids=["two lines", "long"])
 async def test_an_invalid_content_type_is_refused(sql: asyncpg.Connection, content_type: str) -> None:
-    with pytest.raises(asyncpg.InvalidParameterValueError, match="content_type one line of at most 255 bytes"):
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="content_type must be one line of at most 255 bytes"):
         await sql.execute("SELECT hookwire.publish('t', 'x'::text, content_type => $1)", content_type)
 
 
@@ -294,26 +338,79 @@ async def test_a_replay_gives_the_first_id_and_time(sql: asyncpg.Connection) -> 
     assert dict(again) == {**first, "outcome": "replayed"}
 
 
-async def test_a_key_of_an_open_transaction_is_waited_for(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:
-    transaction = other.transaction()
-    await transaction.start()
-    await publish_batch(other, [(1, "t", None)], [("i", b"f")])
-    waiting = asyncio.ensure_future(publish_batch(sql, [(1, "t", None)], [("i", b"f")]))
-    await asyncio.wait([waiting], timeout=0.2)
-    assert not waiting.done()
-    await transaction.commit()
-    assert await waiting == [(1, "replayed")]
+@pytest.mark.parametrize("wait", [False, True])
+async def test_a_key_of_an_open_transaction_leaves_the_batch(
+    sql: asyncpg.Connection, other: asyncpg.Connection, wait: bool
+) -> None:
+    """FC-09, RR-03: taken by try-lock, with all parts of its request; the others of the batch are stored."""
+    drafts = [(1, "t", None), (2, "t", None), (2, "t", None), (3, "t", None), (4, "u", None)]
+    known = [("i", b"f"), ("i\x1f1", b"f"), ("j", b"f"), None, ("i", b"f")]
+    async with other.transaction():
+        await publish_batch(other, [(1, "t", None)], [("i", b"f")])
+        during = await publish_batch(sql, drafts, known, wait=wait)
+    after = await publish_batch(sql, drafts, known, wait=wait)
+    assert during == [(1, "busy"), (2, "busy"), (3, "busy"), (4, "stored"), (5, "stored")]
+    assert after == [(1, "replayed"), (2, "stored"), (3, "stored"), (4, "stored"), (5, "replayed")]
 
 
-async def test_a_key_of_a_transaction_that_rolls_back_is_free(
+async def test_a_busy_unit_tells_whether_its_idempotency_key_is_in_flight(
+    sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    """FC-09: what waits for an ordering key may wait for long; what waits for its own first request may not."""
+    async with other.transaction():
+        await publish_batch(other, [(1, "t", "held")], [("i", b"f")])
+        rows = await sql.fetch(
+            STATEMENTS["event.publish_batch"], "default", [1, 2], ["t", "t"], [None, "held"], [None] * 2, ["{}"] * 2,
+            [b"x"] * 2, ["i", "j"], [b"f"] * 2, False,
+        )  # fmt: skip
+    assert sorted((row["item"], row["outcome"], row["in_flight"]) for row in rows) == [
+        (1, "busy", True),
+        (2, "busy", False),
+    ]
+
+
+async def test_a_key_of_a_transaction_that_rolled_back_is_free(
     sql: asyncpg.Connection, other: asyncpg.Connection
 ) -> None:
     transaction = other.transaction()
     await transaction.start()
     await publish_batch(other, [(1, "t", None)], [("i", b"f")])
-    waiting = asyncio.ensure_future(publish_batch(sql, [(1, "t", None)], [("i", b"f")]))
     await transaction.rollback()
-    assert await waiting == [(1, "stored")]
+    assert await publish_batch(sql, [(1, "t", None)], [("i", b"f")]) == [(1, "stored")]
+
+
+async def test_a_key_is_its_topic_s(sql: asyncpg.Connection) -> None:
+    """FC-07, FS-12."""
+    drafts = [(1, "t", None), (2, "u", None), (3, "u", None)]
+    assert await publish_batch(sql, drafts, [("i", b"f"), ("i", b"g"), ("i", b"f")]) == [
+        (1, "stored"),
+        (2, "stored"),
+        (3, "conflict"),
+    ]
+
+
+@pytest.mark.parametrize("fingerprint", [None, hashlib.sha256(b"i").digest()], ids=["none", "of the code before"])
+async def test_without_a_fingerprint_the_event_itself_is_compared(
+    sql: asyncpg.Connection, fingerprint: bytes | None
+) -> None:
+    """FC-07: what a repeat may change is when it was made, and what traces it."""
+
+    async def fate(key: str | None, content_type: str, headers: dict[str, str], payload: bytes) -> str:
+        (row,) = await sql.fetch(
+            STATEMENTS["event.publish_batch"], "default", [1], ["t"], [key], [content_type], [json.dumps(headers)],
+            [payload], ["i"], [fingerprint], False,
+        )  # fmt: skip
+        return str(row["outcome"])
+
+    same = {"ce-id": "1", "ce-source": "/"}
+    assert [
+        await fate("k", "a/b", same, b"x"),
+        await fate("k", "a/b", {**same, "ce-time": "now", "traceparent": "00-1", "hookwire-hops": "1"}, b"x"),
+        await fate("l", "a/b", same, b"x"),
+        await fate("k", "a/c", same, b"x"),
+        await fate("k", "a/b", {**same, "ce-type": "y"}, b"x"),
+        await fate("k", "a/b", same, b"y"),
+    ] == ["stored", "replayed", *["conflict"] * 4]
 
 
 async def test_a_busy_unit_claims_no_idempotency_key(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:

@@ -19,6 +19,7 @@ from event.key_hash import hash_key
 from hub.publish import (
     Accepted,
     IdempotencyConflict,
+    IdempotencyInFlight,
     KeyBusy,
     Overloaded,
     Publisher,
@@ -191,10 +192,18 @@ async def test_two_writers_commit_at_the_same_time(database_url: str) -> None:
 async def claim_idempotency_key(foreign: asyncpg.Connection, key: str) -> None:
     """What another process does in the middle of its commit."""
     await foreign.execute(
-        "INSERT INTO hookwire.idempotency_keys (tenant, key, fingerprint, event_id, accepted_at, ordered)"
-        " VALUES ('default', $1, 'f', 99, now(), true)",
+        "INSERT INTO hookwire.idempotency_keys (tenant, topic, key, fingerprint, event_id, accepted_at, ordered)"
+        " VALUES ('default', 't', $1, 'f', 99, now(), true)",
         key,
     )
+
+
+async def store_under(foreign: asyncpg.Connection, key: str) -> None:
+    """Publish under an idempotency key, as another process does, in a transaction that stays open."""
+    await foreign.fetch(
+        STATEMENTS["event.publish_batch"], "default", [1], ["t"], [None], [None], ["{}"], [b"theirs"], [key], [b"f"],
+        False,
+    )  # fmt: skip
 
 
 async def test_of_concurrent_units_with_one_idempotency_key_one_is_stored_and_the_others_are_replays(
@@ -232,6 +241,45 @@ async def test_an_idempotency_key_with_other_contents_is_a_conflict_and_stores_n
                 fingerprint=b"three",
             )
         assert await bench.stored() == [b"first", b"second"]
+
+
+async def test_keys_in_open_transactions_hold_up_nobody_else(database_url: str) -> None:
+    """FC-09: two of them took both writers, and all publishing waited for a lock that only they needed."""
+    taken = ["one", "two"]
+    async with publishing(database_url, writers=2, key_lock_seconds=60) as bench:
+        async with foreign_transaction(database_url, None) as foreign, asyncio.TaskGroup() as tasks:
+            for key in taken:
+                await store_under(foreign, key)
+            stuck = [tasks.create_task(bench.publish(draft(key, None, key), fingerprint=b"f")) for key in taken]
+            await begun()
+            for number in range(20):
+                await bench.publish(draft("free", f"key {number}", f"free {number}"), fingerprint=b"f")
+            undecided = [not task.done() for task in stuck]
+            await foreign.execute("ROLLBACK")
+        payloads = sorted(await bench.stored())
+        assert (undecided, payloads) == ([True, True], [b"free"] * 20 + [b"one", b"two"])
+
+
+async def test_a_key_that_stays_in_an_open_transaction_is_told_to_be_in_flight(database_url: str) -> None:
+    """FC-09, FT-21; also where the publisher is stopped while it waits."""
+    async with publishing(database_url, key_lock_seconds=0.1) as bench:
+        async with foreign_transaction(database_url, None) as foreign:
+            await store_under(foreign, "taken")
+            late = await bench.outcomes([draft("a", "k", "taken")], [draft("b", "k")], fingerprint=b"f")
+        assert (late, await bench.stored()) == ([IdempotencyInFlight, ["stored"]], [b"b"])
+
+
+async def test_a_stopped_publisher_waits_for_no_other_transaction(database_url: str) -> None:
+    """FC-09."""
+    async with (
+        foreign_transaction(database_url, None) as foreign,
+        publishing(database_url, key_lock_seconds=60) as bench,
+    ):
+        await store_under(foreign, "taken")
+        stuck = asyncio.create_task(bench.outcomes([draft("a", None, "taken")]))
+        await bench.publish(draft("b"))
+        bench.publisher.stop()
+        assert await stuck == [IdempotencyInFlight]
 
 
 async def test_a_conflict_leaves_the_other_units_of_its_commit_alone(database_url: str) -> None:

@@ -64,7 +64,8 @@ PUBLISH_SCHEMAS: dict[str, Any] = {
 _REFUSED = refusals(
     "body-too-large", "unsupported-media-type", "malformed-batch", "invalid-cloudevent", "invalid-key", "invalid-topic",
     "unknown-topic", "invalid-header", "invalid-parameter", "duplicate-parameter", "idempotency-key-reused",
-    "request-timeout", "too-many-requests", "busy", "database-unavailable", "outcome-unknown", "shutting-down",
+    "idempotency-key-in-flight", "request-timeout", "too-many-requests", "busy", "database-unavailable",
+    "outcome-unknown", "shutting-down",
 )  # fmt: skip
 
 _PARAMETERS: list[dict[str, Any]] = [

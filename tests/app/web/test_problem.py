@@ -25,7 +25,7 @@ PROMISED = {
     "duplicate-parameter": 400,
     "header-too-large": 431,
     "idempotency-key-in-flight": 409,
-    "idempotency-key-reused": 409,
+    "idempotency-key-reused": 422,
     "internal-error": 500,
     "invalid-callback": 422,
     "invalid-cloudevent": 400,
