@@ -162,6 +162,17 @@ BEGIN
     RETURN NEW;
 END $$;
 
+CREATE FUNCTION hookwire.note_former_audience() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO hookwire.former_audiences (subscription_id, until_id, tenant, topic, topic_regex, filter_path, lease_until)
+    SELECT OLD.id, e.last_value, OLD.tenant, OLD.topic, OLD.topic_regex, OLD.filter_path, OLD.lease_until
+    FROM hookwire.event_id e
+    WHERE e.is_called;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION hookwire.passes(document jsonb, filter_path jsonpath) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE(jsonb_path_match(document, filter_path, '{}'::jsonb, true), false);
@@ -534,6 +545,26 @@ CREATE TABLE hookwire.foreign_topics (
     fetched_at timestamp with time zone,
     changed_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE hookwire.former_audiences (
+    subscription_id bigint NOT NULL,
+    until_id bigint NOT NULL,
+    tenant text NOT NULL,
+    topic text NOT NULL,
+    topic_regex text,
+    filter_path jsonpath,
+    lease_until timestamp with time zone,
+    number bigint NOT NULL
+);
+
+ALTER TABLE hookwire.former_audiences ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.former_audiences_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE TABLE hookwire.held (
@@ -1062,6 +1093,9 @@ ALTER TABLE ONLY hookwire.fanout_cursors
 ALTER TABLE ONLY hookwire.foreign_topics
     ADD CONSTRAINT foreign_topics_pkey PRIMARY KEY (tenant, topic);
 
+ALTER TABLE ONLY hookwire.former_audiences
+    ADD CONSTRAINT former_audiences_pkey PRIMARY KEY (subscription_id, until_id, number);
+
 ALTER TABLE ONLY hookwire.held
     ADD CONSTRAINT held_pkey PRIMARY KEY (sink, grp, tenant, topic, key, id);
 
@@ -1188,6 +1222,8 @@ CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id
 
 CREATE INDEX foreign_topics_due ON hookwire.foreign_topics USING btree (due_at) WHERE (due_at IS NOT NULL);
 
+CREATE INDEX former_audiences_by_topic ON hookwire.former_audiences USING btree (tenant, until_id);
+
 CREATE INDEX held_id ON hookwire.held USING btree (sink, id);
 
 CREATE INDEX idempotency_keys_age ON hookwire.idempotency_keys USING btree (accepted_at);
@@ -1233,6 +1269,8 @@ CREATE UNIQUE INDEX subscriptions_websub ON hookwire.subscriptions USING btree (
 CREATE INDEX upstreams_due ON hookwire.upstreams USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 CREATE TRIGGER note_batch_no BEFORE UPDATE OF term ON hookwire.relay_terms FOR EACH ROW EXECUTE FUNCTION hookwire.note_batch_no();
+
+CREATE TRIGGER note_former_audience AFTER UPDATE ON hookwire.subscriptions FOR EACH ROW WHEN (((old.state = 'active'::text) AND ((new.protocol <> 'websub'::text) OR (new.state = ANY (ARRAY['active'::text, 'disabled'::text]))) AND ((new.state <> 'active'::text) OR (new.topic <> old.topic) OR (new.topic_regex IS DISTINCT FROM old.topic_regex) OR ((new.filter_path)::text IS DISTINCT FROM (old.filter_path)::text)))) EXECUTE FUNCTION hookwire.note_former_audience();
 
 CREATE TRIGGER publish INSTEAD OF INSERT ON hookwire.stash FOR EACH ROW EXECUTE FUNCTION hookwire.stash_row();
 

@@ -1,5 +1,5 @@
 """Clean-up: make partitions far ahead (RR-05), delete old idempotency keys, cancel deliveries of ended subscriptions,
-fold the ledger. Any number of processes may run it."""
+delete old former audiences, fold the ledger. Any number of processes may run it."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class Cleanup(Periodic):
             lambda: self._database.execute("event.purge_idempotency_keys", self._idempotency_seconds)
         )
         await self._database.execute("pull.end_unasked")
+        await self._database.execute("delivery.forget_former_audiences")
         ended = [row["id"] for row in await self._database.fetch("delivery.ended_subscriptions")]
         if ended:
             await self._in_batches(lambda: self._database.fetchval("delivery.cancel_ended", ended, _BATCH))

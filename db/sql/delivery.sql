@@ -12,13 +12,19 @@ SELECT d.tenant, d.topic,
        (SELECT count(*) FROM hookwire.subscriptions s
         WHERE s.tenant = d.tenant AND s.topic = d.topic AND s.state = 'active' AND s.topic_regex IS NULL)
      + (SELECT count(*) FROM hookwire.subscriptions s
-        WHERE s.tenant = d.tenant AND d.topic ~ s.topic_regex AND s.state = 'active' AND s.topic_regex IS NOT NULL) AS audience
+        WHERE s.tenant = d.tenant AND d.topic ~ s.topic_regex AND s.state = 'active' AND s.topic_regex IS NOT NULL)
+     + (SELECT count(*) FROM hookwire.former_audiences f
+        WHERE f.tenant = d.tenant AND CASE WHEN f.topic_regex IS NULL THEN f.topic = d.topic ELSE d.topic ~ f.topic_regex END) AS audience
 FROM unnest($1::text[], $2::text[]) AS d(tenant, topic);
 
 -- name: fan_out
 -- The purge of the outbox rows feeds the deliveries: each event is fanned out exactly once (RR-10). An event that was
 -- begun in slices, and whose audience fits into one statement by now, goes on behind its cursor. Only the head of a
 -- lane is due: what has an earlier event before it, here or in the table, waits at infinity.
+--
+-- The audience is that of the event's acceptance: who was active then and is not any more, or wants something else now, is
+-- in former_audiences (FC-08). What is made for a subscription that is disabled waits; for one that has ended it becomes a
+-- dead letter, and WebSub's is dropped.
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), gone AS MATERIALIZED (
@@ -31,21 +37,25 @@ WITH reign AS MATERIALIZED (
         ) AS found)) AND EXISTS (SELECT FROM reign)
     RETURNING id
 ), event AS MATERIALIZED (
-    SELECT e.id, e.tenant, e.topic, e.key
+    SELECT e.id, e.tenant, e.topic, e.key, e.accepted_at
     FROM gone CROSS JOIN LATERAL (
         SELECT x.* FROM hookwire.events x WHERE x.id BETWEEN gone.id AND gone.id ORDER BY x.id LIMIT 1
     ) AS e
 ), audience AS MATERIALIZED (
-    SELECT t.tenant, t.topic, s.id, s.ordered, s.protocol, s.filter_path
-    FROM (SELECT DISTINCT tenant, topic FROM event) AS t
+    SELECT t.tenant, t.topic, s.id, s.ordered, s.protocol, s.filter_path, s.lease_until, s.until_id
+    FROM (SELECT tenant, topic, min(id) AS first_id FROM event GROUP BY tenant, topic) AS t
     CROSS JOIN LATERAL (
-        SELECT x.id, x.ordered, x.protocol, x.filter_path FROM hookwire.subscriptions x
+        SELECT x.id, x.ordered, x.protocol, x.filter_path, x.lease_until, NULL::bigint AS until_id FROM hookwire.subscriptions x
         WHERE x.tenant = t.tenant AND x.topic = t.topic AND x.state = 'active' AND x.topic_regex IS NULL
-          AND (x.lease_until IS NULL OR x.lease_until > now())
         UNION ALL
-        SELECT x.id, x.ordered, x.protocol, x.filter_path FROM hookwire.subscriptions x
+        SELECT x.id, x.ordered, x.protocol, x.filter_path, x.lease_until, NULL FROM hookwire.subscriptions x
         WHERE x.tenant = t.tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL AND t.topic ~ x.topic_regex
-          AND (x.lease_until IS NULL OR x.lease_until > now())
+        UNION ALL
+        SELECT x.id, x.ordered, x.protocol, f.filter_path, f.lease_until, f.until_id
+        FROM hookwire.former_audiences f JOIN hookwire.subscriptions x ON x.id = f.subscription_id
+        WHERE f.tenant = t.tenant AND f.until_id >= t.first_id
+          AND CASE WHEN f.topic_regex IS NULL THEN f.topic = t.topic ELSE t.topic ~ f.topic_regex END
+          AND (x.protocol <> 'websub' OR x.state IN ('active', 'disabled'))
     ) AS s
 ), filtered AS MATERIALIZED (
     -- Contents that some filter asks about, parsed once; read only where a filter is.
@@ -56,9 +66,10 @@ WITH reign AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM audience a WHERE a.tenant = e.tenant AND a.topic = e.topic AND a.filter_path IS NOT NULL)
 ), owed AS MATERIALIZED (
     SELECT e.id AS event_id, a.id AS subscription_id, e.tenant, a.protocol, CASE WHEN a.ordered THEN e.key END AS lane,
-           row_number() OVER (PARTITION BY a.id, e.key ORDER BY e.id) AS place
+           dense_rank() OVER (PARTITION BY a.id, e.key ORDER BY e.id) AS place
     FROM event e JOIN audience a ON a.tenant = e.tenant AND a.topic = e.topic
-    WHERE NOT EXISTS (SELECT FROM hookwire.fanout_cursors c WHERE c.event_id = e.id
+    WHERE (a.until_id IS NULL OR e.id <= a.until_id) AND (a.lease_until IS NULL OR a.lease_until > e.accepted_at)
+      AND NOT EXISTS (SELECT FROM hookwire.fanout_cursors c WHERE c.event_id = e.id
                       AND (a.id <= c.last_subscription_id OR a.id > c.upper_subscription_id))
       AND (a.filter_path IS NULL
            OR (SELECT hookwire.passes(f.document, a.filter_path) FROM filtered f WHERE f.id = e.id))
@@ -106,7 +117,7 @@ SELECT (SELECT count(*) FROM gone) AS events,
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), event AS MATERIALIZED (
-    SELECT e.id, e.tenant, e.topic, e.key FROM hookwire.events e
+    SELECT e.id, e.tenant, e.topic, e.key, e.accepted_at FROM hookwire.events e
     WHERE e.id = $4 AND EXISTS (SELECT FROM reign)
       AND EXISTS (SELECT FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = $3 AND o.id = $4)
 ), span AS MATERIALIZED (
@@ -119,10 +130,17 @@ WITH reign AS MATERIALIZED (
 ), slice AS MATERIALIZED (
     SELECT x.id, x.protocol, e.id AS event_id, e.tenant, CASE WHEN x.ordered THEN e.key END AS lane
     FROM event e, span, hookwire.subscriptions x
-    WHERE x.tenant = e.tenant AND x.state = 'active' AND (x.lease_until IS NULL OR x.lease_until > now())
-      AND x.id > span.low AND x.id <= span.high
-      AND CASE WHEN x.topic_regex IS NULL THEN x.topic = e.topic ELSE e.topic ~ x.topic_regex END
-      AND (x.filter_path IS NULL OR hookwire.passes((SELECT f.document FROM filtered f), x.filter_path))
+    WHERE x.tenant = e.tenant AND x.id > span.low AND x.id <= span.high
+      AND (x.state = 'active' AND (x.lease_until IS NULL OR x.lease_until > e.accepted_at)
+           AND CASE WHEN x.topic_regex IS NULL THEN x.topic = e.topic ELSE e.topic ~ x.topic_regex END
+           AND (x.filter_path IS NULL OR hookwire.passes((SELECT f.document FROM filtered f), x.filter_path))
+           OR (x.protocol <> 'websub' OR x.state IN ('active', 'disabled'))
+           AND EXISTS (SELECT FROM hookwire.former_audiences a
+                       WHERE a.subscription_id = x.id AND a.until_id >= e.id
+                         AND (a.lease_until IS NULL OR a.lease_until > e.accepted_at)
+                         AND CASE WHEN a.topic_regex IS NULL THEN a.topic = e.topic ELSE e.topic ~ a.topic_regex END
+                         AND (a.filter_path IS NULL
+                              OR hookwire.passes((SELECT f.document FROM filtered f), a.filter_path))))
     ORDER BY x.id LIMIT $5
 ), made AS (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
@@ -477,6 +495,15 @@ WITH RECURSIVE walk AS (
 )
 SELECT w.subscription_id AS id FROM walk w
 WHERE (SELECT s.state IN ('gone', 'expired', 'denied', 'deleted') FROM hookwire.subscriptions s WHERE s.id = w.subscription_id);
+
+-- name: forget_former_audiences
+-- Every event up to there is fanned out. One that a transaction still holds back is not accepted yet.
+DELETE FROM hookwire.former_audiences
+WHERE until_id < coalesce((
+    SELECT min(first.id) FROM generate_series(0, 63) AS s(shard)
+    CROSS JOIN LATERAL (
+        SELECT o.id FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = s.shard::smallint ORDER BY o.id LIMIT 1
+    ) AS first), 9223372036854775807);
 
 -- name: cancel_ended
 -- Up to $2 deliveries of subscriptions that have ended: what they were still owed becomes dead letters with that reason

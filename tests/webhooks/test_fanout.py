@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.maintenance.cleanup import Upkeep
 from db.errors import OutcomeUnknown
 from db.pool import Database, Row
 from tests.webhooks.bench import TERM, Bench, delivery_bench
@@ -290,14 +291,16 @@ async def test_after_a_crash_between_slices_a_successor_goes_on_behind_the_curso
 
 
 async def test_a_sliced_fan_out_whose_audience_has_shrunk_goes_on_behind_the_cursor(database_url: str) -> None:
-    """The rest fits into one statement by now; whoever had the event already does not get it again."""
+    """The rest fits into one statement by now; whoever had the event already does not get it again. WebSub's that have
+    ended are owed nothing (DL-10)."""
     async with delivery_bench(database_url) as bench:
         subscriptions = await subscribe_many(bench, 15)
         first, second = await bench.publish(b"1", b"2")
         await die_after(bench, 1)
         before = await settle_all(bench)
         await bench.sql.execute(
-            "UPDATE hookwire.subscriptions SET state = 'deleted' WHERE id = ANY ($1::bigint[])", subscriptions[3:12]
+            "UPDATE hookwire.subscriptions SET state = 'deleted', protocol = 'websub' WHERE id = ANY ($1::bigint[])",
+            subscriptions[3:12],
         )
         await bench.fan_out(deliveries_max=20)
         after = await made(bench)
@@ -388,3 +391,86 @@ async def test_what_is_fanned_out_leaves_its_trace(database_url: str, deliveries
         assert sorted((row["sink"], row["outcome"], n) for row in rows for n in row["ids"]) == [
             ("webhooks", "sent", event) for event in events
         ]
+
+
+# --- what was accepted before a change (FC-08) ------------------------------------------------------------------
+
+
+CHANGES = {
+    "disabled": {"state": "disabled"},
+    "deleted": {"state": "deleted"},
+    "gone": {"state": "gone"},
+    "moved": {"topic": "other"},
+    "narrowed to a pattern": {"topic_regex": "^none$"},
+    "narrowed by a filter": {"filter_path": "$.data ? (@.a == 2)"},
+}
+
+
+@pytest.mark.parametrize("deliveries_max", [1, 20_000], ids=["slices", "whole"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+async def test_what_was_accepted_before_a_change_is_judged_by_what_was(
+    change: dict[str, str], deliveries_max: int, database_url: str
+) -> None:
+    """FC-08: a delivery is owed to each subscription that was active at the acceptance. What comes later is not."""
+    async with delivery_bench(database_url) as bench:
+        changed, other = await bench.subscribe(CALLBACK), await bench.subscribe(CALLBACK)
+        (before,) = await bench.publish(b'{"a": 1}', content_type="application/json")
+        await change_as_text(bench, changed, change)
+        (after,) = await bench.publish(b'{"a": 1}', content_type="application/json")
+        await bench.fan_out(deliveries_max=deliveries_max)
+        assert await made(bench) == [(before, changed), (before, other), (after, other)]
+
+
+async def change_as_text(bench: Bench, subscription: int, change: dict[str, str]) -> None:
+    for name, value in change.items():
+        kind = "jsonpath" if name == "filter_path" else "text"
+        await bench.sql.execute(
+            f"UPDATE hookwire.subscriptions SET {name} = $2::text::{kind} WHERE id = $1", subscription, value
+        )
+
+
+@pytest.mark.parametrize("deliveries_max", [1, 20_000], ids=["slices", "whole"])
+async def test_what_both_the_old_and_the_new_wish_want_is_owed_once_and_keeps_its_lane(
+    deliveries_max: int, database_url: str
+) -> None:
+    """FC-08: a filter that is widened before the fan-out."""
+    async with delivery_bench(database_url) as bench:
+        subscription = await bench.subscribe(CALLBACK, ordered=True)
+        events = await bench.publish(b"1", b"2", key="k")
+        await change_as_text(bench, subscription, {"topic_regex": "^t$"})
+        await bench.fan_out(deliveries_max=deliveries_max)
+        rows = await bench.sql.fetch(
+            "SELECT event_id, isfinite(due_at) AS due FROM hookwire.deliveries ORDER BY event_id"
+        )
+        assert [tuple(row) for row in rows] == [(events[0], True), (events[1], False)]
+
+
+async def test_what_a_deleted_subscription_is_still_owed_becomes_a_dead_letter(database_url: str) -> None:
+    """FC-08: never as nothing. Afterwards nothing is remembered of the change."""
+    async with delivery_bench(database_url) as bench:
+        subscription = await bench.subscribe(CALLBACK)
+        (event,) = await bench.publish(b"1")
+        await bench.change(subscription, state="deleted", state_reason="subscription deleted")
+        upkeep = Upkeep(bench.database, 60)
+        await upkeep.once()
+        remembered = [await former(bench)]
+        await bench.fan_out()
+        await upkeep.once()
+        remembered.append(await former(bench))
+        assert (await bench.deliveries(), await bench.dead_letters()) == ([], [(event, "gone", 0, None)])
+        assert remembered == [1, 0]
+
+
+async def former(bench: Bench) -> int:
+    return int(await bench.sql.fetchval("SELECT count(*) FROM hookwire.former_audiences"))
+
+
+async def test_an_event_that_was_accepted_within_the_lease_is_owed_after_its_end(database_url: str) -> None:
+    """FC-08: a lease that ends between acceptance and fan-out; a RabbitHub subscription is disabled by that."""
+    async with delivery_bench(database_url) as bench:
+        subscription = await bench.subscribe(CALLBACK, protocol="rabbithub", identity=b"i" * 32)
+        (event,) = await bench.publish(b"1")
+        await bench.sql.execute("UPDATE hookwire.subscriptions SET lease_until = clock_timestamp()")
+        (late,) = await bench.publish(b"2")
+        await bench.fan_out()
+        assert (await made(bench), late > event) == ([(event, subscription)], True)
