@@ -7,6 +7,7 @@ the election and its connection pool.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
 
 from app.failpoints import Failpoints, FailpointSink
 from app.settings.settings import Settings
@@ -73,10 +74,10 @@ class Relaying:
         for wake in self._wakes:
             wake.ring()
 
-    def look(self, last_id: int, holds_are_due: bool) -> None:
+    def look(self, last_id: int, origin: UUID, holds_are_due: bool) -> None:
         """Take over what the due poller saw."""
         for harvester in self._harvesters:
-            harvester.look(last_id, holds_are_due=holds_are_due)
+            harvester.look(last_id, origin, holds_are_due=holds_are_due)
 
     def states(self) -> dict[str, tuple[str, str]]:
         """Per sink one word, and the last error."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+from uuid import UUID
 
 from runtime.signals import Signal
 
@@ -22,7 +23,7 @@ class Signals:
     """``published_here``: this process committed an event outside of the relay's own work.
 
     ``published``: an event was committed, here or elsewhere. ``deliveries_due`` and ``fanned_out`` carry the
-    subscriptions concerned. ``polled`` carries the last id drawn and whether a hold is due for a probe.
+    subscriptions concerned. ``polled`` carries the last id drawn, its origin, and whether a hold is due for a probe.
     ``database_silent``: the database does not answer. ``order_scope`` says whether a key is in order across topics.
     ``due`` has one signal for each column of the due poller's question.
     """
@@ -31,7 +32,7 @@ class Signals:
     published: Signal[[]] = field(default_factory=Signal)
     deliveries_due: Signal[[Sequence[int]]] = field(default_factory=Signal)
     fanned_out: Signal[[Sequence[int]]] = field(default_factory=Signal)
-    polled: Signal[[int, bool]] = field(default_factory=Signal)
+    polled: Signal[[int, UUID, bool]] = field(default_factory=Signal)
     database_silent: Signal[[]] = field(default_factory=Signal)
     order_scope: Signal[[bool]] = field(default_factory=Signal)
     due: Mapping[str, Signal[[]]] = field(default_factory=_due_signals)

@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from uuid import UUID
 
 import structlog
 
@@ -115,11 +116,11 @@ class Harvester:
         """What was claimed and not dealt with yet, by id."""
         return self._in_flight
 
-    def look(self, last_id: int, *, holds_are_due: bool) -> None:
-        """Take over what the due poller saw: the last id drawn, and whether a hold is due for a probe."""
+    def look(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:
+        """Take over what the due poller saw: the last id drawn, its origin, and whether a hold is due for a probe."""
         if holds_are_due:
             self._holds_due_at = 0.0
-        if holds_are_due or not self._outbox.is_carried_through(last_id):
+        if holds_are_due or not self._outbox.is_carried_through(last_id, origin):
             self._wake.ring()
 
     async def reign(self, election: Election, seat: Seat) -> None:
@@ -181,6 +182,8 @@ class Harvester:
     async def _take_over(self, term: Term) -> Term:
         # Whatever made us open again may have been a database that is not quite the one we knew: trust no low mark.
         self._outbox.begin(term.shards)
+        if not await self._outbox.recognise():
+            self._unpurged.clear()  # their ids may be those of other events by now (FC-01)
         committed = await self._sink.open(term)
         term = await self._outbox.assert_term(term)
         if committed is not None:

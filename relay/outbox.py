@@ -11,6 +11,11 @@ commits later is found (RG-05). To keep that cheap under a held xmin each shard 
 What is purged after that lies above the marks, and claims read past it until they move again. So they move about once a
 second, and earlier when claims have read past as much as a move costs: what a claim costs does not depend on how long a
 snapshot is held, nor on how much is relayed in a second.
+
+Marks, and the ids of what is in flight, are true of one origin: a run of the server, a database, a sequence (FC-01). A
+crash may take back ids that were drawn and never kept; a promoted standby or a restored server also such as were kept.
+Therefore what a mark rests on is on disk before the mark moves, and each statement that is given ids from memory names
+their origin. It fails where another one answers, and the harvester takes over anew.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from uuid import UUID
 
 import structlog
 
@@ -56,6 +62,7 @@ class Outbox:
         self._incarnation = incarnation
         self._payload = payload
         self._horizon_seconds = horizon_seconds
+        self._origin: UUID | None = None
         self._low: dict[int, int] = {}
         self._horizon: _Horizon | None = None
         self._settled: _Horizon | None = None
@@ -74,23 +81,29 @@ class Outbox:
         self._passed = self._walked = self._numbered = 0
         self._carried_through = None
 
-    def is_carried_through(self, last_id: int) -> bool:
+    async def recognise(self) -> bool:
+        """Learn the origin of the ids from now on; whether it is still the one that was known before."""
+        before, self._origin = self._origin, await self._database.fetchval("outbox.origin")
+        return before == self._origin
+
+    def is_carried_through(self, last_id: int, origin: UUID) -> bool:
         """Whether nothing at or below the last id that was drawn is owed, or can still appear."""
-        return self._carried_through == last_id
+        return (last_id, origin) == (self._carried_through, self._origin)
 
     async def claim(self, term: Term, in_flight: Collection[int], limit: int, bytes_max: int) -> list[Record]:
         """The lowest records that are not in flight, in id order; empty when the term is over too.
 
-        Up to ``limit`` of them, and no more after the one that crosses ``bytes_max`` of payload.
+        Up to ``limit`` of them, and no more after the one that crosses ``bytes_max`` of payload. Raises
+        :class:`db.errors.Refused` where the ids have another origin than those known here.
         """
         per_shard = min(self._per_shard, limit)
         where = [self._sink, list(self._low), list(self._low.values()), list(in_flight), per_shard]
         whose = [term.group, term.number, limit]
         if self._payload:
-            rows = await self._owed(await self._read("outbox.claim", *where, *whose, bytes_max))
+            rows = await self._owed(await self._read("outbox.claim", *where, *whose, bytes_max, self._origin))
             records = [record_from_row(row, self._incarnation) for row in rows]
         else:
-            rows = await self._owed(await self._read("outbox.claim_heads", *where, *whose))
+            rows = await self._owed(await self._read("outbox.claim_heads", *where, *whose, self._origin))
             records = [_head(row, self._incarnation) for row in rows]
         self._adapt(records, limit, bytes_max)
         await self._ensure_topics(rows)
@@ -109,9 +122,8 @@ class Outbox:
         if not orphans:
             return rows
         _log.error("events_lost", sink=self._sink, records=len(orphans), first=orphans[0]["id"])
-        await self._database.execute(
-            "outbox.purge", self._sink, [row["shard"] for row in orphans], [row["id"] for row in orphans]
-        )
+        shards, ids = [row["shard"] for row in orphans], [row["id"] for row in orphans]
+        await self._database.execute("outbox.purge", self._sink, shards, ids, self._origin)
         return [row for row in rows if row["topic"] is not None]
 
     def _adapt(self, records: Sequence[Record], limit: int, bytes_max: int) -> None:
@@ -134,17 +146,18 @@ class Outbox:
         """Delete what the broker has confirmed, with the batch's manifest; may be repeated."""
         shards, ids = [r.shard for r in acknowledged], [r.id for r in acknowledged]
         if batch.number is None:
-            await self._database.execute("outbox.purge", self._sink, shards, ids)
+            await self._database.execute("outbox.purge", self._sink, shards, ids, self._origin)
         else:
             await self._database.fetchval(
-                "manifest.purge", self._sink, shards, ids, batch.term.group, batch.number, batch.term.layout
-            )
+                "manifest.purge", self._sink, shards, ids, batch.term.group, batch.number, batch.term.layout,
+                self._origin,
+            )  # fmt: skip
 
     async def write_manifest(self, term: Term, records: Sequence[Record]) -> Batch:
         """Number a batch and write down what it holds; raises :class:`Deposed` when the term is over."""
         number = await self._database.fetchval(
             "manifest.write", self._sink, term.group, term.number, [r.shard for r in records],
-            [r.id for r in records], self._numbered,
+            [r.id for r in records], self._numbered, self._origin,
         )  # fmt: skip
         if number is None:
             raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
@@ -172,6 +185,8 @@ class Outbox:
         if now < self._horizon_at and self._walked < _WALKED_MAX:
             return
         self._horizon_at = now + self._horizon_seconds
+        if self._origin is None:
+            await self.recognise()
         if self._horizon is None:
             mark = await self._database.fetchval("outbox.mark_horizon")
             xid = await self._database.fetchval("outbox.draw_xid")
@@ -192,8 +207,9 @@ class Outbox:
         """Each shard's mark to its lowest record at or below this horizon, or behind it. False when that is not safe
         yet, or another reign has begun meanwhile, for which nobody waits for the same horizon."""
         rows = await self._database.fetch(
-            "outbox.low_water", self._sink, list(self._low), list(self._low.values()), upto.xid, upto.mark
-        )
+            "outbox.low_water", self._sink, list(self._low), list(self._low.values()), upto.xid, upto.mark,
+            self._origin,
+        )  # fmt: skip
         if not rows or self._horizon is not waiting:
             return False
         self._low.update((row["shard"], max(row["low"], self._low[row["shard"]])) for row in rows)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from typing import ClassVar
+from uuid import UUID
 
 import structlog
 
@@ -32,9 +33,9 @@ _SHARE = 20  # A poll may be slow over many dead rows of an old snapshot. It tak
 class DuePoller(Periodic):
     """Poll once per ``interval_seconds`` and notify the services that have work.
 
-    ``due`` maps a column of the statement ``due.poll`` to its signal. ``on_polled`` gets the last id drawn, and whether
-    a hold is due for a probe. ``on_silence`` is called when the database does not answer. ``on_scope`` gets whether a
-    key is in order across topics.
+    ``due`` maps a column of the statement ``due.poll`` to its signal. ``on_polled`` gets the last id drawn, its origin,
+    and whether a hold is due for a probe. ``on_silence`` is called when the database does not answer. ``on_scope``
+    gets whether a key is in order across topics.
     """
 
     name = "due poller"
@@ -44,7 +45,7 @@ class DuePoller(Periodic):
         self,
         database: Database,
         due: Mapping[str, Callable[[], None]],
-        on_polled: Callable[[int, bool], None],
+        on_polled: Callable[[int, UUID, bool], None],
         on_silence: Callable[[], None],
         on_scope: Callable[[bool], None] = lambda _: None,
         interval_seconds: float = 1.0,
@@ -68,7 +69,7 @@ class DuePoller(Periodic):
         """Ask once and notify; raise ``db.errors.DatabaseError``."""
         row = await self._database.fetchrow("due.poll")
         assert row is not None, "a sequence has one row"
-        self._on_polled(row["last_id"], row["holds"])
+        self._on_polled(row["last_id"], row["origin"], row["holds"])
         self._on_scope(row["orders_across_topics"])
         for column, notify in self._due.items():
             if row[column]:

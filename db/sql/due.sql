@@ -1,10 +1,11 @@
 -- What is due: one question for all services of a process (ADR 29).
 
 -- name: poll
--- Return the highest id ever drawn, which tells a relay up to where nothing is owed. Return per service whether its own
--- statement would find work; each column reads only the index of what is due. Layout changes send no notification, so
--- the latest order scope is polled too. The query does not block on a change in progress.
+-- Return the highest id ever drawn and its origin, which tell a relay up to where nothing is owed. Return per service
+-- whether its own statement would find work; each column reads only the index of what is due. Layout changes send no
+-- notification, so the latest order scope is polled too. The query does not block on a change in progress.
 SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1 END AS last_id,
+       hookwire.origin() AS origin,
        EXISTS (SELECT FROM hookwire.holds h WHERE h.probe_at <= now()) AS holds,
        (SELECT d.subscription_id FROM hookwire.deliveries d ORDER BY d.subscription_id, d.due_at LIMIT 1) IS NOT NULL AS deliveries,
        EXISTS (SELECT FROM hookwire.replays r WHERE r.state = 'running' AND r.due_at <= now()) AS replays,

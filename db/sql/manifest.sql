@@ -1,11 +1,13 @@
--- Manifests: which records a numbered batch holds, written before it is sent (RR-06).
+-- Manifests: which records a numbered batch holds, written before it is sent (RR-06). The origin of ids that a process
+-- remembers is named, as in outbox.sql (FC-01).
 
 -- name: write
 -- The last number goes as the next one comes. It is not below $6, which the writer knows from the number before: no dead one
 -- is read past, whatever way the planner takes (RR-07). A server that has lost the latest numbers has none there, and the
 -- writer counts on from its own: a number that Kafka has is not given twice.
 WITH reign AS MATERIALIZED (
-    SELECT layout, batch_no FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
+    SELECT layout, batch_no FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3
+      AND (SELECT hookwire.assert_origin($7, 0)) FOR KEY SHARE
 ), last AS MATERIALIZED (
     SELECT r.layout, n.place, greatest(r.batch_no, n.batch_no, $6) AS batch_no
     FROM reign r LEFT JOIN LATERAL (
@@ -69,7 +71,7 @@ WITH gone AS (
         CROSS JOIN LATERAL (
             SELECT o.ctid AS place FROM hookwire.outbox o
             WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id LIMIT 1
-        ) AS found))
+        ) AS found)) AND (SELECT hookwire.assert_origin($7, 0))
     RETURNING id
 ), noted AS (
     INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0

@@ -1,5 +1,7 @@
 -- What a sink is still owed. Reads check the term without a lock (RR-08); claims start at the low-water mark of
 -- each shard, one LATERAL per shard (RR-07).
+-- A process remembers ids from one statement to the next: where it begins to read, what is in flight, what was acknowledged.
+-- Each statement that is given such ids names their origin, and fails where another one answers (FC-01, migration 39).
 -- Each event is looked up by itself (LATERAL with a LIMIT): a plain join may be merged, and a merge reads every event from
 -- the beginning of the partition, those of weeks ago too. By a range, in order: only the primary key gives that.
 --
@@ -32,6 +34,7 @@ FROM (
             ORDER BY o.id LIMIT $5
         ) AS o
         WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
+          AND (SELECT hookwire.assert_origin($10, (SELECT max(m.low) - 1 FROM unnest($3::bigint[]) AS m(low))))
         ORDER BY o.id LIMIT $8
     ) AS c
     LEFT JOIN LATERAL (
@@ -54,6 +57,7 @@ FROM (
         ORDER BY o.id LIMIT $5
     ) AS o
     WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
+      AND (SELECT hookwire.assert_origin($9, (SELECT max(m.low) - 1 FROM unnest($3::bigint[]) AS m(low))))
     ORDER BY o.id LIMIT $8
 ) AS c
 LEFT JOIN LATERAL (
@@ -71,7 +75,7 @@ WITH purged AS (
         CROSS JOIN LATERAL (
             SELECT o.ctid AS place FROM hookwire.outbox o
             WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id LIMIT 1
-        ) AS found))
+        ) AS found)) AND (SELECT hookwire.assert_origin($4, 0))
     RETURNING id
 )
 INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0;
@@ -87,7 +91,15 @@ ON CONFLICT DO NOTHING;
 SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM hookwire.event_id;
 
 -- name: draw_xid
-SELECT pg_current_xact_id()::text;
+-- On disk when it is answered, with all that was drawn before it: no crash takes the sequence back below a horizon that was
+-- noted earlier. A server that does not wait for its disk is told to wait this once.
+SELECT pg_current_xact_id()::text
+FROM setval('hookwire.horizon', 1),
+     set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'local'), true);
+
+-- name: origin
+-- Of the ids that are read from now on.
+SELECT hookwire.origin();
 
 -- name: low_water
 -- Once every transaction older than ours has ended, nothing below the marked id can still appear except what this
@@ -97,7 +109,8 @@ SELECT s.shard, coalesce(
             WHERE o.sink = $1 AND o.shard = s.shard AND o.id >= s.low AND o.id <= $5 ORDER BY o.id LIMIT 1),
            $5 + 1) AS low
 FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
-WHERE pg_snapshot_xmin(pg_current_snapshot()) >= $4::text::xid8;
+WHERE pg_snapshot_xmin(pg_current_snapshot()) >= $4::text::xid8
+  AND (SELECT hookwire.assert_origin($6, (SELECT max(m.low) - 1 FROM unnest($3::bigint[]) AS m(low))));
 
 -- name: oldest
 -- Per sink: how many records wait (counted up to a bound) and since when the oldest does. Where none does nothing is looked

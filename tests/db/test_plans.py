@@ -25,6 +25,7 @@ GROWING = (
 def fill(rows: int) -> str:
     """So many events, owed to two sinks and one subscription each."""
     return f"""
+SELECT setval('hookwire.event_id', {rows});
 INSERT INTO hookwire.relay_terms (sink, grp, term) SELECT sink, 0, 1 FROM unnest('{{webhooks,kafka}}'::text[]) AS sink;
 INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)
     SELECT 'sub_' || n, 'webhook', 't' || n, 'https://a.example/', 'active' FROM generate_series(1, {SUBSCRIPTIONS}) n;
@@ -62,11 +63,11 @@ _SETTLED = (
 
 # name, arguments
 HOT: list[tuple[str, tuple[object, ...]]] = [
-    ("outbox.claim", ("kafka", SHARDS, [1] * 64, [5, 6, 7], 40, 0, 1, 500, 1_000_000)),
-    ("outbox.claim_heads", ("webhooks", SHARDS, [1] * 64, [5, 6, 7], 40, 0, 1, 500)),
-    ("outbox.low_water", ("kafka", SHARDS, [1] * 64, "1", ROWS)),
-    ("outbox.purge", ("kafka", [n % 64 for n in range(1, 501)], list(range(1, 501)))),
-    ("manifest.purge", ("kafka", [n % 64 for n in range(1, 501)], list(range(1, 501)), 0, 1, 1)),
+    ("outbox.claim", ("kafka", SHARDS, [1] * 64, [5, 6, 7], 40, 0, 1, 500, 1_000_000, None)),
+    ("outbox.claim_heads", ("webhooks", SHARDS, [1] * 64, [5, 6, 7], 40, 0, 1, 500, None)),
+    ("outbox.low_water", ("kafka", SHARDS, [1] * 64, "1", ROWS, None)),
+    ("outbox.purge", ("kafka", [n % 64 for n in range(1, 501)], list(range(1, 501)), None)),
+    ("manifest.purge", ("kafka", [n % 64 for n in range(1, 501)], list(range(1, 501)), 0, 1, 1, None)),
     ("delivery.fan_out", (0, 1, [n % 64 for n in range(1, 501)], list(range(1, 501)))),
     ("delivery.claim", (list(range(1, 33)), [16] * 32, 15.0, 5.0)),
     ("delivery.due_subscriptions", ()),
@@ -176,9 +177,9 @@ async def dear_claims(sql: asyncpg.Connection, url: str, rows: int) -> dict[str,
     found = {
         name: await pages(sql, name, arguments)
         for name, arguments in (
-            ("outbox.claim", ("kafka", SHARDS, low, [], 64, 0, 1, 500, 1_000_000)),
-            ("outbox.claim_heads", ("webhooks", SHARDS, low, [], 64, 0, 1, 500)),
-            ("outbox.low_water", ("kafka", SHARDS, low, "1", rows + 1)),
+            ("outbox.claim", ("kafka", SHARDS, low, [], 64, 0, 1, 500, 1_000_000, None)),
+            ("outbox.claim_heads", ("webhooks", SHARDS, low, [], 64, 0, 1, 500, None)),
+            ("outbox.low_water", ("kafka", SHARDS, low, "1", rows + 1, None)),
         )
     }
     await reader.close()
@@ -354,8 +355,8 @@ async def test_a_claim_reads_the_events_it_claims_and_none_that_are_kept_from_be
     await sql.execute("VACUUM ANALYZE")
     await sql.execute("DELETE FROM hookwire.outbox WHERE id <= 20000")
     claims: list[tuple[str, tuple[object, ...]]] = [
-        ("outbox.claim", ("kafka", SHARDS, [1] * 64, [], 64, 0, 1, 2_000, 10_000_000)),
-        ("outbox.claim_heads", ("webhooks", SHARDS, [1] * 64, [], 64, 0, 1, 2_000)),
+        ("outbox.claim", ("kafka", SHARDS, [1] * 64, [], 64, 0, 1, 2_000, 10_000_000, None)),
+        ("outbox.claim_heads", ("webhooks", SHARDS, [1] * 64, [], 64, 0, 1, 2_000, None)),
     ]
     for name, arguments in claims:
         for mode in _MODES:

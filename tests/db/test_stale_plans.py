@@ -28,6 +28,7 @@ _TABLES = (
     "foreign_topics", "audit", "events", "subscriptions",
 )  # fmt: skip
 _FILL = """
+SELECT setval('hookwire.event_id', {rows});
 INSERT INTO hookwire.relay_terms (sink, grp, term, lease_until) VALUES ('{word}', 7, 7, now() + interval '1 hour');
 INSERT INTO hookwire.topics (tenant, name) VALUES ('{word}', '{word}');
 INSERT INTO hookwire.relay_batches (sink, layout, grp, batch_no, shards, ids)
@@ -120,7 +121,7 @@ _RESULTS = (
 )  # fmt: skip
 # Where one word is not what a statement can be asked with.
 _OWN: dict[str, tuple[str, ...]] = {
-    "outbox.low_water": (f"'{_WORD}'", _SHARDS, _IDS, "'1'", "7"),
+    "outbox.low_water": (f"'{_WORD}'", _SHARDS, _IDS, "'1'", "7", "NULL"),
     "hold.place": (
         f"'{_WORD}'",
         "7",

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
 import random
+import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +15,7 @@ import asyncpg
 import pytest
 
 from app.chaos.client import Answer, Client
+from app.chaos.history import Attempt, Outcome
 from app.chaos.mark import Mark
 from app.chaos.stage import TOPIC
 from scripts.servers.postgres import PostgresServer
@@ -28,7 +32,8 @@ async def connected(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     try:
         yield connection
     finally:
-        await connection.close()
+        if not connection.is_closed():  # its server may have been killed
+            await connection.close()
 
 
 @asynccontextmanager
@@ -203,3 +208,53 @@ async def test_overlapping_transactions_of_many_services_keep_each_keys_commit_o
         async with rig.stage.load():
             await rig.accepts(400)
         assert await rig.concluded(duplicates_max=0) == CLEAN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crashed", ["server", "backend"])
+async def test_ids_that_a_crash_takes_back_hide_nothing_that_is_accepted_later(
+    crashed: str, postgres18: PostgresServer, database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """FC-01: I1 I3, 32 times: ids are drawn and rolled back, the relay passes them by, and their WAL is lost.
+
+    The WAL writer is told to leave to commits what they flush; else it is done before the relay in most crashes.
+    """
+    accepted, chance = 0, random.Random(seed)
+    async with connected(database_url) as client:
+        await client.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+        await client.execute("SELECT pg_reload_conf()")
+    async with open_rig(database_url, tmp_path, seed, processes=1, **CALM) as rig:
+        for _ in range(32):
+            async with connected(database_url) as client:
+                accepted = await accept(rig, client, accepted, 1)
+                await rig.stage.quiet(60)
+                pid = await drawn_and_rolled_back(client, 70)
+                await asyncio.sleep(chance.choice((0.12, chance.uniform(0.5, 2.0))))  # the relay looks once a second
+                if crashed == "backend":
+                    os.kill(pid, signal.SIGKILL)
+                else:
+                    await asyncio.to_thread(postgres18.kill)
+            await asyncio.to_thread(postgres18.start)
+            async with connected(database_url) as client:
+                accepted = await accept(rig, client, accepted, 80)
+        async with connected(database_url) as client:
+            await client.execute("ALTER SYSTEM RESET wal_writer_delay")
+        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+
+
+async def accept(rig: Rig, client: asyncpg.Connection, accepted: int, count: int) -> int:
+    """So many events of one key, each in its transaction; how many there are now."""
+    for number in range(accepted + 1, accepted + count + 1):
+        mark, at = Mark("crash", TOPIC, "key", number), time.time()
+        text = await client.fetchval("SELECT hookwire.publish($1, $2::bytea, key => 'key')", TOPIC, mark.to_payload(at))
+        rig.stage._history.record(Attempt(mark, Outcome.OK, text, client_time=at))
+    return accepted + count
+
+
+async def drawn_and_rolled_back(client: asyncpg.Connection, count: int) -> int:
+    """Draw so many ids for nothing; the backend's process."""
+    transaction = client.transaction()
+    await transaction.start()
+    await client.fetch("SELECT hookwire.publish($1, 'never'::text) FROM generate_series(1, $2::integer)", TOPIC, count)
+    await transaction.rollback()
+    return int(await client.fetchval("SELECT pg_backend_pid()"))

@@ -112,7 +112,7 @@ async def staged(url: str, sink: str = "kafka", groups: int = 1) -> AsyncIterato
 
 def relay_of(
     stage: Stage, sink: Sink | Callable[[], Sink], *, database: Database | None = None,
-    election: Election | None = None, metrics: RelayMetrics | None = None,
+    election: Election | None = None, metrics: RelayMetrics | None = None, outbox: Outbox | None = None,
 ) -> SinkRelay:  # fmt: skip
     """A relay that polls and backs off quickly. Several groups need a sink each, so something that makes them."""
     database, metrics = database or stage.database, metrics or RelayMetrics(CollectorRegistry())
@@ -120,7 +120,7 @@ def relay_of(
     def harvester_of(_: int) -> Harvester:
         return Harvester(
             sink() if callable(sink) else sink,
-            Outbox(database, stage.sink, INCARNATION, payload=True, horizon_seconds=0.05),
+            outbox or Outbox(database, stage.sink, INCARNATION, payload=True, horizon_seconds=0.05),
             Holds(database, stage.sink, INCARNATION),
             Wake(poll_seconds_min=0.01, poll_seconds_max=0.02), metrics,
             HarvesterOptions(backoff_seconds_first=0.02, backoff_seconds_max=0.05),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from uuid import uuid4
 
 import asyncpg
 import pytest
 
-from db.pool import Database
+from db.errors import Refused
+from db.pool import Database, PoolOptions, open_database
 from db.statements import STATEMENTS
 from relay.election.port import Deposed
 from relay.memory import MemoryBroker, MemorySink
@@ -216,15 +219,16 @@ async def test_numbering_batches_leaves_the_term_where_it_is_and_reads_past_no_e
     numbers = [(await outbox.write_manifest(term, [])).number for _ in range(400)]
     # Where the planner takes all of a range instead of its end, too.
     await stage.connection.execute("SET enable_seqscan = off; SET enable_indexscan = off")
+    await stage.connection.fetchval("SELECT hookwire.assert_origin(NULL, 0)")  # which a session compiles once
     plan = await stage.connection.fetchval(
         "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["manifest.write"],
-        stage.sink, term.group, term.number, [], [], numbers[-1],
+        stage.sink, term.group, term.number, [], [], numbers[-1], None,
     )  # fmt: skip
     pages = await stage.connection.fetchval("SELECT pg_relation_size('hookwire.relay_terms') / 8192")
     last = await stage.connection.fetchval("SELECT array_agg(batch_no) FROM hookwire.relay_batch_numbers")
     await reader.close()
     assert (numbers, last, pages) == (list(range(1, 401)), [401], 1)
-    assert int(plan.split('"Shared Hit Blocks": ')[1].split(",")[0]) <= 40
+    assert int(plan.split('"Shared Hit Blocks": ')[1].split(",")[0]) <= 45
 
 
 async def test_a_number_of_before_is_counted_on_from(stage: Stage) -> None:
@@ -254,7 +258,7 @@ async def read_buffers(stage: Stage, outbox: Outbox, term: Term, per_shard: int 
     low = outbox._low
     plan = await stage.connection.fetchval(
         "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["outbox.claim"],
-        stage.sink, list(low), list(low.values()), [], per_shard, term.group, term.number, 100, MEBIBYTE,
+        stage.sink, list(low), list(low.values()), [], per_shard, term.group, term.number, 100, MEBIBYTE, None,
     )  # fmt: skip
     return int(plan.split('"Shared Hit Blocks": ')[1].split(",")[0])
 
@@ -376,3 +380,90 @@ async def test_the_low_water_mark_of_an_unused_sequence_hides_nothing(stage: Sta
     await outbox.advance_low_water()
     ids = await stage.publish("a", "b")
     assert await claimed(outbox, term) == ids
+
+
+# --- ids of another origin --------------------------------------------------------------------------------------
+
+
+async def drawn_and_rolled_back(stage: Stage, count: int) -> int:
+    """The last of so many ids that no event has."""
+    async with asyncpg.create_pool(stage.url, min_size=1, max_size=1) as pool, pool.acquire() as client:
+        transaction = client.transaction()
+        await transaction.start()
+        ids = await publish(client, [None] * count)
+        await transaction.rollback()
+    return ids[-1]
+
+
+async def passed_by(stage: Stage, outbox: Outbox, count: int) -> int:
+    """Ids that were drawn, never kept and passed by every mark; the sequence is set back. The last that was kept."""
+    [kept] = await stage.publish("k")
+    last = await drawn_and_rolled_back(stage, count)
+    await until(lambda: min(outbox._low.values()) > last)
+    await stage.connection.execute("SELECT setval('hookwire.event_id', $1)", kept)
+    return kept
+
+
+async def test_a_claim_above_a_sequence_that_was_set_back_fails_and_the_next_begins_anew(stage: Stage) -> None:
+    """FC-01."""
+    outbox, term = outbox_of(stage), await stage.reign()
+    last = await drawn_and_rolled_back(stage, 70)
+    await outbox.advance_low_water()
+    lowest = min(outbox._low.values())
+    await stage.connection.execute("SELECT setval('hookwire.event_id', 1)")
+    ids = await stage.publish("a", "a")
+    with pytest.raises(Refused, match="event ids may begin anew"):
+        await outbox.claim(term, (), 10, MEBIBYTE)
+    outbox.begin(range(SHARDS))
+    assert (lowest > last >= ids[-1], await claimed(outbox, term)) == (True, ids)
+
+
+async def test_a_relay_carries_in_order_what_gets_ids_that_it_has_passed_by(stage: Stage) -> None:
+    """FC-01: before, the first of these waited for ever, and those with ids above the marks overtook them."""
+    broker = MemoryBroker()
+    outbox = Outbox(stage.database, stage.sink, INCARNATION, payload=True, horizon_seconds=0.05)
+    async with running(relay_of(stage, MemorySink(broker), outbox=outbox)):
+        kept = await passed_by(stage, outbox, 5)
+        ids = await stage.publish(*["k"] * 10)
+        await all_carried(stage)
+    assert broker.ids() == [kept, *ids]
+
+
+async def test_no_record_goes_whose_id_was_another_record_s_when_it_was_claimed(stage: Stage) -> None:
+    """FC-01: it was claimed, then a standby was promoted that lacks it, and its id is another event's by now."""
+    await stage.publish("a")
+    outbox, term = outbox_of(stage), await stage.reign()
+    await outbox.recognise()
+    records = await outbox.claim(term, (), 10, MEBIBYTE)
+    batch = await outbox.write_manifest(term, records)
+    await stage.connection.execute("DELETE FROM hookwire.outbox; DELETE FROM hookwire.events")
+    await stage.connection.execute("ALTER SEQUENCE hookwire.event_id RESTART")
+    other = await stage.publish("a")
+    for verb in (outbox.purge(Batch(term, records), records), outbox.purge(batch, records)):
+        with pytest.raises(Refused):
+            await verb
+    with pytest.raises(Refused):
+        await outbox.write_manifest(term, records)
+    assert ([record.id for record in records], await stage.owed()) == (other, other)
+
+
+@pytest.mark.parametrize("commit", ["on", "off"])
+async def test_ids_that_marks_have_passed_by_are_on_disk(stage: Stage, commit: str) -> None:
+    """FC-01: no crash takes them back, also where nothing else is written and commits do not wait for the disk."""
+    async with aclosing(await open_database(PoolOptions(f"{stage.url}?synchronous_commit={commit}"))) as database:
+        outbox = Outbox(database, stage.sink, INCARNATION, payload=True, horizon_seconds=0)
+        outbox.begin(range(SHARDS))
+        await drawn_and_rolled_back(stage, 70)
+        written = await stage.connection.fetchval("SELECT pg_current_wal_insert_lsn() - '0/0'")
+        await outbox.advance_low_water()
+        flushed = await stage.connection.fetchval("SELECT pg_current_wal_flush_lsn() - '0/0'")
+    assert flushed >= written
+
+
+async def test_nothing_is_known_to_be_carried_of_ids_of_another_origin(stage: Stage) -> None:
+    """FC-01: what a lookout sees would else ring no bell."""
+    outbox = outbox_of(stage)
+    last = await drawn_and_rolled_back(stage, 2)
+    await outbox.advance_low_water()
+    origin = await stage.connection.fetchval("SELECT hookwire.origin()")
+    assert [outbox.is_carried_through(last, of) for of in (origin, uuid4())] == [True, False]

@@ -335,7 +335,7 @@ async def test_a_subscription_is_never_missed_by_what_is_accepted_after_it_was_m
 
         async def harvest() -> None:
             while not stop.is_set():
-                rows = await bench.database.fetch("outbox.claim_heads", "webhooks", *_all_shards(), 0, TERM, 100)
+                rows = await bench.database.fetch("outbox.claim_heads", "webhooks", *_all_shards(), 0, TERM, 100, None)
                 if rows:
                     await fan_out.send(0, TERM, [SimpleNamespace(**dict(row)) for row in rows])
 

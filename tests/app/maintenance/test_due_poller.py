@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -147,7 +148,7 @@ _DUE = {
 async def test_each_service_is_rung_when_something_is_due_for_it_and_not_before(database_url: str) -> None:
     database, sql = await open_database(PoolOptions(database_url)), await asyncpg.connect(database_url)
     rung: list[str] = []
-    drawn: list[tuple[int, bool]] = []
+    drawn: list[tuple[int, UUID, bool]] = []
     bells = {column: partial(rung.append, column) for column in _DUE}
     poller = DuePoller(database, bells, lambda *seen: drawn.append(seen), lambda: rung.append("silence"))
 
@@ -163,12 +164,13 @@ async def test_each_service_is_rung_when_something_is_due_for_it_and_not_before(
     for column, statement in _DUE.items():
         await sql.execute(statement, "0")
         found[column] = await rung_by_a_look()
+    origin = await sql.fetchval("SELECT hookwire.origin()")
     await sql.close()
     await database.aclose()
     due = list(_DUE)
     assert (found, drawn[0]) == (
         {"new": [], "not due": [], **{column: due[: number + 1] for number, column in enumerate(due)}},
-        (0, False),
+        (0, origin, False),
     )
 
 
