@@ -11,6 +11,7 @@
     refuse()                 connections are reset and new ones refused until `listen`
     close_after(n)           after n more bytes from the server, every connection is closed, and new ones are accepted
                              and closed at once, until `heal`; 0 is a load balancer without a server behind it (FC-03)
+    turned_away              how many were closed at once since then
 
     answers                  the sizes of the server's answers, as they came
     rewrite = (a, b)         in the server's answers b stands for a, of the same length, such as an advertised address
@@ -44,6 +45,7 @@ class Proxy:
         self._open = {direction: asyncio.Event() for direction in get_args(Direction)}
         self._losing: set[Direction] = set()
         self._answer_bytes_left: int | None = None
+        self.turned_away = 0
         self._links: set[_Link] = set()
         self._server: asyncio.Server | None = None
         self._no_links = asyncio.Event()
@@ -77,6 +79,7 @@ class Proxy:
     def close_after(self, answer_bytes: int) -> None:
         """Close everything once so many more bytes of the server have passed."""
         self._answer_bytes_left = answer_bytes
+        self.turned_away = 0
         if answer_bytes == 0:
             self._close_all()
 
@@ -123,6 +126,7 @@ class Proxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.closes:
+            self.turned_away += 1
             writer.close()
             return
         try:

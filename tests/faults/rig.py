@@ -77,13 +77,15 @@ class Rabbit:
     sink = "amqp"
     promise = Promise.RECORD
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, through: str = "") -> None:
+        """``through``: the URL of a proxy, by which the service goes there."""
         self.url = url
+        self.through = through or url
         self.name = f"witness-{secrets.token_hex(4)}"
 
     @property
     def settings(self) -> Mapping[str, str]:
-        return {"AMQP_URL": self.url, "AMQP_EXCHANGE": self.name}
+        return {"AMQP_URL": self.through, "AMQP_EXCHANGE": self.name}
 
     async def bind(self) -> None:
         """Declare exchange and queue where they are missing, and bind them."""

@@ -15,7 +15,7 @@ from relay.sink import Batch, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
-from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
+from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig, until
 from tests.faults.traffic import Traffic, is_slower, read_by
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
 
@@ -241,6 +241,45 @@ async def test_what_rabbitmq_had_not_confirmed_is_sent_again_and_what_it_had_is_
             await asyncio.to_thread(harm)
             await rig.accepts(100)
         assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+
+
+async def test_a_rabbitmq_behind_a_proxy_that_accepts_and_closes_ends_nobody_and_gets_all_of_it(
+    database_url: str, rabbitmq: RabbitServer, tmp_path: Path, seed: int
+) -> None:
+    """FC-03, F24: I1 I3 I4 I7; a load balancer without a server, then one whose server goes while it greets."""
+    async with proxied("127.0.0.1", rabbitmq.port) as proxy:
+        rabbit = Rabbit(rabbitmq.url, f"amqp://guest:guest@127.0.0.1:{proxy.port}/")
+        async with open_rig(database_url, tmp_path, seed, rabbit, **CALM) as rig:
+            async with rig.stage.load():
+                await rig.accepts(100)
+                for answer_bytes in (0, 7, 508, 600):
+                    proxy.close_after(answer_bytes)
+                    await until(lambda: proxy.turned_away >= 3, 60)
+                    await rig.receives("ordered", 20)
+                    proxy.heal()
+                    await rig.accepts(20)
+                await backs_off(rig, "amqp")
+            assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+
+
+@pytest.mark.slow
+async def test_a_kafka_whose_brokers_are_fenced_ends_nobody_and_gets_all_of_it(
+    database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
+) -> None:
+    """FC-04, F19: I1 I3 I6 I7; a broker that is continued after its session has ended is fenced for a moment.
+
+    It is stopped for longer than a batch is waited for, so that producers are being started when it comes back.
+    """
+    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), pause_seconds=0.1, **CALM) as rig:
+        async with rig.stage.load():
+            await rig.accepts(100)
+            for _ in range(4):
+                await asyncio.to_thread(kafka.pause)
+                await asyncio.sleep(16.0)
+                await rig.receives("ordered", 20)
+                await asyncio.to_thread(kafka.resume)
+                await rig.accepts(50)
+        assert await rig.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
 
 
 async def test_what_no_queue_takes_is_held_and_drained_in_order_when_one_is_bound_again(
