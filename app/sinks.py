@@ -38,8 +38,8 @@ def sink_maker(name: str, settings: Settings, incarnation: str) -> Callable[[Cal
     return lambda _: AmqpSink(amqp)
 
 
-def kafka_options(settings: Settings, incarnation: str) -> KafkaOptions:
-    """For the sink and for the check; raises SettingsRefused."""
+def kafka_options(settings: Settings, incarnation: str, *, manifests: bool = True) -> KafkaOptions:
+    """For the sink and for the check; raises SettingsRefused. ``manifests``: False for an outbox that has none."""
     password = settings.kafka_sasl_password
     with _refused("kafka"):
         security = KafkaSecurity(
@@ -53,6 +53,7 @@ def kafka_options(settings: Settings, incarnation: str) -> KafkaOptions:
             settings.kafka_bootstrap_servers,
             incarnation,
             mode=settings.kafka_mode,
+            manifests=manifests,
             window=settings.kafka_window,
             partitioner=Scheme(settings.kafka_partitioner),
             topic_prefix=settings.kafka_topic_prefix,

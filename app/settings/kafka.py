@@ -23,7 +23,8 @@ class KafkaSettings(BaseSettings):
     )
     kafka_window: Literal["batch", "record"] = Field(
         "batch",
-        description="What the idempotent mode may repeat: a batch, as one run, or the last record of each key, slowly.",
+        description="What may be sent again in idempotent mode, and from goharvest's outbox in both: a batch, as one "
+        "run, or the last record of each key, slowly.",
     )
     kafka_partitioner: Literal["murmur2", "crc32"] = Field(
         "murmur2",

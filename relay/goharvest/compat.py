@@ -9,7 +9,9 @@
 
 * A row leaves the table only after Kafka has confirmed it (RG-01); one statement deletes a batch.
 * The key alone is the unit of order, also across topics (RG-10): a batch is sent in *rounds*, and within one a key has
-  records of one topic only. The next round is sent when the last is confirmed.
+  records of one topic only. The next round is sent when the last is confirmed. Where the sink's window is "record", a
+  round has one record of each key and is purged before the next: what a lost answer repeats follows its first directly,
+  as with goharvest (RR-01, FM-01).
 * A record that Kafka refuses parks its key; the row stays, unmarked, and is tried again after 2 to 300 seconds. All
   other keys go on (RL-07, RO-08).
 * After any unknown outcome the identity is a fresh one, and everything that was not purged is marked and sent again
@@ -27,6 +29,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import structlog
 
@@ -186,7 +189,7 @@ class CompatHarvester:
         sent: list[Record] = []
         stuck: set[str | None] = set()
         reopen = False
-        for turn in rounds(records):
+        for turn in rounds(records, self._sink.features.window):
             ready = [record for record in turn if record.key not in stuck]
             receipt = await self._send(term, ready)
             await self._settle(term, len(ready), receipt)
@@ -246,13 +249,13 @@ class CompatHarvester:
             await self._wake.wait()
 
 
-def rounds(records: Sequence[Record]) -> Iterator[list[Record]]:
-    """Records in id order, cut so that within one round a key has records of one topic only (RG-10)."""
+def rounds(records: Sequence[Record], window: Literal["batch", "record"]) -> Iterator[list[Record]]:
+    """Records in id order, cut so that within one round a key has records of one topic only (RG-10), or one record."""
     last: dict[str | None, tuple[int, str]] = {}
     cut: list[list[Record]] = []
     for record in records:
-        number, topic = last.get(record.key, (0, record.topic))
-        number += topic != record.topic
+        number, topic = last.get(record.key, (-1, ""))
+        number += number < 0 or window == "record" or topic != record.topic
         last[record.key] = number, record.topic
         if number == len(cut):
             cut.append([])

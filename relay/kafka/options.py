@@ -26,7 +26,8 @@ class KafkaOptions:
     ``mode``: "transactional" is fenced and gives read-committed readers no duplicates; "idempotent" is faster and
     may, after a pause of the leader, write behind its successor's back (RR-02). ``manifests=False``: transactions
     without progress marker, fenced and at least once, for an outbox that has no manifests (compat mode).
-    ``window``: what the idempotent mode may repeat, a whole unacknowledged "batch" or one "record" of each key (RR-01).
+    ``window``: what may be repeated where no marker excludes it, an unacknowledged "batch" or one "record" of each key
+    (RR-01).
 
     ``batch_bytes`` bounds one Kafka batch (one partition), ``batch_records_max`` one call of send over all partitions.
     ``message_bytes_default`` is the limit of a topic whose own ``max.message.bytes`` we may not read. Sizes are judged
@@ -63,7 +64,7 @@ class KafkaOptions:
             raise ValueError("bootstrap_servers is empty: name at least one host:port")
         if self.mode not in ("transactional", "idempotent"):
             raise ValueError(f"mode {self.mode!r} is neither transactional nor idempotent")
-        if self.window == "record" and self.mode == "transactional":
+        if self.window == "record" and self.mode == "transactional" and self.manifests:
             raise ValueError("window=record is for mode=idempotent: transactions repeat nothing anyway")
         installed = _CODEC_INSTALLED.get(self.compression)
         if installed is None or not installed():

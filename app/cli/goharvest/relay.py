@@ -56,7 +56,7 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
         raise SettingsRefused(
             "HOOKWIRE_OUTBOX_MODE=fast is for an outbox that HOOKWIRE_OUTBOX_URL names; one in PostgreSQL is marked"
         )
-    kafka = replace(kafka_options(settings, "compat"), manifests=False, **compat.kafka)
+    kafka = replace(kafka_options(settings, "compat", manifests=False), **compat.kafka)
     points = Failpoints(settings.failpoints)
     on_maria = settings.outbox_url is not None
     opened = _in_maria(settings, compat.table) if on_maria else _in_postgres(settings, compat.table, points)

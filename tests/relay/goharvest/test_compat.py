@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Literal
 
 import pytest
 
@@ -79,20 +80,21 @@ def test_anything_else_is_no_tables_name(table: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "cut"),
+    ("records", "window", "cut"),
     [
-        ("", []),
-        ("ax bx ax", ["ax bx ax"]),
-        ("ax ay bx", ["ax bx", "ay"]),
-        ("ax ay ay ax by", ["ax by", "ay ay", "ax"]),
+        ("", "batch", []),
+        ("ax bx ax", "batch", ["ax bx ax"]),
+        ("ax ay bx", "batch", ["ax bx", "ay"]),
+        ("ax ay ay ax by", "batch", ["ax by", "ay ay", "ax"]),
+        ("ax ay ay ax by", "record", ["ax by", "ay", "ay", "ax"]),
     ],
 )
-def test_within_a_round_a_key_has_one_topic(
-    records: str, cut: list[str], record_of: Callable[[str, str], Record]
+def test_within_a_round_a_key_has_one_topic_or_one_record(
+    records: str, window: Literal["batch", "record"], cut: list[str], record_of: Callable[[str, str], Record]
 ) -> None:
-    """RG-10: the key alone is the unit of order; letters are key and topic."""
+    """RG-10, FM-01: the key alone is the unit of order; letters are key and topic."""
     given = [record_of(*word) for word in records.split()]
-    found = [" ".join(f"{r.key}{r.topic}" for r in turn) for turn in rounds(given)]
+    found = [" ".join(f"{r.key}{r.topic}" for r in turn) for turn in rounds(given, window)]
     assert found == cut
 
 
@@ -216,6 +218,16 @@ async def test_an_answer_of_the_broker_that_is_lost_repeats_one_batch_in_order(y
     async with yard18.relay():
         await yard18.emptied()
     assert yard18.broker.ids() == ids * 2
+
+
+async def test_with_a_record_window_a_lost_answer_repeats_the_last_record_of_a_key_and_directly(yard18: Yard) -> None:
+    """FM-01, RR-01: a whole batch would make it 1 2 3 1 2 3, and that goharvest never does."""
+    ids = await yard18.write(*[("t", key, str(n)) for n in range(3) for key in "ab"])
+    yard18.broker.answers_lost = 1
+    async with yard18.relay(window="record"):
+        await yard18.emptied()
+    a, b = ids[::2], ids[1::2]
+    assert (yard18.broker.ids("a"), yard18.broker.ids("b")) == ([a[0], *a], [b[0], *b])
 
 
 async def test_a_deposed_relay_marks_and_parks_nothing_more(yard: Yard) -> None:

@@ -8,7 +8,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import aiomysql
 import asyncpg
@@ -26,7 +26,7 @@ from relay.goharvest.maria_table import MariaTable
 from relay.goharvest.outbox_table import OutboxTable
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Event, MeterRead, Observer
-from relay.sink import Term
+from relay.sink import Features, Term
 from tests.relay.stage import raise_term, until
 
 TABLE = 'Shop."Out box"'
@@ -108,10 +108,12 @@ class Yard(ABC):
     async def probe_seconds(self) -> float:
         """In how many seconds the one parked key is tried again."""
 
-    def relay(self, *, meter_seconds: float = 60.0, batch_records_max: int = 100) -> Relay:
+    def relay(
+        self, *, meter_seconds: float = 60.0, batch_records_max: int = 100, window: Literal["batch", "record"] = "batch"
+    ) -> Relay:
         observer = Observer(self.name, self.events.append, meter_seconds)
         options = CompatOptions(batch_records_max, 0.01, 0.02, 0.01, 0.02)
-        sink = MemorySink(self.broker)
+        sink = MemorySink(self.broker, Features(window=window, batch_records_max=100, overlap=1))
         return Relay([(CompatHarvester(self.table(), sink, self.election, observer, options), observer)])
 
     async def emptied(self) -> None:
