@@ -50,10 +50,10 @@ def quiet() -> Iterator[None]:
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("every_byte", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["ends", "every byte"])
 @pytest.mark.parametrize("greeting", GREETINGS, ids=lambda greeting: greeting.name)
-def test_a_peer_that_closes_in_the_middle_of_a_greeting_is_named_trouble_and_is_greeted_again(
+def test_a_peer_that_closes_in_the_middle_of_a_greeting_is_trouble_and_is_greeted_again(
     greeting: Greeting, every_byte: bool, request: pytest.FixtureRequest
 ) -> None:
-    """FC-03, FC-04, FC-05: first at both ends and in the middle of each answer, then at every byte."""
+    """FC-03, FC-04, FC-05, F24: first at both ends and in the middle of each answer, then at every byte."""
     server = request.getfixturevalue(greeting.server)
     with threaded_loop() as loop:
         troubled, findings = uvloop.run(judged(greeting, server, loop, every_byte=every_byte))
