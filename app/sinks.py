@@ -55,6 +55,7 @@ def kafka_options(settings: Settings, incarnation: str, *, manifests: bool = Tru
             mode=settings.kafka_mode,
             manifests=manifests,
             window=settings.kafka_window,
+            compression=settings.kafka_compression,
             partitioner=Scheme(settings.kafka_partitioner),
             topic_prefix=settings.kafka_topic_prefix,
             own_headers=settings.relay_headers,

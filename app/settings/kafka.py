@@ -26,6 +26,9 @@ class KafkaSettings(BaseSettings):
         description="What may be sent again in idempotent mode, and from goharvest's outbox in both: a batch, as one "
         "run, or the last record of each key, slowly.",
     )
+    kafka_compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
+        "none", description="How batches are compressed. Sizes are judged before."
+    )
     kafka_partitioner: Literal["murmur2", "crc32"] = Field(
         "murmur2",
         description="Which partition a key goes to: as Java clients, or as librdkafka. Changing it moves keys.",

@@ -10,9 +10,14 @@ from aiokafka import codec
 from event.partition import Scheme
 from relay.kafka.security import KafkaSecurity
 
-__all__ = ["KafkaOptions"]
+__all__ = ["Compression", "KafkaOptions"]
 
-_CODEC_INSTALLED = {"none": lambda: True, "gzip": codec.has_gzip, "lz4": codec.has_lz4}
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+_CODEC_INSTALLED = {
+    "none": lambda: True, "gzip": codec.has_gzip, "snappy": codec.has_snappy, "lz4": codec.has_lz4,
+    "zstd": codec.has_zstd,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class KafkaOptions:
     partitioner: Scheme = Scheme.MURMUR2
     topic_prefix: str = ""
     progress_topic: str = "hookwire.progress"
-    compression: Literal["none", "lz4", "gzip"] = "none"
+    compression: Compression = "none"
     security: KafkaSecurity = field(default_factory=KafkaSecurity)
     batch_bytes: int = 256 * 1024
     batch_records_max: int = 2_000
@@ -68,7 +73,8 @@ class KafkaOptions:
             raise ValueError("window=record is for mode=idempotent: transactions repeat nothing anyway")
         installed = _CODEC_INSTALLED.get(self.compression)
         if installed is None or not installed():
-            raise ValueError(f"compression {self.compression!r} is not available: use none, gzip, or install lz4")
+            known = ", ".join(_CODEC_INSTALLED)
+            raise ValueError(f"compression {self.compression!r} is not available: use one of {known}")
         if self.delivery_seconds >= self.transaction_seconds:
             raise ValueError("delivery_seconds must be shorter than transaction_seconds")
 

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.goharvest.data_source import postgres_url
+from app.cli.goharvest.data_source import postgres_url, warning_of
 from app.settings.settings import Settings, SettingsRefused
 from db.errors import DatabaseError
 from db.mariadb.database import for_outbox as maria_statements
@@ -98,7 +98,10 @@ def _source(settings: Settings, ds: str | None, outbox: str | None) -> _Source:
         return _Source("HOOKWIRE_DATABASE_URL")
     try:
         if not ds.startswith(("mysql://", "mariadb://")):
-            return _Source("--ds", postgres=postgres_url(ds))
+            source = _Source("--ds", postgres=postgres_url(ds))
+            if doubt := warning_of(ds):
+                print(f"hookwire: --ds: {doubt}", file=sys.stderr)  # noqa: T201 - this is the command's voice
+            return source
         maria_options(ds)
     except ValueError as error:
         raise SettingsRefused(f"--ds: {error}") from None

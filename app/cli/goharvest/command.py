@@ -45,7 +45,7 @@ def relay_compat(
         raise SettingsRefused(_PARTITIONERS)
     if check:
         sys.exit(0)
-    compat = Compat(imported.table, CompatOptions(**imported.options), imported.kafka, imported.meter_seconds)
+    compat = Compat(imported.table, CompatOptions(**imported.options), imported.meter_seconds)
     run(serve_compat(settings, compat))
 
 

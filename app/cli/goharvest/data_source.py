@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-__all__ = ["described", "postgres_url"]
+__all__ = ["described", "postgres_url", "warning_of"]
 
 _KNOWN = (
     "connect_timeout", "dbname", "host", "password", "port", "sslcert", "sslkey", "sslmode", "sslrootcert", "user",
@@ -36,12 +36,20 @@ def _parts(source: str) -> dict[str, str]:
         raise ValueError("not a connection string such as host=localhost port=5432 user=app dbname=shop")
     if strange := parts.keys() - set(_KNOWN):
         raise ValueError(f"{', '.join(sorted(strange))}: no such parameter here; {', '.join(_KNOWN)}")
-    if parts.get("password", "").partition("=")[0] in _KNOWN:
-        raise ValueError(
-            "an empty password needs quotes, password='': goharvest's driver, too, takes what follows password= for the"
-            f" password, here {parts['password']!r}, and the database then has the user's name"
-        )
     return parts
+
+
+def warning_of(source: str) -> str:
+    """Say what is probably not meant, although lib/pq and so goharvest take it; "" when nothing is (FM-09)."""
+    if source.startswith(("postgres://", "postgresql://")):
+        return ""
+    swallowed = _parts(source).get("password", "")
+    if swallowed.partition("=")[0] not in _KNOWN:
+        return ""
+    return (
+        f"what follows password= is taken for the password, as goharvest's driver does, here {swallowed!r}; write"
+        " password='' for an empty one"
+    )
 
 
 def _unquoted(value: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import yaml
 
-from app.cli.goharvest.data_source import described, postgres_url
+from app.cli.goharvest.data_source import described, postgres_url, warning_of
 from app.settings.file import SettingsRefused, hint
 
 __all__ = ["Imported", "Line", "Verdict", "import_reaper"]
@@ -35,12 +35,11 @@ class Line:
 @dataclass(slots=True)
 class Imported:
     """The file in our words. ``settings`` are fields of :class:`app.settings.settings.Settings`, ``options`` of
-    :class:`relay.goharvest.compat.CompatOptions`, ``kafka`` of :class:`relay.kafka.options.KafkaOptions`."""
+    :class:`relay.goharvest.compat.CompatOptions`."""
 
     lines: list[Line] = field(default_factory=list)
     table: str = "outbox"
     settings: dict[str, Any] = field(default_factory=dict)
-    kafka: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     meter_seconds: float = 5.0
 
@@ -182,8 +181,7 @@ def _text(value: Any) -> str:
 def _setting(name: str, read: Callable[[Any], Any]) -> _Take:
     def take(imported: Imported, value: Any) -> str:
         imported.settings[name] = read(value)
-        shown = described(value) if name == "database_url" else imported.settings[name]
-        return f"HOOKWIRE_{name.upper()} = {shown}"
+        return f"HOOKWIRE_{name.upper()} = {imported.settings[name]}"
 
     return take
 
@@ -194,6 +192,13 @@ def _option(name: str, read: Callable[[Any], Any]) -> _Take:
         return f"{name} = {imported.options[name]:g}"
 
     return take
+
+
+def _take_source(imported: Imported, value: Any) -> str:
+    source = _text(value)
+    imported.settings["database_url"] = postgres_url(source)
+    doubt = warning_of(source)
+    return f"HOOKWIRE_DATABASE_URL = {described(source)}" + (f". Warning: {doubt}" if doubt else "")
 
 
 def _take_table(imported: Imported, value: Any) -> str:
@@ -248,13 +253,6 @@ def _take_password(imported: Imported, value: Any) -> str:
     return "HOOKWIRE_KAFKA_SASL_PASSWORD"
 
 
-def _take_codec(imported: Imported, value: Any) -> str:
-    if value not in ("none", "gzip", "lz4"):
-        raise ValueError(f"{value!r} is not available here; none, gzip or lz4")
-    imported.kafka["compression"] = value
-    return f"Kafka client: compression {value}"
-
-
 def _take_acks(imported: Imported, value: Any) -> str:
     if str(value) not in ("all", "-1"):
         raise ValueError("fewer acknowledgements than all lose records; here it is always all")
@@ -289,6 +287,8 @@ _TUNING = (
     "fetch.wait.max.ms", "auto.offset.reset", "partition.assignment.strategy", "compression.level",
 )  # fmt: skip
 _MECHANISM = _setting("kafka_sasl_mechanism", _word("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"))
+_CODEC = _word("NONE", "GZIP", "SNAPPY", "LZ4", "ZSTD")
+_COMPRESSION = _setting("kafka_compression", lambda value: _CODEC(value).lower())
 _PROPERTIES: Mapping[str, _Entry] = {
     "bootstrap.servers": _setting("kafka_bootstrap_servers", _text),
     "metadata.broker.list": _setting("kafka_bootstrap_servers", _text),
@@ -301,8 +301,8 @@ _PROPERTIES: Mapping[str, _Entry] = {
     "ssl.ca.location": _setting("kafka_tls_ca", _file),
     "ssl.certificate.location": _setting("kafka_tls_certificate", _file),
     "ssl.key.location": _setting("kafka_tls_key", _file),
-    "compression.type": _take_codec,
-    "compression.codec": _take_codec,
+    "compression.type": _COMPRESSION,
+    "compression.codec": _COMPRESSION,
     "acks": _take_acks,
     "request.required.acks": _take_acks,
     "partitioner": _take_partitioner,
@@ -315,7 +315,7 @@ _TOP: Mapping[str, Any] = {
         "producerKafkaConfig": {**dict.fromkeys(_RESERVED, _NO_TUNING), **_PROPERTIES},
         "leaderTopic": _ELECTION,
         "leaderGroupID": _ELECTION,
-        "dataSource": _setting("database_url", lambda value: postgres_url(_text(value))),
+        "dataSource": _take_source,
         "outboxTable": _take_table,
         "name": "logs and the lease name this relay by host and process",
         "limits": {

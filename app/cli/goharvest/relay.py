@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
 from app.outbox_database import open_outbox_database
@@ -34,12 +33,11 @@ __all__ = ["Compat", "open_compat", "serve_compat"]
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """What ``reaper.yaml``, or the command line, says beyond the settings. ``kafka`` are fields of the Kafka sink's
-    options, ``meter_seconds`` is how often the meter is read."""
+    """What ``reaper.yaml``, or the command line, says beyond the settings. ``meter_seconds`` is how often the meter is
+    read."""
 
     table: str = "outbox"
     options: CompatOptions = field(default_factory=CompatOptions)
-    kafka: Mapping[str, Any] = field(default_factory=dict)
     meter_seconds: float = 5.0
 
 
@@ -56,7 +54,12 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
         raise SettingsRefused(
             "HOOKWIRE_OUTBOX_MODE=fast is for an outbox that HOOKWIRE_OUTBOX_URL names; one in PostgreSQL is marked"
         )
-    kafka = replace(kafka_options(settings, "compat", manifests=False), **compat.kafka)
+    if settings.kafka_election == "neli":
+        raise SettingsRefused(
+            "HOOKWIRE_KAFKA_ELECTION=neli is for hookwire's own outbox; the relays of this table are elected by a lease"
+            " in its database: set HOOKWIRE_KAFKA_ELECTION=lease or leave it out"
+        )
+    kafka = kafka_options(settings, "compat", manifests=False)
     points = Failpoints(settings.failpoints)
     on_maria = settings.outbox_url is not None
     opened = _in_maria(settings, compat.table) if on_maria else _in_postgres(settings, compat.table, points)

@@ -80,16 +80,16 @@ def test_every_key_that_goharvest_knows_is_taken_or_explained(read: Read) -> Non
 def test_what_is_taken_has_its_effect(read: Read) -> None:
     """RT-04, RL-01: every key that is taken shows in what the relay is given."""
     imported = read(WHOLE)
-    assert (imported.table, imported.settings, imported.options, imported.kafka, imported.meter_seconds) == (
+    assert (imported.table, imported.settings, imported.options, imported.meter_seconds) == (
         "shop.outbox",
         {
             "database_url": "postgresql://shop:p%20w@db:5433/shop?sslmode=disable",
             "kafka_bootstrap_servers": "kafka:9092",
             "lease_seconds": 5.0,
             "log_level": "warning",
+            "kafka_compression": "lz4",
         },
         {"backoff_seconds_first": 0.25, "poll_seconds_min": 0.02, "batch_records_max": 500},
-        {"compression": "lz4"},
         10.0,
     )
 
@@ -115,14 +115,13 @@ def test_what_is_left_out_is_goharvests_default(read: Read) -> None:
         ("harvest/limits/markQueryRecords", 0, "1 or more"),
         ("harvest/limits", "x", "a mapping"),
         ("harvest/dataSource", "nonsense", "not a connection string"),
-        ("harvest/dataSource", "host=a user=b password= dbname=c", "password=''"),
         ("harvest/dataSource", "host=a timezone=utc", "timezone: no such parameter"),
         ("harvest/baseKafkaConfig/group.id", "x", "cannot override"),
         ("harvest/baseKafkaConfig/linger.ms", 5, "cannot override"),
         ("harvest/baseKafkaConfig/delivery.timeout.ms", 5, "cannot override"),
         ("harvest/producerKafkaConfig/enable.idempotence", True, "cannot override"),
         ("harvest/producerKafkaConfig/acks", 1, "lose records"),
-        ("harvest/producerKafkaConfig/compression.type", "zstd", "gzip or lz4"),
+        ("harvest/producerKafkaConfig/compression.type", "brotli", "none of NONE, GZIP, SNAPPY, LZ4, ZSTD"),
         ("harvest/producerKafkaConfig/partitioner", "random", "one partition"),
         ("harvest/baseKafkaConfig/no.such.property", 1, "no such property of librdkafka"),
         ("harvest/baseKafkaConfig/ssl.ca.location", "/nowhere/ca.pem", "No such file"),
@@ -157,6 +156,27 @@ def test_durations_are_gos(read: Read, value: Any, seconds: float) -> None:
 )
 def test_a_data_source_becomes_a_url(read: Read, source: str, url: str) -> None:
     assert of_key(read, "harvest/dataSource", source).settings["database_url"] == url
+
+
+def test_an_empty_password_without_quotes_is_taken_as_goharvest_does_with_a_warning(read: Read) -> None:
+    """FM-09: goharvest's article has it so; its driver takes the next word for the password, and its users connect."""
+    imported = of_key(read, "harvest/dataSource", "host=localhost port=5432 user=postgres password= dbname=postgres")
+    assert (imported.refused, imported.settings["database_url"], [line.becomes for line in imported.lines]) == (
+        [],
+        "postgresql://postgres:dbname%3Dpostgres@localhost:5432/",
+        [
+            "HOOKWIRE_DATABASE_URL = database postgres at localhost:5432, user postgres. Warning: what follows"
+            " password= is taken for the password, as goharvest's driver does, here 'dbname=postgres'; write"
+            " password='' for an empty one"
+        ],
+    )
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_each_codec_of_goharvests_client_is_taken(read: Read, codec: str) -> None:
+    """FM-06."""
+    imported = of_key(read, "harvest/producerKafkaConfig/compression.type", codec)
+    assert (imported.refused, imported.settings["kafka_compression"]) == ([], codec)
 
 
 @pytest.mark.parametrize(

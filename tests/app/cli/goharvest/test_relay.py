@@ -67,6 +67,15 @@ def test_the_fast_mode_is_not_taken_for_a_table_in_postgresql(tmp_path: Path, mo
         relay(tmp_path, GOOD, "--partitioner", "crc32")
 
 
+def test_an_election_over_kafka_is_refused_for_goharvests_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FM-08: it was accepted without effect."""
+    monkeypatch.setenv("HOOKWIRE_KAFKA_ELECTION", "neli")
+    with pytest.raises(SettingsRefused, match="HOOKWIRE_KAFKA_ELECTION=lease"):
+        relay(tmp_path, GOOD, "--partitioner", "crc32")
+
+
 MARIA = "mysql://u:hush@127.0.0.1:1/shop"
 
 
