@@ -131,7 +131,7 @@ async def _rounds(sql: asyncpg.Connection, sizes: tuple[int, ...]) -> list[str]:
         await sql.execute("VACUUM ANALYZE hookwire.subscriptions")
         await sql.execute("VACUUM ANALYZE hookwire.intents")
         sweep = await _median(sql, "intent.expire", 5_000)
-        claim = await _median(sql, "intent.claim", 32, 20.0)
+        claim = await _median(sql, "intent.claim", 32, 20.0, 32)
         lines.append(f"{size:9,} subscriptions: sweep of {_DUE} {sweep:6.2f} ms, claim of 32 {claim:6.2f} ms")
     return lines
 

@@ -654,6 +654,7 @@ CREATE TABLE hookwire.intents (
     verify text,
     permanent boolean DEFAULT false NOT NULL,
     rabbithub jsonb,
+    requester_network text,
     CONSTRAINT intents_check CHECK (((key_id IS NULL) = (sealed IS NULL))),
     CONSTRAINT intents_identity_check CHECK ((length(identity) = 32)),
     CONSTRAINT intents_lease_check CHECK (((lease_seconds IS NULL) = ((mode = 'unsubscribe'::text) OR (stage = 'deny'::text)))),
@@ -983,6 +984,8 @@ CREATE TABLE hookwire.subscriptions (
     request_origin text,
     batch_max integer,
     template text,
+    callback_host text,
+    requester_network text,
     CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
     CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
@@ -1234,6 +1237,10 @@ CREATE INDEX intents_due ON hookwire.intents USING btree (due_at) WHERE (state =
 
 CREATE INDEX intents_in_flight ON hookwire.intents USING btree (callback_host, mode) WHERE (state = 'verifying'::text);
 
+CREATE INDEX intents_of_host ON hookwire.intents USING btree (callback_host) WHERE ((state = ANY (ARRAY['requested'::text, 'verifying'::text])) AND (mode = 'subscribe'::text));
+
+CREATE INDEX intents_of_requester ON hookwire.intents USING btree (requester_network) WHERE (state = ANY (ARRAY['requested'::text, 'verifying'::text]));
+
 CREATE INDEX intents_pair ON hookwire.intents USING btree (tenant, identity, id);
 
 CREATE INDEX ledger_unequal ON hookwire.ledger USING btree (hour) WHERE ((sink <> ''::text) AND ((((owed_count IS DISTINCT FROM (sent_count + dead_count)) OR (owed_sum IS DISTINCT FROM settled_sum)) OR (owed_min IS DISTINCT FROM settled_min)) OR (owed_max IS DISTINCT FROM settled_max)));
@@ -1251,6 +1258,10 @@ CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_
 CREATE INDEX subscriptions_exact ON hookwire.subscriptions USING btree (tenant, topic) WHERE ((state = 'active'::text) AND (topic_regex IS NULL));
 
 CREATE INDEX subscriptions_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
+
+CREATE INDEX subscriptions_of_host ON hookwire.subscriptions USING btree (callback_host) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
+
+CREATE INDEX subscriptions_of_requester ON hookwire.subscriptions USING btree (requester_network) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
 CREATE INDEX subscriptions_pair ON hookwire.subscriptions USING btree (tenant, identity, id) WHERE (protocol = 'websub'::text);
 

@@ -65,6 +65,7 @@ class Request:
         reuse: False never uses a kept connection and so never repeats the request by itself: for deliveries that
             must be made at most once (WH-O06).
         limits: what to read of the answer; None for the client's own.
+        connect_seconds_max: for the connection, where that is less than the client's own.
     """
 
     method: str
@@ -74,6 +75,7 @@ class Request:
     deadline_seconds: float
     reuse: bool = True
     limits: ReadLimits | None = None
+    connect_seconds_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +200,15 @@ class Client:
         head = request_head(request.method, target, request.headers, len(request.body), self._user_agent)
         origin = (target.is_tls, target.host, target.port)
         kept = self._pool.take(origin, started_at) if request.reuse else None
-        connection = kept or await self._connect(target, origin, deadline_at)
+        connect_seconds = request.connect_seconds_max
+        connection = kept or await self._connect(target, origin, deadline_at, connect_seconds)
         while True:
             try:
                 await connection.exchange(head, request.body, limits, deadline_at)
             except ConnectFailed:  # not one byte of an answer came
                 if connection is not kept or self._pool.is_closed:
                     raise
-                connection = await self._connect(target, origin, deadline_at)
+                connection = await self._connect(target, origin, deadline_at, connect_seconds)
             except BaseException:  # cancellation too: no connection returns half-read to the pool (OB-13)
                 connection.abort()
                 raise
@@ -226,10 +229,12 @@ class Client:
         """Connections kept for reuse now."""
         return self._pool.idle_count
 
-    async def _connect(self, target: Target, origin: Origin, deadline_at: float) -> Connection:
+    async def _connect(
+        self, target: Target, origin: Origin, deadline_at: float, seconds_max: float | None
+    ) -> Connection:
         if self._pool.is_closed:
             raise RuntimeError("the outbound client is closed")
-        return await self._connector.connect(target, origin, deadline_at)
+        return await self._connector.connect(target, origin, deadline_at, seconds_max)
 
     def _settled(self, connection: Connection, started_at: float, ended_at: float) -> Response:
         """Take the answer off a connection and keep or close it."""

@@ -7,6 +7,7 @@ EG-19). TLS is put on after the socket's peer was compared with the verdict (EG-
 
 import asyncio
 import functools
+import math
 import ssl
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
@@ -80,13 +81,15 @@ class Connector:
         self._buffer = memoryview(bytearray(buffer_bytes))
         self._proxy = proxy
 
-    async def connect(self, target: Target, origin: Origin, deadline_at: float) -> Connection:
-        """Give a fresh idle connection to a target.
+    async def connect(
+        self, target: Target, origin: Origin, deadline_at: float, seconds_max: float | None = None
+    ) -> Connection:
+        """Give a fresh idle connection to a target; ``seconds_max``: in less time than the connector's own.
 
         Raises:
             OutboundError: `Blocked`, `DnsFailed`, `ConnectFailed`, `TlsFailed` or `DeadlineExceeded`.
         """
-        limit_at = asyncio.get_running_loop().time() + self._connect_seconds_max
+        limit_at = asyncio.get_running_loop().time() + min(self._connect_seconds_max, seconds_max or math.inf)
         try:
             async with asyncio.timeout_at(min(limit_at, deadline_at)):
                 connection = await self._dial_any(await self._judged(target), target, origin)

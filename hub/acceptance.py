@@ -21,6 +21,7 @@ from egress.url import Target, UrlRefused, parse_target
 from hub.form import Mode, Pinging, Refused, Subscribing
 from hub.intent import patience_seconds
 from hub.options import HubOptions
+from hub.requester import bucket_of, check_pending, check_room, network_of
 from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
 
 __all__ = [
@@ -57,12 +58,14 @@ async def accept(hub: Hub, request: Subscribing, requester: str | None = None) -
     """
     named = _topic(hub, request.topic_url, foreign_status=403, parameter="hub.topic")
     target, topic = callback_target(hub, request.callback), named.name
-    pair = identity(topic, request.callback)
+    pair, network = identity(topic, request.callback), network_of(requester)
     async with hub.database.transaction() as session:
         await _check_allowed(hub, session, named, "hub.topic")
-        await take_tokens(hub, session, target.host)
+        await check_pending(session, hub.options, network)
+        await take_tokens(hub, session, target.host, network)
     async with hub.database.transaction() as session:
         await session.execute("intent.line_up", target.host)
+        await check_room(session, hub.options, hub.tenant, pair, request.mode, target.host, network)
         if named.is_foreign and request.mode is Mode.SUBSCRIBE:
             await session.execute("foreign.ensure", hub.tenant, topic, request.topic_url)
         intent_id = await _insert(hub, session, request, named, target.host, pair, requester)
@@ -169,20 +172,22 @@ async def _check_allowed(hub: Hub, session: Session, topic: Named, parameter: st
         raise Refused(404, parameter, "does not exist, and topics are not created by naming them")
 
 
-async def take_tokens(hub: Hub, session: Session, host: str) -> None:
-    """The host's bucket first, then the tenant's, in this order everywhere: opposite orders would deadlock.
+async def take_tokens(hub: Hub, session: Session, host: str, network: str | None = None) -> None:
+    """The requester's bucket first, then the host's and the tenant's: opposite orders would deadlock.
 
     At the end of a transaction of their own, which waits for no disk: all requests of a tenant take turns at its row,
     and a token that a crash gives back does no harm. Raises ``Refused`` 429.
     """
     await session.execute("intent.hurry")
     options = hub.options
+    asked, at_once = options.verifications_per_minute_requester, options.verifications_burst_requester
     buckets = (
-        ("", host, options.verifications_per_minute_host, "this callback host"),
-        (hub.tenant, "", options.verifications_per_minute_tenant, "this tenant"),
+        *([("", bucket_of(network), asked, at_once, "by this requester")] if network is not None else ()),
+        ("", host, options.verifications_per_minute_host, options.verifications_burst_host, "this callback host"),
+        (hub.tenant, "", options.verifications_per_minute_tenant, 0, "this tenant"),
     )
-    for tenant, bucket_host, per_minute, whose in buckets:
-        if await session.fetchval("intent.take_token", tenant, bucket_host, per_minute) is None:
+    for tenant, bucket_host, per_minute, burst, whose in buckets:
+        if await session.fetchval("intent.take_token", tenant, bucket_host, per_minute, burst or per_minute) is None:
             wait_seconds = await session.fetchval("intent.token_wait_seconds", tenant, bucket_host, per_minute)
             raise Refused(429, "hub.callback", f"is asked too often: {whose}", retry_after_seconds=wait_seconds)
 
@@ -216,5 +221,6 @@ async def _insert(
         request.verify,
         permanent,
         topic.is_foreign and hub.options.strict_topic,
+        network_of(requester),
     )
     return intent_id

@@ -28,10 +28,16 @@ class HubOptions:
         verification_retries: pauses in seconds before asking again when no HTTP answer came; empty turns that off
             (WS-46).
         sweep_seconds: pause between two looks for leases that have ended, when nobody says that one has.
-        verification_slots: GETs in flight in this process.
-        verifications_per_minute_host: requests accepted per callback host, all tenants together; also the burst
-            (WS-101).
-        verifications_per_minute_tenant: the same per tenant (AB-01).
+        verification_slots: GETs in flight in this process; half of them for hosts without an active subscription.
+        first_connect_seconds: for the connection of a first try, where another one may follow.
+        verifications_per_minute_host: requests accepted per callback host, all tenants together (WS-101).
+        verifications_burst_host: as many at once; 0: as many as in a minute.
+        verifications_per_minute_requester: the same per network that asks (FS-04).
+        verifications_burst_requester: as many at once; 0: as many as in a minute.
+        verifications_per_minute_tenant: the same per tenant; also the burst (AB-01).
+        pending_requester_max: requests of one network that may wait at once; 0: any number.
+        subscriptions_host_max: subscriptions of one callback host; 0: any number.
+        subscriptions_requester_max: subscriptions that one network asked for; 0: any number.
         lenient_challenge: white space after the echoed challenge is forgiven (WS-43).
         secret_over_http: what to do with a ``hub.secret`` that was not sent by https (WS-15).
         tell_lease_end: callbacks are told by ``hub.mode=denied`` that their lease has ended (WS-107).
@@ -60,9 +66,16 @@ class HubOptions:
     verification_deadline_seconds: float = 10.0
     verification_retries: tuple[float, ...] = (5.0, 25.0)
     sweep_seconds: float = 5.0
-    verification_slots: int = 32
+    verification_slots: int = 64
+    first_connect_seconds: float = 2.0
     verifications_per_minute_host: int = 300
+    verifications_burst_host: int = 0
+    verifications_per_minute_requester: int = 300
+    verifications_burst_requester: int = 0
     verifications_per_minute_tenant: int = 3_000
+    pending_requester_max: int = 256
+    subscriptions_host_max: int = 1_000
+    subscriptions_requester_max: int = 1_000
     lenient_challenge: bool = False
     secret_over_http: SecretOverHttp = "warn"  # noqa: S105 - a policy, not a password
     tell_lease_end: bool = False
@@ -84,7 +97,12 @@ class HubOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.lease_seconds_min <= self.lease_seconds_default <= self.lease_seconds_max:
             raise ValueError("1 <= lease_seconds_min <= lease_seconds_default <= lease_seconds_max does not hold")
-        if min(self.verification_slots, self.verifications_per_minute_host, self.verifications_per_minute_tenant) < 1:
+        rates = (
+            self.verifications_per_minute_host,
+            self.verifications_per_minute_requester,
+            self.verifications_per_minute_tenant,
+        )
+        if min(self.verification_slots, *rates) < 1:
             raise ValueError("verification_slots and verifications_per_minute_* must be at least 1")
         if self.verification_deadline_seconds <= 0 or len(self.verification_retries) > 10:
             raise ValueError("verification_deadline_seconds must be above 0, verification_retries at most 10")

@@ -35,7 +35,7 @@ async def refresh(session: Session, secret_box: SecretBox, options: HubOptions) 
         await session.execute(
             "intent.accept", row["tenant"], str(Mode.SUBSCRIBE), row["topic"], row["topic_url"], row["callback"], host,
             row["identity"], options.lease_seconds_max, row["signature_method"], row["verify_token"], key_id, sealed,
-            0.0, None, str(Verify.ASYNC), True, False,
+            0.0, None, str(Verify.ASYNC), True, False, None,
         )  # fmt: skip
 
 

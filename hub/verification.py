@@ -22,6 +22,7 @@ import json
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -53,6 +54,7 @@ from hub.intent import (
 from hub.options import HubOptions
 from hub.rabbithub.resource import activate, authorization_of, withdraw
 from hub.refresh import refresh
+from hub.requester import bucket_of
 from hub.revocation import tell
 from hub.self_url import TopicSilent, own_url_of
 from hub.topic_url import matching_text, url_of
@@ -88,6 +90,7 @@ class Verification:
         self._stopping = asyncio.Event()
         self._sweep_now = asyncio.Event()
         self._in_flight = 0
+        self._unproven = 0
 
     def sweep(self) -> None:
         """A lease is over."""
@@ -107,23 +110,26 @@ class Verification:
                 for row in await self._claim():
                     self._wake.busy()
                     self._in_flight += 1
+                    self._unproven += not row["is_proven"]
                     task = tasks.create_task(self._verify(row), name=f"verification {row['id']}")
-                    task.add_done_callback(self._done)
+                    task.add_done_callback(partial(self._done, not row["is_proven"]))
                 await self._wake.wait()
 
-    def _done(self, _task: asyncio.Task[None]) -> None:
+    def _done(self, was_unproven: bool, _task: asyncio.Task[None]) -> None:
         self._in_flight -= 1
+        self._unproven -= was_unproven
         self._wake.ring()  # another request of this host may have been waiting
 
     async def _claim(self) -> Sequence[Row]:
-        free = self._options.verification_slots - self._in_flight
+        slots = self._options.verification_slots
+        free, unproven_free = slots - self._in_flight, max(slots // 2, 1) - self._unproven
         if free <= 0:
             return ()
         claim_seconds = self._options.verification_deadline_seconds + _COMMIT_SECONDS
         try:
             async with self._database.transaction() as session:
                 await session.execute("intent.claim_lock")
-                return await session.fetch("intent.claim", free, claim_seconds)
+                return await session.fetch("intent.claim", free, claim_seconds, max(unproven_free, 0))
         except DatabaseError as error:
             _log.warning("verification_claim_failed", error=str(error))
             return ()
@@ -193,7 +199,16 @@ class Verification:
         target = self._target(intent.callback).with_query(output.parameters)
         authorization = authorization_of(self._secret_box, row)
         own = () if authorization is None else (("authorization", authorization),)
-        return Request("GET", target, own, b"", deadline_seconds, reuse=False, limits=_READ_LIMITS)
+        return Request(
+            "GET", target, own, b"", deadline_seconds, reuse=False, limits=_READ_LIMITS,
+            connect_seconds_max=self._connect_seconds(intent),
+        )  # fmt: skip
+
+    def _connect_seconds(self, intent: Intent) -> float | None:
+        """A first try is short: the address may be any that a stranger named, and another try follows (FS-04)."""
+        is_first = intent.attempts == intent.stage_from + 1
+        is_last = intent.verify is Verify.SYNC or not self._options.verification_retries
+        return self._options.first_connect_seconds if is_first and not is_last else None
 
     def _target(self, url: str) -> Target:
         return parse_target(url, self._options.url_policy)
@@ -219,6 +234,9 @@ class Verification:
             )
         again = await session.fetchrow("intent.retry", intent.id, intent.attempts, intent.due_at, intent.reason)
         if again is not None:
+            # In the order in which a request takes them.
+            if row["requester_network"] is not None:
+                await session.execute("intent.charge", "", bucket_of(row["requester_network"]))
             await session.execute("intent.charge", "", row["callback_host"])
         return again
 
@@ -262,6 +280,8 @@ class Verification:
             row["verify"] is not None,
             row["permanent"],
             row["verify_token"] if row["permanent"] else None,
+            row["callback_host"],
+            row["requester_network"],
         )
         assert subscription is not None
         return subscription

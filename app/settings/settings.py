@@ -23,6 +23,7 @@ from app.settings.kafka import KafkaSettings
 from app.settings.outbox import OutboxSettings
 from app.settings.pages import PageSettings
 from app.settings.rabbithub import RabbitHubSettings
+from app.settings_websub import VerificationSettings
 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 
@@ -42,7 +43,7 @@ def _data_dir() -> Path:
     return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
 
 
-class Settings(KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings):
+class Settings(KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings, VerificationSettings):
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(

@@ -10,11 +10,12 @@ FROM hookwire.installation i;
 SELECT set_config('synchronous_commit', 'off', true);
 
 -- name: take_token
--- $3 tokens a minute, at most $3 saved up. No row: the bucket is empty.
+-- $3 tokens a minute, at most $4 saved up. No row: the bucket is empty. A bucket is a tenant's, a callback host's, or a
+-- requester's, whose name in the column host has a blank in it.
 INSERT INTO hookwire.verification_buckets AS b (tenant, host, tokens, refilled_at)
-VALUES ($1, $2, $3::double precision - 1, clock_timestamp())
+VALUES ($1, $2, $4::double precision - 1, clock_timestamp())
 ON CONFLICT (tenant, host) DO UPDATE
-SET tokens = least($3, b.tokens + $3 / 60 * extract(epoch FROM clock_timestamp() - b.refilled_at)::double precision) - 1,
+SET tokens = least($4, b.tokens + $3 / 60 * extract(epoch FROM clock_timestamp() - b.refilled_at)::double precision) - 1,
     refilled_at = clock_timestamp()
 WHERE b.tokens + $3 / 60 * extract(epoch FROM clock_timestamp() - b.refilled_at)::double precision >= 1
 RETURNING tokens;
@@ -32,6 +33,36 @@ FROM hookwire.verification_buckets b WHERE b.tenant = $1 AND b.host = $2;
 -- A repeated GET is paid on credit: it is not refused, but later requests wait for it.
 UPDATE hookwire.verification_buckets SET tokens = tokens - 1 WHERE tenant = $1 AND host = $2;
 
+-- name: pending_of
+-- Open requests of a network; counting ends at $2.
+SELECT count(*) FROM (SELECT FROM hookwire.intents i
+                      WHERE i.requester_network = $1 AND i.state IN ('requested', 'verifying') LIMIT $2) AS open;
+
+-- name: renews
+-- Whether the pair has a subscription, or a request that may become one.
+SELECT EXISTS (SELECT FROM hookwire.subscriptions s
+               WHERE s.tenant = $1 AND s.identity = $2 AND s.protocol = 'websub' AND s.state IN ('active', 'disabled'))
+    OR EXISTS (SELECT FROM hookwire.intents i
+               WHERE i.tenant = $1 AND i.identity = $2 AND i.mode = 'subscribe' AND i.state IN ('requested', 'verifying'));
+
+-- name: subscriptions_of_host
+-- Subscriptions of a callback host, and requests that may become some; counting ends at $2.
+SELECT (SELECT count(*) FROM (SELECT FROM hookwire.subscriptions s
+                              WHERE s.callback_host = $1 AND s.protocol = 'websub' AND s.state IN ('active', 'disabled')
+                              LIMIT $2) AS made)
+     + (SELECT count(*) FROM (SELECT FROM hookwire.intents i
+                              WHERE i.callback_host = $1 AND i.mode = 'subscribe' AND i.state IN ('requested', 'verifying')
+                              LIMIT $2) AS open);
+
+-- name: subscriptions_of_requester
+-- The same of a network.
+SELECT (SELECT count(*) FROM (SELECT FROM hookwire.subscriptions s
+                              WHERE s.requester_network = $1 AND s.protocol = 'websub' AND s.state IN ('active', 'disabled')
+                              LIMIT $2) AS made)
+     + (SELECT count(*) FROM (SELECT FROM hookwire.intents i
+                              WHERE i.requester_network = $1 AND i.mode = 'subscribe' AND i.state IN ('requested', 'verifying')
+                              LIMIT $2) AS open);
+
 -- name: failures
 -- Failed requests of the pair within an hour, since one was last verified.
 SELECT count(*) FROM hookwire.intents i
@@ -42,9 +73,9 @@ WHERE i.tenant = $1 AND i.identity = $2 AND i.state = 'failed' AND i.decided_at 
 -- name: accept
 INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, lease_seconds,
                               signature_method, verify_token, key_id, sealed, due_at, created_at, requester, verify, permanent,
-                              stage)
+                              requester_network, stage)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-        clock_timestamp() + make_interval(secs => $13::double precision), clock_timestamp(), $14, $15, $16,
+        clock_timestamp() + make_interval(secs => $13::double precision), clock_timestamp(), $14, $15, $16, $18,
         CASE WHEN $2 = 'subscribe' AND ($17 OR EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = $1 AND t.name = $3
                                                        AND t.validator_url IS NOT NULL))
              THEN 'validate' ELSE 'verify' END)
@@ -56,11 +87,13 @@ SELECT pg_advisory_xact_lock(1215262571, -3);
 
 -- name: claim
 -- Up to $1 due requests, held for $2 seconds: of each callback host and mode only the oldest, and none while another
--- one of that host and mode, or of the same pair, is in flight (WS-101). Gives the row as it was before the claim.
+-- one of that host and mode, or of the same pair, is in flight (WS-101). At most $3 of them are for hosts without an active
+-- subscription, and requesters take turns (FS-04). Gives the row as it was before the claim.
 WITH present AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ), candidate AS MATERIALIZED (
-    SELECT DISTINCT ON (i.callback_host, i.mode) i.id
+    SELECT DISTINCT ON (i.callback_host, i.mode)
+           i.id, i.due_at, i.callback_host, coalesce(i.requester_network, i.callback_host) AS requester
     FROM hookwire.intents i, present p
     WHERE i.state IN ('requested', 'verifying') AND i.due_at <= p.at
       AND NOT EXISTS (SELECT FROM hookwire.intents f
@@ -70,10 +103,23 @@ WITH present AS MATERIALIZED (
                       WHERE o.tenant = i.tenant AND o.identity = i.identity AND o.id < i.id
                         AND o.state IN ('requested', 'verifying') AND o.due_at <= p.at)
     ORDER BY i.callback_host, i.mode, i.id
+), busy AS MATERIALIZED (
+    SELECT coalesce(f.requester_network, f.callback_host) AS requester, count(*) AS requests
+    FROM hookwire.intents f, present p WHERE f.state = 'verifying' AND f.due_at > p.at GROUP BY 1
+), turn AS MATERIALIZED (
+    SELECT c.id, c.due_at,
+           row_number() OVER (PARTITION BY c.requester ORDER BY c.due_at) + coalesce(b.requests, 0) AS number,
+           EXISTS (SELECT FROM hookwire.subscriptions s
+                   WHERE s.callback_host = c.callback_host AND s.protocol = 'websub'
+                     AND s.state IN ('active', 'disabled')) AS is_proven
+    FROM candidate c LEFT JOIN busy b ON b.requester = c.requester
+), placed AS MATERIALIZED (
+    SELECT t.*, row_number() OVER (PARTITION BY t.is_proven ORDER BY t.number, t.due_at) AS place FROM turn t
 ), chosen AS MATERIALIZED (
-    SELECT i.* FROM hookwire.intents i JOIN candidate c ON c.id = i.id
+    SELECT i.*, x.is_proven
+    FROM (SELECT * FROM placed WHERE is_proven OR place <= $3 ORDER BY number, due_at LIMIT $1) AS x
+    JOIN hookwire.intents i ON i.id = x.id
     WHERE i.state IN ('requested', 'verifying') AND i.due_at <= (SELECT at FROM present)
-    ORDER BY i.due_at LIMIT $1
     FOR UPDATE OF i SKIP LOCKED
 )
 UPDATE hookwire.intents i
@@ -82,7 +128,7 @@ FROM chosen c, present p
 WHERE i.id = c.id
 RETURNING c.id, c.tenant, c.mode, c.topic, c.topic_url, c.callback, c.callback_host, c.identity, c.lease_seconds,
           c.signature_method, c.verify_token, c.key_id, c.sealed, c.state, c.due_at, c.attempts,
-          c.stage, c.stage_from, c.denial, c.requester, c.verify, c.permanent, c.rabbithub::text AS rabbithub, p.at AS claimed_at, i.due_at AS claimed_until,
+          c.stage, c.stage_from, c.denial, c.requester, c.requester_network, c.is_proven, c.verify, c.permanent, c.rabbithub::text AS rabbithub, p.at AS claimed_at, i.due_at AS claimed_until,
           (SELECT t.validator_url FROM hookwire.topics t WHERE t.tenant = c.tenant AND t.name = c.topic) AS validator_url,
           (SELECT coalesce(f.self_url, f.url) FROM hookwire.foreign_topics f
            WHERE f.tenant = c.tenant AND f.topic = c.topic) AS foreign_url;
@@ -150,12 +196,15 @@ FROM older o WHERE i.id = o.id;
 -- name: activate
 -- Inserts the pair's subscription or replaces its lease and signature (WS-18); its secret follows.
 INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_url, callback, state, ordered,
-                                         signature_method, lease_until, identity, pshb03, permanent, verify_token)
-VALUES ($1, $2, 'websub', $3, $4, $5, 'active', true, $6, $7, $8, $9, $10, $11)
+                                         signature_method, lease_until, identity, pshb03, permanent, verify_token,
+                                         callback_host, requester_network)
+VALUES ($1, $2, 'websub', $3, $4, $5, 'active', true, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT (tenant, identity) WHERE protocol = 'websub' AND state IN ('active', 'disabled') DO UPDATE
 SET topic_url = excluded.topic_url, callback = excluded.callback, state = 'active', state_reason = NULL,
     signature_method = excluded.signature_method, lease_until = excluded.lease_until, paused_until = NULL,
     pshb03 = excluded.pshb03, permanent = excluded.permanent, verify_token = excluded.verify_token,
+    callback_host = excluded.callback_host,
+    requester_network = coalesce(excluded.requester_network, s.requester_network),
     version = s.version + 1, updated_at = clock_timestamp()
 RETURNING s.id, s.public_id,
           (SELECT coalesce(max(k.number), 0) + 1 FROM hookwire.subscription_secrets k WHERE k.subscription_id = s.id)

@@ -116,7 +116,10 @@ class HttpxOutbound:
             httpx.URL(scheme=target.scheme, host=target.host, port=target.port, path="/"),
             headers=[*headers, ("host", target.host_header), ("accept-encoding", "identity"), *request.headers],
             content=request.body,
-            extensions={"target": target.request_target, "timeout": {"connect": self._options.connect_seconds_max}},
+            extensions={
+                "target": target.request_target,
+                "timeout": {"connect": request.connect_seconds_max or self._options.connect_seconds_max},
+            },
         )
 
     async def _body(self, response: httpx.Response, seconds: float) -> tuple[bytes, bool]:

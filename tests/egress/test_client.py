@@ -371,3 +371,19 @@ async def test_a_tls_failure_says_why(host: str, options: dict[str, Any], detail
     ):
         failure = await _failure(client, _post(server.url(host="subscriber.example")))
         assert (type(failure), failure.detail, client.open_count) == (TlsFailed, detail, 0)
+
+
+async def test_a_request_may_wait_less_for_its_connection_than_the_client() -> None:
+    """FS-04: a first verification; nobody answers at this address."""
+
+    async def silent(_address: Address, _port: int, _factory: ProtocolFactory) -> Any:
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(60):
+        client = Client(LOOPBACK, always("127.0.0.1"), ClientOptions(connect_seconds_max=3600), silent)
+        failure = await _failure(
+            client, _post("http://subscriber.example:8080/", deadline_seconds=3600, connect_seconds_max=0.05)
+        )
+        await client.aclose()
+
+    assert (type(failure), failure.detail) == (ConnectFailed, "the connection was not established in time")

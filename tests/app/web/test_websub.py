@@ -26,9 +26,13 @@ SECRETS = {"ascii": "s3cr3t", "others": "ключ-κλειδί", "199 bytes": "s
 METHODS = ("sha1", "sha256", "sha384", "sha512")
 
 
-async def ask(hub: RunningHub, callback: str, topic: str = "t", mode: str = "subscribe", **more: str) -> int:
+async def ask(
+    hub: RunningHub, callback: str, topic: str = "t", mode: str = "subscribe", requester: str = "192.0.2.1", **more: str
+) -> int:
+    """The status; ``requester`` counts where the hub trusts us as a proxy."""
     form = {"mode": mode, "callback": callback, "topic": f"{hub.url}/topics/{topic}", **more}
-    answer = await hub.client.post("/hub", data={f"hub.{name}": value for name, value in form.items()})
+    fields = {f"hub.{name}": value for name, value in form.items()}
+    answer = await hub.client.post("/hub", data=fields, headers={"X-Forwarded-For": requester})
     return answer.status_code
 
 
@@ -114,7 +118,7 @@ async def test_a_small_flood_of_subscribe_requests_hardly_reaches_its_victim(run
 
 async def flood(running_hub: RunHub, requests: int) -> None:
     """So many requests that name one host: it sees no more than it may; others are served; nothing is a 5xx."""
-    async with running_hub() as hub, serve_callbacks() as callbacks:
+    async with running_hub(trusted_proxies="127.0.0.1") as hub, serve_callbacks() as callbacks:
         loop = asyncio.get_running_loop()
         started_at = loop.time()
         answers: list[int] = []
@@ -125,7 +129,7 @@ async def flood(running_hub: RunHub, requests: int) -> None:
                 answers.append(await ask(hub, callbacks.url(f"/{number}"), topic=f"t{number}"))
 
         await asyncio.gather(*(attacker() for _ in range(16)))
-        other = await ask(hub, callbacks.url("/honest", host="127.0.0.2"))
+        other = await ask(hub, callbacks.url("/honest", host="127.0.0.2"), requester="198.51.100.7")
         await hub.until("/subscriptions?topic=t", lambda answer: [s["state"] for s in answer["items"]] == ["active"])
         seen = _seen(callbacks)
         minutes = (loop.time() - started_at) / 60

@@ -1,0 +1,63 @@
+"""Requester: the network that a WebSub request comes from, and how much it may ask for (FS-04).
+
+    too many wait? --> a token of its network --> a known pair, or room for one more subscription?
+
+Anybody may ask the hub to verify a callback, and each request costs a GET to an address of the asker's choice. So each
+network, an IPv4 address or an IPv6 /64, has a bucket and a number of requests that may wait. Neither a network nor a
+callback's host has more than so many subscriptions. Renewing one is always possible.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from db.pool import Session
+from hub.form import Mode, Refused
+from hub.options import HubOptions
+
+__all__ = ["bucket_of", "check_pending", "check_room", "network_of"]
+
+_WAIT_SECONDS = 10
+"""When to come again where too many requests wait; the longest verification takes as long."""
+
+
+def network_of(address: str | None) -> str | None:
+    """The network of an address; None where there is none, as for a Unix socket."""
+    try:
+        ip = ipaddress.ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is None:
+            return str(ipaddress.ip_network((ip, 64), strict=False))
+        ip = ip.ipv4_mapped
+    return str(ip)
+
+
+def bucket_of(network: str) -> str:
+    """The name of a network's bucket. No host's name has a blank in it."""
+    return f"requester {network}"
+
+
+async def check_pending(session: Session, options: HubOptions, network: str | None) -> None:
+    """Raise ``Refused`` 429 where as many requests of this network wait as may."""
+    most = options.pending_requester_max
+    if network is None or not most:
+        return
+    if await session.fetchval("intent.pending_of", network, most) >= most:
+        text = f"cannot be asked now: {most} requests of this requester wait already"
+        raise Refused(429, "hub.callback", text, retry_after_seconds=_WAIT_SECONDS)
+
+
+async def check_room(
+    session: Session, options: HubOptions, tenant: str, pair: bytes, mode: Mode, host: str, network: str | None
+) -> None:
+    """Raise ``Refused`` 403 where a new subscription would be one too many of its callback's host or its requester."""
+    if mode is not Mode.SUBSCRIBE or await session.fetchval("intent.renews", tenant, pair):
+        return
+    for statement, whose, most, words in (
+        ("intent.subscriptions_of_host", host, options.subscriptions_host_max, "this callback host"),
+        ("intent.subscriptions_of_requester", network, options.subscriptions_requester_max, "this requester"),
+    ):
+        if most and whose is not None and await session.fetchval(statement, whose, most) >= most:
+            raise Refused(403, "hub.callback", f"is one too many: {words} has {most} subscriptions, as many as it may")
