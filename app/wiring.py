@@ -117,7 +117,8 @@ async def open_hub(
         storage = await stack.enter_async_context(open_storage(settings))
         points = Failpoints(settings.failpoints)
         database = FailpointDatabase(storage.database, points) if points else storage.database
-        builder = _Builder(settings, storage, database, points, stack, port, on_event)
+        metrics_port = metrics_sockets[0].getsockname()[1] if metrics_sockets else None
+        builder = _Builder(settings, storage, database, points, stack, (port, metrics_port), on_event)
         phases = await builder.build(roles, sockets, metrics_sockets)
         yield Assembly(
             phases,
@@ -150,10 +151,11 @@ class _Builder:
         database: Database,
         points: Failpoints,
         stack: AsyncExitStack,
-        port: int,
+        ports: tuple[int, int | None],
         on_event: Handler | None,
     ) -> None:
-        self.public_url = settings.public_url.rstrip("/") or f"http://{settings.listen.rpartition(':')[0]}:{port}"
+        self.public_url = settings.public_url.rstrip("/") or f"http://{settings.listen.rpartition(':')[0]}:{ports[0]}"
+        self._agent = f"hookwire/0.1 (+{self.public_url}; {storage.incarnation})"
         self.sinks = configured_sinks(settings)
         self._settings = settings
         self._storage = storage
@@ -164,7 +166,7 @@ class _Builder:
         self._request_ids = RequestIds()
         self._registry = CollectorRegistry()
         self._relay_metrics = RelayMetrics(self._registry)
-        self._policy: GuardPolicy = guard_policy(settings, port)
+        self._policy: GuardPolicy = guard_policy(settings, *ports)
         self._hub_wake = Wake(is_watched=True)
         self._fetch_wake = Wake(is_watched=True)
         self._signals = Signals()
@@ -271,7 +273,7 @@ class _Builder:
     @cached_property
     def _outbound(self) -> Outbound:
         options = ClientOptions(
-            user_agent=f"hookwire/0.1 (+{self.public_url})",
+            user_agent=self._agent,
             idle_per_origin_max=self._settings.delivery_slots_per_host,
             ca_file=str(self._settings.egress_tls_ca) if self._settings.egress_tls_ca else None,
             proxy=egress_proxy(self._settings),
@@ -346,6 +348,7 @@ class _Builder:
             self._problems,
             self._request_ids,
             self._hub_routes(),
+            self._agent,
         )
         # Half of the drain: a slow client must not cost relays and workers their soft stop.
         return Front("http", self._server(web, sockets), settings.drain_seconds / 2)

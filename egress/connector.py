@@ -19,6 +19,7 @@ from egress.pool import Pool
 from egress.resolver import ResolveFailed, Resolver
 from egress.tunnel import Proxy, open_tunnel
 from egress.url import Target, literal_address
+from webhooks.own_endpoints import OwnEndpoints
 
 _CERTIFICATE_FAULTS = {
     9: "the certificate is not valid yet",
@@ -74,6 +75,7 @@ class Connector:
     ) -> None:
         self._policy = policy
         self._resolver = resolver
+        self._own = OwnEndpoints(policy.own_servers, resolver)
         self._dialer = dialer
         self._tls = tls
         self._pool = pool
@@ -109,6 +111,8 @@ class Connector:
         verdict = judge(addresses, target.port, self._policy, target.host)
         if not verdict.allowed:
             raise Blocked(verdict.reason)
+        if await self._own.hold(verdict.addresses, target.port):
+            raise Blocked(f"{target.host} port {target.port} is an endpoint of this hub")
         return verdict.addresses
 
     async def _resolved(self, host: str) -> tuple[Address, ...]:

@@ -19,6 +19,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
+Endpoint = tuple[str, int]
+"""Host name, address or wildcard address; port."""
 
 ALLOW_CIDRS_SETTING = "HOOKWIRE_EGRESS_ALLOW_CIDRS"
 ALLOW_HOSTS_SETTING = "HOOKWIRE_EGRESS_ALLOW_HOSTS"
@@ -77,7 +79,8 @@ WEB_PORTS = frozenset({80, 443, 8443})
 DENIED_PORTS = frozenset({22, 25, 2375, 3306, 5432, 5672, 6379, 9092, 9200, 11211, 27017})
 """Ports whose servers can be made to act on a stranger's HTTP request; refused even where high ports are allowed."""
 
-_NAT64 = IPv6Network("64:ff9b::/96")
+_NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+_TEREDO = IPv6Network("2001::/32")
 _SIX_TO_FOUR = IPv6Network("2002::/16")
 _COMPATIBLE = IPv6Network("::/96")
 _WILDCARDS = (ip_address("0.0.0.0"), ip_address("::"))  # noqa: S104 - compared with, never bound
@@ -92,6 +95,8 @@ class GuardPolicy:
         allow_hosts: host names that pass, exact or `*.suffix`, whatever they resolve to (metadata excepted).
         own_endpoints: (host name or address, port) of everything that is ours: listeners, database, brokers, public
             URL. A wildcard address stands for this machine's loopback on that port.
+        own_servers: those of them that nobody else shares, so that whatever has their address and port is ours (FS-09).
+            The public URL is not among them: the proxy behind its address may serve others too.
         ports: ports that pass by number.
         allow_high_ports: ports from 1024 up pass too, except `DENIED_PORTS`.
         allow_http: plain http passes; else https only (EG-07).
@@ -100,7 +105,8 @@ class GuardPolicy:
 
     allow_cidrs: tuple[Network, ...] = ()
     allow_hosts: tuple[str, ...] = ()
-    own_endpoints: frozenset[tuple[str, int]] = frozenset()
+    own_endpoints: frozenset[Endpoint] = frozenset()
+    own_servers: frozenset[Endpoint] = frozenset()
     ports: frozenset[int] = WEB_PORTS
     allow_high_ports: bool = False
     allow_http: bool = True
@@ -124,6 +130,11 @@ class Verdict:
     allowed: bool
     addresses: tuple[Address, ...] = ()
     reason: str = ""
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether a listener on this host listens on every address."""
+    return host in map(str, _WILDCARDS)
 
 
 def networks(texts: Iterable[str]) -> tuple[Network, ...]:
@@ -210,14 +221,17 @@ def _carried(address: Address) -> tuple[IPv4Address, ...]:
     """Give the IPv4 addresses that an IPv6 address would reach through a translator or tunnel."""
     if isinstance(address, IPv4Address):
         return ()
-    if address in _NAT64 or address in _COMPATIBLE:
+    if address in _COMPATIBLE or any(address in network for network in _NAT64):
         return (IPv4Address(int(address) & 0xFFFFFFFF),)
+    if address in _TEREDO:  # the server, and the client with all its bits turned
+        return (IPv4Address(int(address) >> 64 & 0xFFFFFFFF), IPv4Address(~int(address) & 0xFFFFFFFF))
     if address in _SIX_TO_FOUR:
         return (IPv4Address(int(address) >> 80 & 0xFFFFFFFF),)
     return ()
 
 
 def _is_own(address: Address, port: int, policy: GuardPolicy) -> bool:
+    """As far as it is written; `webhooks.own_endpoints` looks further before something is dialled."""
     if (str(address), port) in policy.own_endpoints:
         return True
     everywhere = any((str(wildcard), port) in policy.own_endpoints for wildcard in _WILDCARDS)

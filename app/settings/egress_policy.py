@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import unquote, urlsplit
 
 from app.settings.settings import Settings, SettingsRefused
 from egress.client import Proxy
-from egress.guard import GuardPolicy, networks
+from egress.guard import Endpoint, GuardPolicy, networks
 
 __all__ = ["egress_proxy", "guard_policy"]
 
+_PORTS = {"https": 443, "http": 80, "amqp": 5672, "amqps": 5671, "mysql": 3306, "mariadb": 3306}
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
-def guard_policy(settings: Settings, listen_port: int) -> GuardPolicy:
-    """Loopback is allowed in development; our own listener, database and brokers never are."""
+def guard_policy(settings: Settings, listen_port: int, metrics_port: int | None = None) -> GuardPolicy:
+    """Loopback is allowed in development; our own listeners, database and brokers never are.
+
+    The ports are those really listened on; ``metrics_port`` None: as it is set.
+    """
     development = settings.profile == "development"
     cidrs = settings.egress_allow_cidrs + (_LOOPBACK if development else ())
     try:
         allow_cidrs = networks(cidrs)
     except ValueError as error:
         raise SettingsRefused(f"HOOKWIRE_EGRESS_ALLOW_CIDRS: {error}") from None
+    own = frozenset(_own_servers(settings, listen_port, metrics_port))
     return GuardPolicy(
         allow_cidrs=allow_cidrs,
         allow_hosts=settings.egress_allow_hosts + (("localhost",) if development else ()),
-        own_endpoints=frozenset(_own_endpoints(settings, listen_port)),
+        own_endpoints=own | _endpoints([settings.public_url]),
+        own_servers=own,
         allow_high_ports=True,
         allow_http=settings.egress_allow_http,
         allow_metadata=settings.egress_allow_metadata,
@@ -42,17 +49,21 @@ def egress_proxy(settings: Settings) -> Proxy | None:
     return Proxy(parts.hostname, parts.port, credentials, settings.egress_proxy_resolves)
 
 
-def _own_endpoints(settings: Settings, listen_port: int) -> set[tuple[str, int]]:
-    """Host and port of everything that is ours."""
+def _own_servers(settings: Settings, listen_port: int, metrics_port: int | None) -> set[Endpoint]:
+    """Host and port of everything that is ours alone."""
     own = {(settings.listen_address[0], listen_port)}
-    secret = (settings.database_url, settings.amqp_url, settings.egress_proxy)
-    urls = [settings.public_url, *(one.get_secret_value() for one in secret if one)]
-    defaults = {"https": 443, "http": 80, "amqp": 5672, "amqps": 5671}
-    for url in filter(None, urls):
-        parts = urlsplit(url)
-        if parts.hostname:
-            own.add((parts.hostname, parts.port or defaults.get(parts.scheme, 5432)))
+    if settings.metrics_address is not None:
+        host, port = settings.metrics_address
+        own.add((host, metrics_port or port))
+    secret = (settings.database_url, settings.amqp_url, settings.egress_proxy, settings.outbox_url)
+    own |= _endpoints([one.get_secret_value() for one in secret if one])
     for server in filter(None, settings.kafka_bootstrap_servers.split(",")):
-        host, _, port = server.strip().rpartition(":")
-        own.add((host, int(port) if port.isdigit() else 9092))
+        host, _, text = server.strip().rpartition(":")
+        own.add((host, int(text) if text.isdigit() else 9092))
     return own
+
+
+def _endpoints(urls: Iterable[str]) -> frozenset[Endpoint]:
+    """Host and port of each URL that names a host."""
+    found = (urlsplit(url) for url in urls)
+    return frozenset((one.hostname, one.port or _PORTS.get(one.scheme, 5432)) for one in found if one.hostname)

@@ -91,9 +91,14 @@ def build_api(problems: Problems, extra_routes: Sequence[BaseRoute] = ()) -> Fas
 
 
 def build_web(
-    context: Context, ingest: Ingest, problems: Problems, request_ids: RequestIds, extra_routes: Sequence[BaseRoute]
+    context: Context,
+    ingest: Ingest,
+    problems: Problems,
+    request_ids: RequestIds,
+    extra_routes: Sequence[BaseRoute],
+    own_agent: str,
 ) -> ASGIApp:
-    """The whole application behind its front door."""
+    """The whole application behind its front door; ``own_agent`` is the User-Agent of our own deliveries."""
     api = build_api(problems, extra_routes)
     api.state.context = context
     settings = context.settings
@@ -103,7 +108,9 @@ def build_web(
     if settings.needs_keys:
         inside = Gate(inside, Keyring(Keys(context.database)), hub_is_open=settings.hub_access == "open")
     pages = page_policy(settings, context.public_url)
-    door = FrontDoor(inside, problems=problems, limits=limits, request_ids=request_ids, pages=pages)
+    door = FrontDoor(
+        inside, problems=problems, limits=limits, request_ids=request_ids, pages=pages, own_agent=own_agent.encode()
+    )
     return PublishingPages(door, settings.origins) if settings.origins else door
 
 

@@ -4,6 +4,7 @@
 
     request id      X-Request-Id is taken over when it is sane, else made; scope["state"]["request_id"]
     page            from another site's page -> 403; under another host name -> 421; see `app.web.page_policy`   (FS-02)
+    agent           our own, so a subscriber's callback leads back to this hub -> 403                        (FS-09)
     load            more requests in flight than allowed -> 503 + Retry-After; health routes always pass     (SV-04)
     coding          Content-Encoding other than identity -> 415, nothing is ever unpacked                    (B-59)
     length          Content-Length above the route's limit -> 413 before a byte of the body is read          (SV-03)
@@ -48,6 +49,7 @@ _WATCHED: Final = frozenset(
         b"origin",
         b"sec-fetch-site",
         b"transfer-encoding",
+        b"user-agent",
         b"x-request-id",
     }
 )
@@ -107,12 +109,14 @@ class FrontDoor:
         limits: RequestLimits | None = None,
         request_ids: RequestIds | None = None,
         pages: PagePolicy | None = None,
+        own_agent: bytes | None = None,
     ) -> None:
         self.app = app
         self.problems = problems
         self.limits = limits or RequestLimits()
         self.request_ids = request_ids or RequestIds()
         self.pages = pages or PagePolicy()
+        self.own_agent = own_agent
         self.in_flight = 0
         self.shed_total = 0
 
@@ -153,6 +157,8 @@ class FrontDoor:
             await exchange.refuse(exchange.overrun)
 
     def _judge(self, scope: Scope, watched: Mapping[bytes, bytes], limit_bytes: int) -> None:
+        if self.own_agent is not None and watched.get(b"user-agent") == self.own_agent:
+            raise Problem("own-request")
         if self.in_flight > self.limits.requests_in_flight_max and scope["path"] not in HEALTH_PATHS:
             self.shed_total += 1
             raise Problem("busy", "More requests are in flight than this process accepts; nothing was done.")

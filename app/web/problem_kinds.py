@@ -207,6 +207,14 @@ _ROWS: Final = (
         "the names in HOOKWIRE_HOSTS only. A site whose name is pointed at the hub could read it otherwise.",
         "Use the public URL. If this name is right, the operator adds it to HOOKWIRE_HOSTS.",
     ),
+    Kind(
+        "own-request",
+        403,
+        "The hub does not deliver to itself",
+        "This hub sent the request itself: a subscription's callback leads back to it. Its own network may be let in "
+        "where strangers are not, so a subscriber could act on the hub by its deliveries.",
+        "Name another callback. To put events on a second topic, publish them there.",
+    ),
     # The service's own state
     Kind(
         "database-unavailable",

@@ -117,3 +117,21 @@ def test_what_is_no_proxy_is_refused(url: str) -> None:
 
 def test_without_the_setting_there_is_none() -> None:
     assert egress_proxy(settings()) is None
+
+
+def test_the_port_for_metrics_and_the_outbox_are_ours_too() -> None:
+    """FS-09: also where the port is one that was free."""
+    wide = {"egress_allow_cidrs": ("10.0.0.0/8",), "metrics_listen": "10.0.0.5:18081"}
+    outbox = {**wide, "outbox_url": "mysql://u:p@10.0.0.6:13306/shop"}
+    taken = guard_policy(settings(**{**wide, "metrics_listen": "10.0.0.5:0"}), 8080, 18082)
+
+    assert [may_reach("10.0.0.5", 18081, **wide), may_reach("10.0.0.6", 13306, **outbox)] == [False, False]
+    assert not judge([ip_address("10.0.0.5")], 18082, taken).allowed
+
+
+def test_the_public_url_is_ours_by_its_name_alone() -> None:
+    """FS-09: the proxy behind its address may serve subscribers too."""
+    policy = guard_policy(settings(listen="0.0.0.0:8080", database_url="postgresql://db.corp/x"), 8080)
+
+    assert policy.own_servers == {("0.0.0.0", 8080), ("db.corp", 5432)}
+    assert policy.own_endpoints == policy.own_servers | {("hub.example", 443)}
