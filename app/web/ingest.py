@@ -115,7 +115,7 @@ class Ingest:
         accepted = await self._store(drafts, fingerprint) if drafts else []
         items = [self._item(one) for one in accepted]
         if envelope.matched:
-            items[0]["matched"] = await self._notices.matched(accepted[0].id)
+            items[0]["matched"] = await self._notices.matched(accepted[0].id, scope.get("state", {}).get("grant"))
         for position, problem in sorted(refused.items()):
             items.insert(position, _refused_item(problem))
         replayed = bool(accepted) and all(one.replayed for one in accepted)

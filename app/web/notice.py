@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from db.errors import DatabaseError
 from db.pool import Database, Row
+from hub.keys import Grant
 
 __all__ = ["Notices", "notice_of"]
 
@@ -79,10 +80,13 @@ class Notices:
         self._answers[topic] = _Answer(notice_of(row), now)
         return self._answers[topic].text
 
-    async def matched(self, event: int) -> list[str] | None:
-        """Ids of the subscriptions that a stored event goes to, the oldest hundred (WH-A03); None: no answer now."""
+    async def matched(self, event: int, grant: Grant | None) -> list[str] | None:
+        """Ids of the subscriptions that a stored event goes to, the oldest hundred (WH-A03); None: no answer now.
+
+        Those that the key does not reach are left out (FS-10).
+        """
         try:
             rows = await self._database.fetch("listener.matched", event, _MATCHED_MAX)
         except DatabaseError:  # the event is stored, whatever becomes of the question
             return None
-        return [row["public_id"] for row in rows]
+        return [row["public_id"] for row in rows if grant is None or grant.reaches(row["topic"])]

@@ -597,7 +597,7 @@ SELECT * FROM (
        AND (l.event_id, l.subscription_id) < ($5, $6)
      ORDER BY l.event_id DESC, l.subscription_id DESC LIMIT $7)
 ) AS every
-JOIN (SELECT id, public_id, callback FROM hookwire.subscriptions) AS s ON s.id = every.subscription_id
+JOIN (SELECT id, public_id, callback, topic FROM hookwire.subscriptions) AS s ON s.id = every.subscription_id
 ORDER BY every.event_id DESC, every.subscription_id DESC
 LIMIT $7;
 

@@ -37,8 +37,10 @@ SELECT pg_notify('hookwire_outbox', '');
 SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, payload
 FROM hookwire.events WHERE tenant = $1 AND id = $2;
 
--- name: topic
-SELECT topic FROM hookwire.events WHERE tenant = $1 AND id = $2;
+-- name: pair
+-- The topic of an event, and the pattern by which a subscription chose it; NULL for what is not there.
+SELECT (SELECT e.topic FROM hookwire.events e WHERE e.tenant = $1 AND e.id = $2) AS topic,
+       (SELECT s.topic FROM hookwire.subscriptions s WHERE s.tenant = $1 AND s.id = $3) AS pattern;
 
 -- name: latest
 SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, payload

@@ -14,13 +14,13 @@ LEFT JOIN hookwire.topics t ON t.tenant = $1 AND t.name = $2;
 
 -- name: matched
 -- Up to $2 active subscriptions, oldest first, that take this stored event.
-SELECT s.public_id
+SELECT s.public_id, s.topic
 FROM hookwire.events e CROSS JOIN LATERAL (
-    SELECT x.id, x.public_id, x.filter_path FROM hookwire.subscriptions x
+    SELECT x.id, x.public_id, x.topic, x.filter_path FROM hookwire.subscriptions x
     WHERE x.tenant = e.tenant AND x.topic = e.topic AND x.state = 'active' AND x.topic_regex IS NULL
       AND (x.lease_until IS NULL OR x.lease_until > now())
     UNION ALL
-    SELECT x.id, x.public_id, x.filter_path FROM hookwire.subscriptions x
+    SELECT x.id, x.public_id, x.topic, x.filter_path FROM hookwire.subscriptions x
     WHERE x.tenant = e.tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL AND e.topic ~ x.topic_regex
       AND (x.lease_until IS NULL OR x.lease_until > now())
 ) AS s

@@ -209,11 +209,13 @@ async def _numbers(request: Request, delivery_id: str, context: Context) -> tupl
     if match is None or max(int(match[1]), int(match[2])) > _LARGEST:
         raise Problem("not-found", _MISSING)
     event, subscription = int(match[1]), int(match[2])
-    row = await context.database.fetchrow("event.topic", "default", event)
-    if row is None:
-        require_every_topic(request)
-    else:
-        require_topic(request, row["topic"], hidden=_MISSING)
+    row = await context.database.fetchrow("event.pair", "default", event, subscription)
+    assert row is not None, "the statement always gives one row"
+    for pattern in (row["topic"], row["pattern"]):
+        if pattern is None:
+            require_every_topic(request)
+        else:
+            require_topic(request, pattern, hidden=_MISSING)
     return event, subscription
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.context import Context, context_of
 from app.web.api.refusals import refusals
-from app.web.authentication import require_topic
+from app.web.authentication import grant_of, require_topic
 from app.web.problem import Problem
 from event.identity import parse_event_id
 
@@ -89,7 +89,10 @@ class EventOut(BaseModel):
     payload: str | None = Field(description="The body as text, if it is UTF-8.")
     payload_base64: str | None = Field(description="The body, if it is not text.")
     sinks: list[SinkOut]
-    deliveries: list[EventDeliveryOut] = Field(description="The first hundred; all of them are at /deliveries.")
+    deliveries: list[EventDeliveryOut] = Field(
+        description="The first hundred; all of them are at /deliveries. A key for some topics sees those of "
+        "subscriptions within its patterns; the summary counts all."
+    )
     summary: str = Field(description="One sentence: what became of it.")
 
 
@@ -134,9 +137,12 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
     rows = await context.database.fetch(
         "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES
     )
+    grant = grant_of(request)
     deliveries = [
         {**d, "id": f"dlv_{d['event_id']}_{d['subscription_id']}", "subscription_id": d["public_id"]} for d in rows
     ]
+    # A callback may be a capability, so a key sees those of subscriptions that it reaches (SE-09, FS-10).
+    shown = [d for d in deliveries if grant is None or grant.reaches(d["topic"])]
     text, encoded = payload_out(row["payload"])
     return EventOut.model_validate(
         {
@@ -147,7 +153,7 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
             "payload": text,
             "payload_base64": encoded,
             "sinks": sinks,
-            "deliveries": deliveries,
+            "deliveries": shown,
             "summary": _summary(sinks, deliveries),
         }
     )

@@ -137,6 +137,39 @@ async def test_a_key_for_some_topics_reaches_no_others(running_hub: RunHub) -> N
         assert found == REACH
 
 
+async def test_a_key_for_some_topics_sees_no_callback_of_others(running_hub: RunHub, receiver: Receiver) -> None:
+    """FS-10, SE-09: a callback may be a capability, and an attempt shows its receiver's answer."""
+    async with running_hub(ALL_ROLES, access="keys") as hub:
+        admin = authorized(await bearer(hub, "admin"))
+        key = authorized(await bearer(hub, "read", "publish", topics=["a.#"]))
+        subscriptions = {
+            topic: (
+                await hub.client.post(
+                    "/subscriptions",
+                    json={"topic": topic, "callback": f"{receiver.callback}?of={len(topic)}"},
+                    headers=admin,
+                )
+            ).json()["id"]
+            for topic in ("a.one", "#")
+        }
+        sent = await hub.client.post("/topics/a.one/events?matched=true", content=b"{}", headers=key)
+        event = f"/events/{sent.json()['id']}"
+        await receiver.wait_for(2)
+        hub.client.headers.update(admin)
+        everything = await hub.until(event, lambda found: found["summary"] == "2 delivered.")
+        own = (await hub.client.get(event, headers=key)).json()
+        ids = {delivery["subscription_id"]: delivery["id"] for delivery in everything["deliveries"]}
+
+        async def attempts(topic: str) -> int:
+            path = f"/deliveries/{ids[subscriptions[topic]]}/attempts"
+            return (await hub.client.get(path, headers=key)).status_code
+
+        shown = [(one["subscription_id"], one["callback"]) for one in own["deliveries"]]
+        assert (len(ids), shown) == (2, [(subscriptions["a.one"], f"{receiver.callback}?of=5")])
+        assert sent.json()["matched"] == [subscriptions["a.one"]]
+        assert (await attempts("a.one"), await attempts("#"), own["summary"]) == (200, 404, "2 delivered.")
+
+
 async def test_what_is_open_stays_open(running_hub: RunHub) -> None:
     """Health for machines, problems for people, WebSub for subscribers whom nobody knows beforehand."""
     async with running_hub(access="keys") as hub:
