@@ -76,7 +76,9 @@ def parse_keys(text: str) -> SecretBox:
     """Read ``id:base64[,id:base64...]``, the current key first.  Raises SecretBoxError."""
     keys: dict[str, bytes] = {}
     for item in text.strip().split(","):
-        key_id, _, encoded = item.strip().partition(":")
+        key_id, colon, encoded = item.strip().partition(":")
+        if not colon:
+            raise SecretBoxError("a key is id:base64")  # without quoting what may be the key itself
         if key_id in keys:
             raise SecretBoxError("two keys have the same id")
         try:

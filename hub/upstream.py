@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import urlencode, urljoin
 
 import structlog
@@ -80,11 +80,17 @@ async def confirm(hub: Hub, token: str, query: Mapping[str, str]) -> str:
 
 
 async def receive(
-    hub: Hub, token: str, body: bytes, content_type: str | None, signatures: Sequence[str], hops: int = 0
+    hub: Hub,
+    token: str,
+    read: Callable[[], Awaitable[bytes]],
+    content_type: str | None,
+    signatures: Sequence[str],
+    hops: int = 0,
 ) -> None:
     """A delivery that has come through so many hubs; committed when this has returned (WS-92).
 
-    A wrong signature is ignored without a word (WS-93). Raises ``Refused``: 404, 410 ended (WS-98), 403 not signed.
+    ``read`` gives its body; it is called when the token and the signature's method are known (FS-16). A wrong
+    signature is ignored without a word (WS-93). Raises ``Refused``: 404, 410 ended (WS-98), 403 not signed.
     """
     row = await hub.database.fetchrow("upstream.by_token", token)
     if row is None:
@@ -95,6 +101,7 @@ async def receive(
         raise Refused(403, "X-Hub-Signature", "is missing, or made by an unknown method")
     try:
         secret = hub.secret_box.open(row["key_id"], row["sealed"], _context(row["tenant"], row["topic"]))
+        body = await read()
         verify_hub_signature(secret, signatures[0], body)
     except (SignatureRefused, SecretBoxError) as error:
         _log.warning("upstream_delivery_ignored", topic=row["topic"], error=str(error))

@@ -32,7 +32,7 @@ def hub_url(given: str | None, settings: Settings) -> str:
         raise CommandFailed(f"--url or HOOKWIRE_URL: {error}", 2) from None
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.port == 0:
         raise CommandFailed(
-            f"--url or HOOKWIRE_URL: {url} is not the address of a hub, such as http://127.0.0.1:8080", 2
+            f"--url or HOOKWIRE_URL: {_shown(url)} is not the address of a hub, such as http://127.0.0.1:8080", 2
         )
     return url.rstrip("/")
 
@@ -106,12 +106,12 @@ async def _answer(
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
         raise CommandFailed(f"no answer within {deadline_seconds:g} s; it may or may not have been done", 1) from None
     except (httpx.ConnectError, httpx.UnsupportedProtocol) as error:
-        raise CommandFailed(f"cannot reach {url}: {error}. Does `hookwire serve` run there?", 3) from None
+        raise CommandFailed(f"cannot reach {_shown(url)}: {error}. Does `hookwire serve` run there?", 3) from None
     except httpx.HTTPError as error:
         words = str(error) or type(error).__name__
         raise CommandFailed(f"the connection broke before an answer came ({words}); it may have been done", 1) from None
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise CommandFailed(f"{url}: {error}", 2) from None
+        raise CommandFailed(f"{_shown(url)}: {error}", 2) from None
 
 
 def refusal_of(answer: httpx.Response) -> CommandFailed:
@@ -124,8 +124,15 @@ def refusal_of(answer: httpx.Response) -> CommandFailed:
             had = "authorization" in answer.request.headers
             text += f". HOOKWIRE_TOKEN {'is not a key of this hub' if had else 'is not set'}"
     else:
-        text = f"{answer.request.url} answered {answer.status_code}, which no hub does"
+        text = f"{_shown(str(answer.request.url))} answered {answer.status_code}, which no hub does"
     return CommandFailed(text, code)
+
+
+def _shown(url: str) -> str:
+    """An address without the user name and password in it."""
+    scheme, separator, rest = url.rpartition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def _json(answer: httpx.Response) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,10 +13,12 @@ import httpx
 from app.cli.entry import say, tell
 from app.cli.pulling import Pulling, body_of
 
-__all__ = ["Listening"]
+__all__ = ["Listening", "on_one_line"]
 
 _FORWARD_SECONDS: Final = 30
 _MAX: Final = 20
+_LINE_END: Final = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Listening:
@@ -74,5 +77,11 @@ class Listening:
             say(json.dumps(event))
         else:
             body = event["payload"] if event["payload"] is not None else f"({len(body_of(event))} bytes)"
-            say("  ".join(filter(None, (event["id"], event["topic"], event["key"], body))))
+            line = "  ".join(filter(None, (event["id"], event["topic"], event["key"], body)))
+            say(on_one_line(line, is_terminal=sys.stdout.isatty()))
         sys.stdout.flush()
+
+
+def on_one_line(text: str, *, is_terminal: bool) -> str:
+    """The text with its line ends escaped, and for a terminal every control character: a payload could act on it."""
+    return (_CONTROL if is_terminal else _LINE_END).sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -75,7 +75,8 @@ _ROUTERS: Sequence[APIRouter] = (
 
 def build_api(problems: Problems, extra_routes: Sequence[BaseRoute] = ()) -> FastAPI:
     """The FastAPI application without its context; enough to write the OpenAPI file."""
-    api = FastAPI(title=TITLE, version=VERSION, openapi_url=None, docs_url=None, redoc_url=None)
+    # Redirects to the same path with a slash less would be built from Host.
+    api = FastAPI(title=TITLE, version=VERSION, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     # Not include_router(): it builds every route again for this application, and all that differs is their names.
     for router in _ROUTERS:
         for route in router.routes:

@@ -43,6 +43,7 @@ from app.web.problem import METHODS, Problem
 _METHODS: Final = frozenset(method.encode() for method in METHODS)
 # Where trailer fields go.
 _NOWHERE: Final[Any] = collections.deque(maxlen=0)
+_PROBES: Final = (b"/healthz", b"/readyz")
 _UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
 # A registered name, an IPv4 address or a bracketed IPv6 address, and a port (RFC 9110 section 7.2, without user info).
 _HOST: Final = re.compile(rb"(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,253})|\[[0-9A-Fa-f:.]{2,45}\])(?::([0-9]{1,5}))?")
@@ -248,14 +249,18 @@ class HookwireProtocol(HttpToolsProtocol):
         if len(headers) > limits.header_fields_max or (self._long_read and _size(headers) > limits.header_bytes_max):
             raise Problem("header-too-large", self._header_limit())
         fields = dict(headers)
-        if not is_valid_host(fields.get(b"host", b"")) or (len(fields) < len(headers) and _count(headers, b"host") > 1):
+        version = self.parser.get_http_version()
+        # Plain load balancers ask for health by HTTP/1.0 without Host (FX-06).
+        is_probe = version == "1.0" and self.url in _PROBES and b"host" not in fields
+        if (not is_probe and not is_valid_host(fields.get(b"host", b""))) or (
+            len(fields) < len(headers) and _count(headers, b"host") > 1
+        ):
             raise Problem("bad-request", "Exactly one Host field with a host and an optional port is needed.")
         self._chunked = b"transfer-encoding" in fields
         if self._chunked and (
             fields[b"transfer-encoding"].lower() != b"chunked" or _count(headers, b"transfer-encoding") > 1
         ):
             raise Problem("bad-request", "The only transfer coding is chunked, once.")
-        version = self.parser.get_http_version()
         if version != "1.1":
             self.expect_100_continue = False
             if version != "1.0" or self._chunked:

@@ -115,10 +115,10 @@ async def _upstream(hub: Hub, request: Request) -> Response:
         raise Refused(404, "", "there is no such callback")
     if request.method != "POST":
         return PlainTextResponse(await confirm(hub, token, request.query_params))
-    body = await _body(request, hub.options.fetch_bytes_max)
     signatures = request.headers.getlist("x-hub-signature")
     hops = check_hops(request.headers.get(HOPS_HEADER))
-    await receive(hub, token, body, request.headers.get("content-type"), signatures, hops)
+    read = partial(_body, request, hub.options.fetch_bytes_max)
+    await receive(hub, token, read, request.headers.get("content-type"), signatures, hops)
     return Response(status_code=202)
 
 

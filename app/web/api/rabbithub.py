@@ -250,8 +250,13 @@ async def _import(hub: Hub, call: _Call) -> Response:
 
 
 async def _get(hub: Hub, call: _Call) -> Response:
-    resource = await find(hub, call.named())
     mode = call.query.get("hub.mode")
+    try:
+        resource = await find(hub, call.named())
+    except Refused:
+        if mode in _USES:  # asked without a key: it is not told what there is (FS-17 b)
+            raise Refused(400, "", _NOT_TOLD) from None
+        raise
     if mode is None:
         accept = call.request.headers.get("accept", "")
         return description(resource, address(hub, call.what, resource.place), as_json="json" in accept)
@@ -267,7 +272,7 @@ async def _get(hub: Hub, call: _Call) -> Response:
         return Response(form, media_type="application/x-www-form-urlencoded")
     if mode in _USES and is_right(hub.secret_box, resource, mode, call.query.get("hub.verify_token", "")):
         return PlainTextResponse(call.query.get("hub.challenge", ""))
-    raise Refused(400, "", "Invalid operation, or the token is not for it")
+    raise Refused(400, "", _NOT_TOLD)
 
 
 def _pair(call: _Call) -> tuple[str, str]:
@@ -293,6 +298,7 @@ async def _body(request: Request, bytes_max: int) -> bytes:
     return body
 
 
+_NOT_TOLD: Final = "Invalid operation, or the token is not for it"
 _VERBS: Final[Mapping[tuple[str, str], Callable[[Hub, _Call], Awaitable[Response]]]] = {
     ("PUT", "endpoint"): _create,
     ("DELETE", "endpoint"): _delete,
