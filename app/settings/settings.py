@@ -23,7 +23,7 @@ from app.settings.kafka import KafkaSettings
 from app.settings.outbox import OutboxSettings
 from app.settings.pages import PageSettings
 from app.settings.rabbithub import RabbitHubSettings
-from app.settings_websub import VerificationSettings
+from app.settings.websub import VerificationSettings
 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 
