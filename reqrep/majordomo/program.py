@@ -73,6 +73,7 @@ class BrokerProgram:
             )
         except BaseException:
             self._transport.close()
+            self.reactor.close()
             raise
         self.endpoints = self._server.endpoints
         self.snapshot = self.state_and_counts()
@@ -83,11 +84,15 @@ class BrokerProgram:
         try:
             self.reactor.run()
         finally:
-            self._server.close()
-            if self._pair is not None:
-                self._pair.close()
-            self._transport.close()
-            self.reactor.close()
+            self.close()
+
+    def close(self) -> None:
+        """Tell the workers and close everything; for a program that was opened and is not run."""
+        self._server.close()
+        if self._pair is not None:
+            self._pair.close()
+        self._transport.close()
+        self.reactor.close()
 
     def stop(self) -> None:
         """Let :meth:`run` end. Safe in signal handlers and other threads."""

@@ -98,10 +98,14 @@ def broker(
             trace,
             as_json,
         )
-        if metrics is not None:
-            _serve_metrics(program, metrics)
-        if promote:
-            program.promote()
+        try:
+            if metrics is not None:
+                _serve_metrics(program, metrics)
+            if promote:
+                program.promote()
+        except BaseException:
+            program.close()
+            raise
     _run(program, as_json)
     if program.stopped_by_pair:
         raise CommandFailed("both sides of the pair were in the same state; see --on-dual", 1)
