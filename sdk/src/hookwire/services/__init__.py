@@ -1,1 +1,64 @@
-"""x"""
+"""Reliable request-reply over ZeroMQ: clients and workers of services, with or without a broker.
+
+A worker offers functions, a client calls them, and ``hookwire broker`` stands between them::
+
+    worker = Worker("tcp://127.0.0.1:5555")          client = Client("tcp://127.0.0.1:5555")
+
+    @worker.service("upper")                         client.call("upper", b"hello")  # b"HELLO"
+    def upper(body: bytes) -> bytes:
+        return body.upper()
+
+    worker.run()
+
+Client and worker may start in any order, and the broker may be restarted: workers register again, clients repeat. A
+request may therefore run twice; a reply reaches the caller once, and a failure is :class:`NoReply`.
+
+=================================  ==========================================================================
+``Client``, ``Worker``             threads; Majordomo 0.1, or 18/MDP by ``version="0.2"``
+``AsyncClient``, ``AsyncWorker``   asyncio; one socket for each concurrent call
+``Pipeline``, ``AsyncPipeline``    many outstanding requests on one socket, numbered
+``LazyPirate``, ``PirateWorker``   no services: a server, or a Simple or Paranoid Pirate queue
+``ask_in_turn``, ``Freelance...``  no broker: models 1, 2 and 3
+=================================  ==========================================================================
+
+Each protocol is a machine without I/O, ``(now, frames) -> (frames, events)``; one module, :mod:`transport`, imports
+pyzmq. Install it by the extra: ``pip install 'hookwire[zmq]'``.
+"""
+
+from hookwire.services.async_client import AsyncClient, AsyncPipeline
+from hookwire.services.async_worker import AsyncWorker
+from hookwire.services.client import Client, LazyPirate
+from hookwire.services.error import ClientClosed, NoReply
+from hookwire.services.freelance import FreelanceBroadcastClient, FreelanceClient, FreelanceReply, ask_in_turn
+from hookwire.services.freelance_agent import FreelanceOptions
+from hookwire.services.pipeline import Pipeline, Reply
+from hookwire.services.pirate import PirateOptions
+from hookwire.services.presence import HeartbeatOptions
+from hookwire.services.server import FreelanceServer, ReplyServer
+from hookwire.services.transport import Curve, curve_from
+from hookwire.services.worker import PirateWorker, Worker
+
+__all__ = [
+    "AsyncClient",
+    "AsyncPipeline",
+    "AsyncWorker",
+    "Client",
+    "ClientClosed",
+    "Curve",
+    "FreelanceBroadcastClient",
+    "FreelanceClient",
+    "FreelanceOptions",
+    "FreelanceReply",
+    "FreelanceServer",
+    "HeartbeatOptions",
+    "LazyPirate",
+    "NoReply",
+    "Pipeline",
+    "PirateOptions",
+    "PirateWorker",
+    "Reply",
+    "ReplyServer",
+    "Worker",
+    "ask_in_turn",
+    "curve_from",
+]
