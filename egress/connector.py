@@ -15,11 +15,11 @@ from ipaddress import ip_address
 from egress.connection import Connection, Origin
 from egress.failure import Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, TlsFailed
 from egress.guard import Address, GuardPolicy, judge
+from egress.own_endpoints import OwnEndpoints
 from egress.pool import Pool
 from egress.resolver import ResolveFailed, Resolver
 from egress.tunnel import Proxy, open_tunnel
 from egress.url import Target, literal_address
-from webhooks.own_endpoints import OwnEndpoints
 
 _CERTIFICATE_FAULTS = {
     9: "the certificate is not valid yet",

@@ -231,7 +231,7 @@ def _carried(address: Address) -> tuple[IPv4Address, ...]:
 
 
 def _is_own(address: Address, port: int, policy: GuardPolicy) -> bool:
-    """As far as it is written; `webhooks.own_endpoints` looks further before something is dialled."""
+    """As far as it is written; `egress.own_endpoints` looks further before something is dialled."""
     if (str(address), port) in policy.own_endpoints:
         return True
     everywhere = any((str(wildcard), port) in policy.own_endpoints for wildcard in _WILDCARDS)

@@ -1,4 +1,4 @@
-"""Settings of WebSub's verifications: what strangers may ask for; `app.settings.settings.Settings` has them with all others."""
+"""Settings of WebSub's verifications: what strangers may ask for. `Settings` has them with all others."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from egress.client import Client, Request
 from egress.connector import ProtocolFactory
 from egress.failure import Blocked, ConnectFailed, OutboundError
 from egress.guard import Address, GuardPolicy, networks
+from egress.own_endpoints import OwnEndpoints, is_of_this_machine
 from egress.resolver import ResolveFailed
 from egress.url import UrlRefused, parse_target
 from tests.hostile.dns import always
-from webhooks.own_endpoints import OwnEndpoints, is_of_this_machine
 
 EVERYWHERE = networks(["0.0.0.0/0", "::/0"])
 OURS = [
