@@ -2,6 +2,18 @@
 
 CREATE SCHEMA hookwire;
 
+CREATE FUNCTION hookwire.assert_origin(origin uuid, done_id bigint) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF origin <> hookwire.origin() OR done_id > (SELECT e.last_value FROM hookwire.event_id e) THEN
+        RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+            MESSAGE = 'event ids may begin anew: the server was restarted, replaced or restored since they were read';
+    END IF;
+    RETURN true;
+END
+$$;
+
 CREATE FUNCTION hookwire.check_drafts(topics text[], keys text[], payloads bytea[]) RETURNS void
     LANGUAGE plpgsql STABLE
     AS $_$
@@ -34,6 +46,46 @@ BEGIN
         IF wrong IS NOT NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('hookwire.publish: unknown topic %L', wrong);
         END IF;
+    END IF;
+END
+$_$;
+
+CREATE FUNCTION hookwire.check_headers(headers jsonb) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+    bytes_max CONSTANT integer := 16384;
+    names_max CONSTANT integer := 64;
+    wrong text;
+BEGIN
+    IF jsonb_typeof(headers) <> 'object'
+       OR EXISTS (SELECT FROM jsonb_each(headers) AS h
+                  WHERE jsonb_typeof(h.value) <> 'string' OR h.key <> lower(h.key) OR h.key !~ '^[a-z0-9_.-]{1,200}$'
+                     OR (h.value #>> '{}') ~ '[\x01-\x1f\x7f]') THEN
+        wrong := 'headers must be a JSON object of lower-case names and one-line texts';
+    ELSIF octet_length(headers::text) > bytes_max THEN
+        wrong := format('the headers have %s bytes as JSON, at most %s are accepted', octet_length(headers::text), bytes_max);
+    ELSIF (SELECT count(*) FROM jsonb_object_keys(headers)) > names_max THEN
+        wrong := format('there are more than %s headers', names_max);
+    ELSE
+        SELECT CASE
+                   WHEN h.key = 'hookwire-ttl' THEN 'the header hookwire-ttl is a number of seconds, 1 to 31536000'
+                   WHEN h.key = 'hookwire-retry' THEN 'the header hookwire-retry is never, or left out'
+                   WHEN starts_with(h.key, 'hookwire-') THEN format('the header %s is the hub''s own; leave it out', h.key)
+                   ELSE format('the header %s would be sent to every subscriber; leave it out', h.key)
+               END
+        INTO wrong
+        FROM jsonb_each_text(headers) AS h
+        WHERE CASE h.key
+                  WHEN 'hookwire-ttl' THEN CASE WHEN h.value ~ '^[0-9]{1,8}$' THEN h.value::bigint NOT BETWEEN 1 AND 31536000 ELSE true END
+                  WHEN 'hookwire-retry' THEN h.value <> 'never'
+                  ELSE starts_with(h.key, 'hookwire-') OR starts_with(h.key, 'proxy-') OR starts_with(h.key, 'x-forwarded-')
+                       OR h.key IN ('authorization', 'cookie', 'set-cookie', 'x-api-key', 'forwarded')
+              END
+        LIMIT 1;
+    END IF;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.publish: ' || wrong;
     END IF;
 END
 $_$;
@@ -89,6 +141,10 @@ BEGIN
     RETURN made;
 END
 $$;
+
+CREATE FUNCTION hookwire.event_digest(key text, content_type text, headers jsonb, payload bytea) RETURNS bytea
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN sha256((sha256(payload) || convert_to((jsonb_build_array(key, content_type, (SELECT jsonb_object_agg(h.key, h.value) AS jsonb_object_agg FROM jsonb_each_text(COALESCE(event_digest.headers, '{}'::jsonb)) h(key, value) WHERE (starts_with(h.key, 'ce-'::text) AND (h.key <> ALL (ARRAY['ce-time'::text, 'ce-traceparent'::text, 'ce-tracestate'::text]))))))::text, 'UTF8'::name)));
 
 CREATE FUNCTION hookwire.json_of(payload bytea) RETURNS jsonb
     LANGUAGE plpgsql STABLE STRICT
@@ -173,6 +229,13 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION hookwire.origin() RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    SELECT encode(substr(sha256(convert_to(concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()),
+               pg_relation_filepath('hookwire.event_id')), 'UTF8')), 1, 16), 'hex')::uuid
+$$;
+
 CREATE FUNCTION hookwire.passes(document jsonb, filter_path jsonpath) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE(jsonb_path_match(document, filter_path, '{}'::jsonb, true), false);
@@ -180,7 +243,7 @@ CREATE FUNCTION hookwire.passes(document jsonb, filter_path jsonpath) RETURNS bo
 CREATE FUNCTION hookwire.publish(topic text, payload bytea, key text DEFAULT NULL::text, content_type text DEFAULT NULL::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
+    AS $$
 DECLARE
     house hookwire.installation;
     stored record;
@@ -190,14 +253,11 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
             MESSAGE = format('hookwire.publish: the topic %L is the hub''s own', left(topic, 80));
     END IF;
-    IF jsonb_typeof(coalesce(headers, '{}')) <> 'object'
-       OR EXISTS (SELECT FROM jsonb_each(coalesce(headers, '{}')) AS h
-                  WHERE jsonb_typeof(h.value) <> 'string' OR h.key <> lower(h.key) OR h.key !~ '^[a-z0-9_.-]{1,200}$'
-                     OR (h.value #>> '{}') ~ '[\x01-\x1f\x7f]')
-       OR content_type ~ '[\x01-\x1f\x7f]' OR octet_length(content_type) > 255 THEN
+    IF content_type ~ '[\x01-\x1f\x7f]' OR octet_length(content_type) > 255 THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
-            MESSAGE = 'hookwire.publish: headers must be a JSON object of lower-case names and one-line texts, content_type one line of at most 255 bytes';
+            MESSAGE = 'hookwire.publish: content_type must be one line of at most 255 bytes';
     END IF;
+    PERFORM hookwire.check_headers(coalesce(headers, '{}'));
     SELECT * INTO STRICT stored FROM hookwire.publish_batch(
         'default', ARRAY[1], ARRAY[topic], ARRAY[key], ARRAY[content_type], ARRAY[headers::text],
         ARRAY[payload], ARRAY[NULL::text], ARRAY[NULL::bytea], true);
@@ -206,7 +266,7 @@ BEGIN
     END IF;
     RETURN 'evt_' || house.incarnation || '_' || stored.event_id;
 END
-$_$;
+$$;
 
 CREATE FUNCTION hookwire.publish(topic text, payload jsonb, key text DEFAULT NULL::text, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
     LANGUAGE sql SECURITY DEFINER
@@ -218,17 +278,25 @@ CREATE FUNCTION hookwire.publish(topic text, payload text, key text DEFAULT NULL
     SET search_path TO 'pg_catalog', 'pg_temp'
     RETURN hookwire.publish(topic, convert_to(payload, 'UTF8'::name), key, content_type, headers);
 
-CREATE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean) RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean)
+CREATE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean) RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 DECLARE
-    lock_class CONSTANT integer := 1215262571;
+    stripe_class CONSTANT integer := 1215262571;
+    idempotency_class CONSTANT integer := 1215262572;
     in_tenant CONSTANT text := publish_batch.tenant;
+    has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
     in_layout smallint;
     default_sinks text[];
+    orders boolean[];     -- of each draft: does its topic keep order
+    routes text[];        -- of each draft: its sinks, with commas
+    stripes integer[];    -- of each draft: the lock of its key; NULL without order
+    names integer[];      -- of each draft: the lock of its idempotency key; the parts of a request share one
+    digests bytea[];
     refused integer[] := '{}';
     busy integer[] := '{}';
+    running integer[] := '{}';
     moment timestamptz;
     stored_items integer[];
     stored_ids bigint[];
@@ -239,44 +307,70 @@ BEGIN
     SELECT i.layout INTO in_layout FROM hookwire.installation i;
     SELECT coalesce(array_agg(s.name ORDER BY s.name), '{}') INTO default_sinks FROM hookwire.sinks s WHERE s.configured;
 
+    SELECT array_agg(q.ordered ORDER BY q.n), array_agg(q.route ORDER BY q.n), array_agg(q.stripe ORDER BY q.n)
+    INTO orders, routes, stripes
+    FROM (SELECT d.n, coalesce(t.ordered, true) AS ordered,
+                 array_to_string(coalesce(t.sinks, default_sinks), ',') AS route,
+                 CASE WHEN d.key IS NOT NULL AND coalesce(t.ordered, true)
+                      THEN hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) END AS stripe
+          FROM unnest(topics, keys) WITH ORDINALITY AS d(topic, key, n)
+          LEFT JOIN hookwire.topics t ON t.tenant = in_tenant AND t.name = d.topic) AS q;
+
     IF wait THEN
-        PERFORM pg_advisory_xact_lock(lock_class, wanted.stripe)
-        FROM (SELECT DISTINCT hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) AS stripe
-              FROM unnest(topics, keys) AS d(topic, key)
-              LEFT JOIN hookwire.topics t ON t.tenant = in_tenant AND t.name = d.topic
-              WHERE d.key IS NOT NULL AND coalesce(t.ordered, true)
-              ORDER BY stripe) AS wanted;
+        PERFORM pg_advisory_xact_lock(stripe_class, wanted.stripe)
+        FROM (SELECT DISTINCT s.stripe FROM unnest(stripes) AS s(stripe)
+              WHERE s.stripe IS NOT NULL ORDER BY s.stripe) AS wanted;
     ELSE
         SELECT coalesce(array_agg(wanted.stripe), '{}') INTO refused
-        FROM (SELECT DISTINCT hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) AS stripe
-              FROM unnest(topics, keys) AS d(topic, key)
-              LEFT JOIN hookwire.topics t ON t.tenant = in_tenant AND t.name = d.topic
-              WHERE d.key IS NOT NULL AND coalesce(t.ordered, true)
-              ORDER BY stripe) AS wanted
-        WHERE NOT pg_try_advisory_xact_lock(lock_class, wanted.stripe);
+        FROM (SELECT DISTINCT s.stripe FROM unnest(stripes) AS s(stripe)
+              WHERE s.stripe IS NOT NULL ORDER BY s.stripe) AS wanted
+        WHERE NOT pg_try_advisory_xact_lock(stripe_class, wanted.stripe);
         IF refused <> '{}' THEN
             SELECT coalesce(array_agg(DISTINCT d.unit), '{}') INTO busy
-            FROM unnest(units, topics, keys) AS d(unit, topic, key)
-            WHERE d.key IS NOT NULL AND hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) = ANY (refused);
-            RETURN QUERY SELECT d.n::integer, 'busy', NULL::bigint, NULL::timestamptz, NULL::boolean
-            FROM unnest(units) WITH ORDINALITY AS d(unit, n) WHERE d.unit = ANY (busy);
+            FROM unnest(units, stripes) AS d(unit, stripe) WHERE d.stripe = ANY (refused);
         END IF;
+    END IF;
+
+    IF has_names THEN
+        SELECT array_agg(hashtext(d.topic || E'\x1f' || split_part(d.idempotency_key, E'\x1f', 1)) ORDER BY d.n),
+               array_agg(CASE WHEN d.idempotency_key IS NULL THEN NULL
+                              WHEN d.fingerprint IS NULL OR d.fingerprint = sha256(convert_to(d.idempotency_key, 'UTF8'))
+                              THEN hookwire.event_digest(d.key, d.content_type, d.headers::jsonb, d.payload)
+                              ELSE d.fingerprint END ORDER BY d.n)
+        INTO names, digests
+        FROM unnest(topics, keys, content_types, headers, payloads, idempotency_keys, fingerprints)
+                 WITH ORDINALITY AS d(topic, key, content_type, headers, payload, idempotency_key, fingerprint, n);
+
+        SELECT coalesce(array_agg(wanted.name), '{}') INTO refused
+        FROM (SELECT DISTINCT d.name FROM unnest(units, names) AS d(unit, name)
+              WHERE d.name IS NOT NULL AND d.unit <> ALL (busy) ORDER BY d.name) AS wanted
+        WHERE NOT pg_try_advisory_xact_lock(idempotency_class, wanted.name);
+        IF refused <> '{}' THEN
+            SELECT coalesce(array_agg(DISTINCT d.unit), '{}') INTO running
+            FROM unnest(units, names) AS d(unit, name) WHERE d.name = ANY (refused) AND d.unit <> ALL (busy);
+            busy := busy || running;
+        END IF;
+    END IF;
+
+    IF busy <> '{}' THEN
+        RETURN QUERY SELECT d.n::integer, 'busy', NULL::bigint, NULL::timestamptz, NULL::boolean, d.unit = ANY (running)
+        FROM unnest(units) WITH ORDINALITY AS d(unit, n) WHERE d.unit = ANY (busy);
     END IF;
 
     moment := clock_timestamp();
     WITH draft AS MATERIALIZED (
         SELECT q.*, nextval('hookwire.event_id') AS id
-        FROM (SELECT d.*, coalesce(t.sinks, default_sinks) AS sinks, coalesce(t.ordered, true) AS ordered
-              FROM unnest(units, topics, keys, content_types, headers, payloads, idempotency_keys, fingerprints)
-                       WITH ORDINALITY AS d(unit, topic, key, content_type, headers, payload, idempotency_key, fingerprint, n)
-              LEFT JOIN hookwire.topics t ON t.tenant = in_tenant AND t.name = d.topic
+        FROM (SELECT d.*
+              FROM unnest(units, topics, keys, content_types, headers, payloads, idempotency_keys, digests, orders, routes)
+                       WITH ORDINALITY AS d(unit, topic, key, content_type, headers, payload, idempotency_key, digest,
+                                            ordered, route, n)
               WHERE d.unit <> ALL (busy)
               ORDER BY d.n
               OFFSET 0) AS q
     ), claimed AS (
-        INSERT INTO hookwire.idempotency_keys AS k (tenant, key, fingerprint, event_id, accepted_at, ordered)
-        SELECT in_tenant, d.idempotency_key, d.fingerprint, d.id, moment, d.ordered
-        FROM draft d WHERE d.idempotency_key IS NOT NULL ORDER BY d.idempotency_key
+        INSERT INTO hookwire.idempotency_keys AS k (tenant, topic, key, fingerprint, event_id, accepted_at, ordered)
+        SELECT in_tenant, d.topic, d.idempotency_key, d.digest, d.id, moment, d.ordered
+        FROM draft d WHERE d.idempotency_key IS NOT NULL ORDER BY d.topic, d.idempotency_key, d.n
         ON CONFLICT DO NOTHING
         RETURNING k.event_id
     ), won AS MATERIALIZED (
@@ -285,7 +379,7 @@ BEGIN
     ), stored AS (
         INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, content_type, headers, sinks, payload)
         SELECT w.id, moment, w.ordered, in_tenant, w.topic, w.key, w.content_type,
-               coalesce(w.headers::jsonb, '{}'), w.sinks, w.payload
+               coalesce(w.headers::jsonb, '{}'), string_to_array(w.route, ','), w.payload
         FROM won w
     ), owed AS (
         INSERT INTO hookwire.outbox (id, layout, shard, sink)
@@ -293,30 +387,30 @@ BEGIN
                CASE WHEN w.key IS NULL OR NOT w.ordered THEN (w.id & 63)::smallint
                     ELSE hookwire.shard_of(hookwire.lane_digest(w.topic, w.key)) END,
                sink
-        FROM won w, unnest(w.sinks) AS sink
+        FROM won w, unnest(string_to_array(w.route, ',')) AS sink
     )
     SELECT coalesce(array_agg(w.n::integer), '{}'), array_agg(w.id), array_agg(w.ordered)
     INTO stored_items, stored_ids, stored_ordered FROM won w;
 
-    RETURN QUERY SELECT s.n, 'stored', s.id, moment, s.ordered
+    RETURN QUERY SELECT s.n, 'stored', s.id, moment, s.ordered, false
     FROM unnest(stored_items, stored_ids, stored_ordered) AS s(n, id, ordered);
 
-    IF array_remove(idempotency_keys, NULL) <> '{}' THEN
+    IF has_names THEN
         IF EXISTS (
-            SELECT FROM unnest(units, idempotency_keys, fingerprints) WITH ORDINALITY
-                            AS d(unit, idempotency_key, fingerprint, n)
-            JOIN hookwire.idempotency_keys k ON k.tenant = in_tenant AND k.key = d.idempotency_key
-            WHERE k.fingerprint <> d.fingerprint AND d.n <> ALL (stored_items)
+            SELECT FROM unnest(units, topics, idempotency_keys, digests) WITH ORDINALITY
+                            AS d(unit, topic, idempotency_key, digest, n)
+            JOIN hookwire.idempotency_keys k ON k.tenant = in_tenant AND k.topic = d.topic AND k.key = d.idempotency_key
+            WHERE k.fingerprint <> d.digest AND d.n <> ALL (stored_items)
               AND d.unit IN (SELECT units[s.n] FROM unnest(stored_items) AS s(n))
         ) THEN
             RAISE EXCEPTION USING ERRCODE = 'unique_violation',
                 MESSAGE = 'hookwire.publish: an idempotency key was used before with other contents';
         END IF;
         RETURN QUERY
-        SELECT d.n::integer, CASE WHEN k.fingerprint = d.fingerprint THEN 'replayed' ELSE 'conflict' END,
-               k.event_id, k.accepted_at, k.ordered
-        FROM unnest(units, idempotency_keys, fingerprints) WITH ORDINALITY AS d(unit, idempotency_key, fingerprint, n)
-        JOIN hookwire.idempotency_keys k ON k.tenant = in_tenant AND k.key = d.idempotency_key
+        SELECT d.n::integer, CASE WHEN k.fingerprint = d.digest THEN 'replayed' ELSE 'conflict' END,
+               k.event_id, k.accepted_at, k.ordered, false
+        FROM unnest(units, topics, idempotency_keys, digests) WITH ORDINALITY AS d(unit, topic, idempotency_key, digest, n)
+        JOIN hookwire.idempotency_keys k ON k.tenant = in_tenant AND k.topic = d.topic AND k.key = d.idempotency_key
         WHERE d.unit <> ALL (busy) AND d.n <> ALL (stored_items);
     END IF;
 END
@@ -601,6 +695,13 @@ ALTER TABLE hookwire.holds ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE SEQUENCE hookwire.horizon
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
 CREATE TABLE hookwire.id_watermarks (
     day date NOT NULL,
     last_id bigint NOT NULL
@@ -612,7 +713,8 @@ CREATE TABLE hookwire.idempotency_keys (
     fingerprint bytea NOT NULL,
     event_id bigint NOT NULL,
     accepted_at timestamp with time zone NOT NULL,
-    ordered boolean NOT NULL
+    ordered boolean NOT NULL,
+    topic text DEFAULT ''::text NOT NULL
 );
 
 CREATE TABLE hookwire.installation (
@@ -1112,7 +1214,7 @@ ALTER TABLE ONLY hookwire.id_watermarks
     ADD CONSTRAINT id_watermarks_pkey PRIMARY KEY (day);
 
 ALTER TABLE ONLY hookwire.idempotency_keys
-    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant, key);
+    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant, topic, key);
 
 ALTER TABLE ONLY hookwire.installation
     ADD CONSTRAINT installation_pkey PRIMARY KEY (singleton);
