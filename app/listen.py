@@ -1,4 +1,4 @@
-"""LISTEN: wakes the relays when somebody's transaction has called hookwire.publish (RR-15).
+"""LISTEN: wakes the relays and the receivers when somebody's transaction has published or submitted (RR-15).
 
 A lost connection is made again; meanwhile polling finds everything (F60).
 """
@@ -6,7 +6,7 @@ A lost connection is made again; meanwhile polling finds everything (F60).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar
 
 from db.direct import Direct
@@ -16,19 +16,17 @@ from runtime.periodic import Periodic
 
 __all__ = ["Listener"]
 
-_CHANNEL = "hookwire_outbox"
-
 
 class Listener(Periodic):
-    """Call ``on_published`` at every notification."""
+    """Call the function of a channel at each notification on it."""
 
     name = "listener"
     expected: ClassVar = (DatabaseError,)
 
-    def __init__(self, connect: Callable[[], Awaitable[Direct]], on_published: Callable[[], None]) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Direct]], channels: Mapping[str, Callable[[], None]]) -> None:
         super().__init__(1.0)
         self._connect = connect
-        self._on_published = on_published
+        self._channels = channels
         self._trouble = Trouble("listener_lost", "listener_back")
 
     def failed(self, error: Exception) -> None:
@@ -39,9 +37,11 @@ class Listener(Periodic):
         """Listen until the connection is lost, or until stopped."""
         connection = await self._connect()
         try:
-            await connection.listen(_CHANNEL, self._on_published)
+            for channel, notify in self._channels.items():
+                await connection.listen(channel, notify)
             self._trouble.over()
-            self._on_published()  # finds what was committed before we listened
+            for notify in self._channels.values():
+                notify()  # finds what was committed before we listened
             lost = asyncio.ensure_future(connection.lost.wait())
             stopped = asyncio.ensure_future(self._notified.wait())
             try:

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
+from app.jobs_wiring import JobsAssembly
 from app.listen import Listener
 from app.maintenance.cleanup import Cleanup
 from app.maintenance.due_poller import DuePoller
@@ -198,7 +199,9 @@ class _Builder:
         if "api" in roles:
             notify = settings.sql_notify if settings.sql_notify is not None else settings.profile == "development"
             limit = settings.event_bytes_max
-            await self._database.execute("event.configure", settings.topics_auto_create, notify, limit)
+            await self._database.execute(
+                "event.configure", settings.topics_auto_create, notify, limit, settings.queues_auto_create
+            )
         if "relay" in roles:
             for row in await self._database.fetch("event.configure_sinks", self.sinks):
                 _log.warning("sink_led_elsewhere", sink=row["name"], hint="this process has no address for it")
@@ -242,7 +245,11 @@ class _Builder:
     def _background(self) -> list[Service]:
         signals = self._signals
         services: list[Service] = [
-            Listener(self._connect_direct, signals.published.notify),
+            *self._jobs.services,
+            Listener(
+                self._connect_direct,
+                {"hookwire_outbox": signals.published.notify, "hookwire_jobs": self._jobs.waiting.ring},
+            ),
             Cleanup(self._database, self._settings.idempotency_seconds),
             Retention(self._database, self._retention_options()),
             LoopLag(self._registry),
@@ -254,7 +261,7 @@ class _Builder:
         services.append(
             DuePoller(
                 self._database,
-                {column: signal.notify for column, signal in signals.due.items()},
+                {**{column: signal.notify for column, signal in signals.due.items()}, **self._jobs.due},
                 signals.polled.notify,
                 signals.database_silent.notify,
                 signals.order_scope.notify,
@@ -263,6 +270,10 @@ class _Builder:
         if self.relaying is not None:
             services += self.relaying.elections
         return services
+
+    @cached_property
+    def _jobs(self) -> JobsAssembly:
+        return JobsAssembly(self._database, self._registry)
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
         return self.relaying.states() if self.relaying is not None else {}
@@ -385,6 +396,7 @@ class _Builder:
             pull=Pull(
                 self._database, Contents(self._database, self._storage.incarnation), f"pull at {socket.gethostname()}"
             ),
+            jobs=self._jobs,
             registry=self._registry,
             backlog=Backlog(self._database, self._registry),
             overview=overview,

@@ -12,34 +12,39 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from db.pool import Row, Session
 from event.topic import covers, validate_pattern
 
 __all__ = ["SCOPES", "Grant", "Keys", "NewKey", "Scope", "visible_part"]
 
-Scope = Literal["publish", "subscribe", "read", "admin"]
-SCOPES: Final[tuple[Scope, ...]] = ("publish", "subscribe", "read", "admin")
+Scope = Literal["publish", "subscribe", "read", "payloads", "operate", "enqueue", "work", "call", "admin"]
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 _TENANT = "default"
 _TEXT = re.compile(r"(hwk_[0-9a-f]{12})_[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """What is asked for. ``topics`` are patterns, None every topic; ``lifetime_seconds`` None: until revoked.
+    """What is asked for. ``lifetime_seconds`` None: until revoked.
 
-    Raises ``event.topic.TopicError`` (a ValueError) for a pattern that is none.
+    ``topics``, ``queues``, ``kinds`` and ``services`` are patterns, None all of them; a key that names only topics
+    reaches no queue, kind or service. Raises ``event.topic.TopicError`` (a ValueError) for a pattern that is none.
     """
 
     name: str
     scopes: Sequence[Scope]
     topics: Sequence[str] | None = None
     lifetime_seconds: float | None = None
+    queues: Sequence[str] | None = None
+    kinds: Sequence[str] | None = None
+    services: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.topics is not None:
-            object.__setattr__(self, "topics", sorted({validate_pattern(topic) for topic in self.topics}))
+        for name in ("topics", "queues", "kinds", "services"):
+            if (patterns := getattr(self, name)) is not None:
+                object.__setattr__(self, name, sorted({validate_pattern(pattern) for pattern in patterns}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,9 @@ class Grant:
     scopes: frozenset[str]
     topics: tuple[str, ...] | None
     remaining_seconds: float | None
+    queues: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
+    services: tuple[str, ...] | None = None
 
     def has(self, *scopes: Scope) -> bool:
         """Whether it has one of the scopes."""
@@ -58,6 +66,23 @@ class Grant:
     def reaches(self, pattern: str) -> bool:
         """Whether everything that a pattern (or a topic's name) chooses is within the key's own patterns."""
         return self.topics is None or any(covers(own, pattern) for own in self.topics)
+
+    def reaches_queue(self, queue: str) -> bool:
+        """Whether it is for this queue."""
+        return self._reaches_named(self.queues, queue)
+
+    def reaches_kind(self, kind: str) -> bool:
+        """Whether it is for tasks and jobs of this kind."""
+        return self._reaches_named(self.kinds, kind)
+
+    def reaches_service(self, service: str) -> bool:
+        """Whether it is for this service."""
+        return self._reaches_named(self.services, service)
+
+    def _reaches_named(self, own: tuple[str, ...] | None, name: str) -> bool:
+        if own is not None:
+            return any(covers(pattern, name) for pattern in own)
+        return self.topics is None or (self.queues, self.kinds, self.services) != (None, None, None)
 
 
 class Keys:
@@ -72,7 +97,7 @@ class Keys:
         text = f"hwk_{name}_{secrets.token_hex(20)}"
         row = await self._database.fetchrow(
             "key.create", f"key_{name}", _TENANT, new.name, _digest(text), sorted(set(new.scopes)), new.topics,
-            new.lifetime_seconds,
+            new.lifetime_seconds, new.queues, new.kinds, new.services,
         )  # fmt: skip
         assert row is not None, "INSERT ... RETURNING gives its row"
         return row, text
@@ -84,8 +109,10 @@ class Keys:
         row = await self._database.fetchrow("key.find", _digest(text))
         if row is None:
             return None
-        topics = tuple(row["topics"]) if row["topics"] is not None else None
-        return Grant(row["public_id"], frozenset(row["scopes"]), topics, row["remaining_seconds"])
+        topics, *named = (
+            tuple(row[name]) if row[name] is not None else None for name in ("topics", "queues", "kinds", "services")
+        )
+        return Grant(row["public_id"], frozenset(row["scopes"]), topics, row["remaining_seconds"], *named)
 
     async def list(self, after: int, limit: int) -> Sequence[Row]:
         """Oldest first, revoked ones too."""

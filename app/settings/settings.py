@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
+from app.settings.jobs import JobsSettings
 from app.settings.kafka import KafkaSettings
 from app.settings.outbox import OutboxSettings
 from app.settings.pages import PageSettings
@@ -43,7 +44,7 @@ def _data_dir() -> Path:
     return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
 
 
-class Settings(KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings, VerificationSettings):
+class Settings(JobsSettings, KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings, VerificationSettings):
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(

@@ -10,11 +10,10 @@ between the front door and the application and judges every request before its b
       v                                                         v
     401 unauthorized / 429                            the route's scope and topic, or 403 forbidden
 
-A key that counts is always found first, so nobody else's failed tries keep it out (FS-08).
+A valid key is always found first, so failed tries of others keep no client out (FS-08).
 
-What a route needs follows from its path: publishing to a topic needs ``publish`` for it, reading ``read``, changing a
-subscription ``subscribe``, everything else that changes something ``admin``. A key for some topics only is let in to
-the routes that judge the topic of what they show (:data:`_TOPICAL`, with :func:`require_topic`), and to no others.
+What a route needs follows from its path (:mod:`app.web.scopes`). A key for some topics only is let in to the
+routes that judge the topic of what they show (:data:`_TOPICAL`, with :func:`require_topic`), and to no others.
 """
 
 from __future__ import annotations
@@ -35,12 +34,21 @@ from app.web.pages.login import login_page, wants_page
 from app.web.problem import Problem
 from app.web.rabbithub_path import PREFIX as RABBITHUB
 from app.web.rabbithub_path import parts_of
+from app.web.scopes import need_of
 from db.errors import DatabaseError
 from event.topic import is_reserved
 from hub.keys import Grant, Keys, visible_part
-from hub.keys import Scope as KeyScope
 
-__all__ = ["FRESH_SECONDS", "Gate", "Keyring", "grant_of", "require_every_topic", "require_topic"]
+__all__ = [
+    "FRESH_SECONDS",
+    "Gate",
+    "Keyring",
+    "grant_of",
+    "may_reach_queue",
+    "require_every_topic",
+    "require_topic",
+    "shows_payloads",
+]
 
 FRESH_SECONDS: Final = 3.0
 """How long a key is trusted without asking again: with the question's own time, less than five seconds (SE-04)."""
@@ -242,31 +250,19 @@ def _authorization(scope: Scope) -> bytes:
 
 
 def _judge(grant: Grant, method: str, path: str) -> None:
-    """Scope and topic as far as the path tells them."""
-    reads = method in _READS
-    if path.startswith("/topics/"):
-        topic, _, what = path[len("/topics/") :].partition("/")
-        _require_scope(grant, "publish" if what == "events" else "read" if reads else "admin")
-        if not grant.reaches(topic):
-            raise _out_of_reach(grant)
-        return
-    what = _rabbithub_what(path)
-    if path == "/hub/content" or (method == "POST" and what == "endpoint"):
-        _require_scope(grant, "publish")
-    elif method == "POST" and what == "subscribe":
-        _require_scope(grant, "subscribe")
-    elif path.startswith(("/subscriptions", "/filters/")) or path == "/hub":
-        _require_scope(grant, "subscribe", *(("read",) if reads else ()))
-    else:
-        _require_scope(grant, "read" if reads else "admin")
-    if grant.topics is not None and not path.startswith(_TOPICAL):
-        raise _out_of_reach(grant)
-
-
-def _require_scope(grant: Grant, *scopes: KeyScope) -> None:
-    if not grant.has(*scopes):
+    """Scope, topic and queue as far as the path tells them."""
+    need = need_of(method, path)
+    if missing := need.missing(grant):
         held = ", ".join(sorted(grant.scopes))
-        raise Problem("forbidden", f"This needs the scope {' or '.join(scopes)}; the key has {held}.")
+        raise Problem("forbidden", f"This needs the scope {' or '.join(missing)}; the key has {held}.")
+    if path.startswith("/queues"):
+        if need.queue is not None and not grant.reaches_queue(need.queue):
+            raise Problem("forbidden", f"The key {grant.key_id} is not for the queue {need.queue[:80]}.")
+    elif need.topic is not None:
+        if not grant.reaches(need.topic):
+            raise _out_of_reach(grant)
+    elif grant.topics is not None and not path.startswith(_TOPICAL):
+        raise _out_of_reach(grant)
 
 
 def _out_of_reach(grant: Grant) -> Problem:
@@ -294,3 +290,15 @@ def require_every_topic(request: Request) -> None:
     grant = grant_of(request)
     if grant is not None and grant.topics is not None:
         raise _out_of_reach(grant)
+
+
+def shows_payloads(request: Request) -> bool:
+    """Whether the key of this request may see what others have published or submitted."""
+    grant = grant_of(request)
+    return grant is None or grant.has("payloads")
+
+
+def may_reach_queue(request: Request, queue: str) -> bool:
+    """Whether the key of this request is for this queue."""
+    grant = grant_of(request)
+    return grant is None or grant.reaches_queue(queue)

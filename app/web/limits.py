@@ -73,9 +73,8 @@ class RequestLimits:
 
     def body_bytes_max(self, path: str, content_type: bytes) -> int:
         """The limit of the route that serves `path`. RabbitHub's endpoints take the event as the body, as ours do."""
-        if (path.startswith("/topics/") and path.endswith("/events")) or path.startswith(
-            ("/rabbithub/", "/hub/content", "/hub/callback/")
-        ):
+        takes_bodies = path.endswith(("/events", "/messages")) and path.startswith(("/topics/", "/queues/"))
+        if takes_bodies or path.startswith(("/rabbithub/", "/hub/content", "/hub/callback/")):
             return self.batch_bytes_max if content_type.lower().startswith(_BATCH_TYPES) else self.events_bytes_max
         return self.form_bytes_max if path == "/hub" else self.other_bytes_max
 

@@ -91,6 +91,22 @@ _ROWS: Final = (
         "Check the spelling (names are case-sensitive), publish once, or create it with PUT /topics/{topic}/settings.",
     ),
     Kind(
+        "unknown-queue",
+        404,
+        "There is no such queue",
+        "Nothing was submitted to this queue yet and it was not made, or it was a temporary queue that has ended. With "
+        "automatic creation switched off, submitting to a new queue ends here too. A consumer of copies that was not "
+        "registered ends here as well.",
+        "Check the spelling (names are case-sensitive), submit once, or make it with PUT /queues/{queue}.",
+    ),
+    Kind(
+        "too-many-queues",
+        409,
+        "There are too many temporary queues",
+        "Each temporary queue costs the database, so their number is limited. They end when nobody receives from them.",
+        "Remove those that are not needed with DELETE /queues/{queue}, or raise HOOKWIRE_TEMPORARY_QUEUES_MAX.",
+    ),
+    Kind(
         "invalid-pattern",
         422,
         "The topic pattern is not accepted",

@@ -21,8 +21,9 @@ CREATE TABLE hookwire.queues (
     deliveries_max integer NOT NULL DEFAULT 5 CHECK (deliveries_max BETWEEN 1 AND 1000),
     retention_days integer NOT NULL DEFAULT 14 CHECK (retention_days BETWEEN 1 AND 3660), -- archive, copies, dead letters
     paused boolean NOT NULL DEFAULT false,
-    owner text,                                      -- temporary queue: removed when its owner leaves or at expires_at
-    expires_at timestamptz,
+    owner text,                                      -- of a temporary queue, tmp.*: removed by its owner or at expires_at
+    expires_at timestamptz,                          -- put off by every receive
+    lifetime_seconds integer CHECK ((lifetime_seconds IS NULL) = (expires_at IS NULL)),
     graduated boolean NOT NULL DEFAULT false,        -- its messages lie in a table of their own, messages_<id>
     created_at timestamptz NOT NULL DEFAULT now(),
     CHECK (moves OR copies)
@@ -146,7 +147,9 @@ BEGIN
     PERFORM hookwire.check_queue_name(name);
     SELECT * INTO found FROM hookwire.queues q WHERE q.name = queue_settings.name;
     IF found.id IS NULL THEN
-        IF NOT (SELECT i.queues_auto_create FROM hookwire.installation i) THEN
+        IF starts_with(name, 'tmp.') THEN
+            RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('the temporary queue %L does not exist, or has ended', name);
+        ELSIF NOT (SELECT i.queues_auto_create FROM hookwire.installation i) THEN
             RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown queue %L', name),
                 HINT = 'Make it with PUT /queues/{queue}, or set HOOKWIRE_QUEUES_AUTO_CREATE.';
         END IF;
@@ -154,7 +157,7 @@ BEGIN
         found.lease_seconds := 30; found.deliveries_max := 5; found.retention_days := 14;
         found.paused := false; found.graduated := false;
     ELSIF found.expires_at <= clock_timestamp() THEN
-        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('the temporary queue %L has expired', name);
+        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('the temporary queue %L does not exist, or has ended', name);
     END IF;
     RETURN found;
 END
@@ -318,6 +321,9 @@ BEGIN
     IF most NOT BETWEEN 1 AND 10000 OR receive.lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
             MESSAGE = 'hookwire.receive: count is 1 to 10000, lease_seconds 0.05 to 43200';
+    END IF;
+    IF settings.expires_at < clock_timestamp() + make_interval(secs => settings.lifetime_seconds * 0.9) THEN
+        UPDATE hookwire.queues q SET expires_at = clock_timestamp() + make_interval(secs => q.lifetime_seconds) WHERE q.id = settings.id;
     END IF;
     IF settings.paused THEN
         RETURN;
@@ -646,16 +652,18 @@ BEGIN
 END
 $$;
 
--- Done with everything up to and including this message: the position moves there and the lease ends. False: stale.
-CREATE FUNCTION hookwire.accept_copies(queue text, name text, claim bigint, upto_id bigint) RETURNS boolean
+-- Done with everything up to and including the last of these messages: the position moves there and the lease ends. False:
+-- stale.
+CREATE FUNCTION hookwire.accept_copies(queue text, name text, claim bigint, ids bigint[]) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     UPDATE hookwire.consumers c SET xid = l.xid, id = l.id, claim = NULL, lease_until = NULL
     FROM (SELECT x.xid, x.id FROM hookwire.message_log x, hookwire.consumers o
-          WHERE o.queue = accept_copies.queue AND o.name = accept_copies.name
-            AND x.queue = accept_copies.queue AND x.id = upto_id AND (x.xid, x.id) > (o.xid, o.id)
-          ORDER BY x.xid, x.id LIMIT 1) AS l
+          WHERE o.queue = accept_copies.queue AND o.name = accept_copies.name AND o.claim = accept_copies.claim
+            AND x.queue = accept_copies.queue AND x.id = ANY (ids) AND (x.xid, x.id) > (o.xid, o.id)
+            AND x.xid < pg_snapshot_xmin(pg_current_snapshot())
+          ORDER BY x.xid DESC, x.id DESC LIMIT 1) AS l
     WHERE c.queue = accept_copies.queue AND c.name = accept_copies.name AND c.claim = accept_copies.claim;
     RETURN FOUND;
 END

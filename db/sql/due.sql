@@ -17,6 +17,8 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
                WHERE f.due_at <= now() AND (f.claimed_until IS NULL OR f.claimed_until <= now())) AS foreign_topics,
        EXISTS (SELECT FROM hookwire.upstreams u
                WHERE u.due_at <= now() AND (u.claimed_until IS NULL OR u.claimed_until <= now())) AS upstreams,
+       (SELECT m.id FROM hookwire.messages m WHERE m.claim IS NOT NULL AND m.lease_until <= now() ORDER BY m.lease_until LIMIT 1) IS NOT NULL
+       OR (SELECT m.id FROM hookwire.messages m WHERE m.due_at <= now() ORDER BY m.due_at LIMIT 1) IS NOT NULL AS messages,
        (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r ORDER BY r.subscription_id LIMIT 1) IS NOT NULL AS rabbithub,
        (SELECT l.order_scope = 'key' FROM hookwire.layouts l ORDER BY l.number DESC LIMIT 1) AS orders_across_topics
 FROM hookwire.event_id AS drawn;

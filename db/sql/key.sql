@@ -1,24 +1,24 @@
 -- API keys: made, found by the digest of their text, revoked.
 
 -- name: create
-INSERT INTO hookwire.api_keys (public_id, tenant, name, digest, scopes, topics, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7::double precision))
-RETURNING id, public_id, name, scopes, topics, expires_at, revoked_at, created_at;
+INSERT INTO hookwire.api_keys (public_id, tenant, name, digest, scopes, topics, expires_at, queues, kinds, services)
+VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7::double precision), $8, $9, $10)
+RETURNING id, public_id, name, scopes, topics, queues, kinds, services, expires_at, revoked_at, created_at;
 
 -- name: find
 -- Only a key that counts now, and how long it still does by the database's clock.
-SELECT public_id, scopes, topics, extract(epoch FROM expires_at - now())::double precision AS remaining_seconds
+SELECT public_id, scopes, topics, queues, kinds, services, extract(epoch FROM expires_at - now())::double precision AS remaining_seconds
 FROM hookwire.api_keys
 WHERE digest = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
 
 -- name: list
-SELECT id, public_id, name, scopes, topics, expires_at, revoked_at, created_at
+SELECT id, public_id, name, scopes, topics, queues, kinds, services, expires_at, revoked_at, created_at
 FROM hookwire.api_keys WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3;
 
 -- name: revoke
 -- Again is as good as once.
 UPDATE hookwire.api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant = $1 AND public_id = $2
-RETURNING id, public_id, name, scopes, topics, expires_at, revoked_at, created_at;
+RETURNING id, public_id, name, scopes, topics, queues, kinds, services, expires_at, revoked_at, created_at;
 
 -- name: live
 SELECT EXISTS (SELECT FROM hookwire.api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()));

@@ -38,7 +38,7 @@ async def listening(
 ) -> AsyncIterator[tuple[Listener, Bell, asyncpg.Connection]]:
     bell = Bell()
     options = PoolOptions(database_url, application_name="hookwire listener")
-    listener = Listener(connect or (lambda: connect_direct(options)), bell)
+    listener = Listener(connect or (lambda: connect_direct(options)), {"hookwire_outbox": bell})
     sql = await asyncpg.connect(database_url)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(listener.run())

@@ -25,7 +25,7 @@ async def read(sql: asyncpg.Connection, name: str, count: int = 100, **more: Any
 
 
 async def done(sql: asyncpg.Connection, name: str, row: tuple[int, int, str]) -> bool:
-    return await sql.fetchval("SELECT hookwire.accept_copies('q', $1, $2, $3)", name, row[1], row[0])
+    return await sql.fetchval("SELECT hookwire.accept_copies('q', $1, $2, ARRAY[$3::bigint])", name, row[1], row[0])
 
 
 def bodies(rows: list[tuple[int, int, str]]) -> list[str]:

@@ -182,7 +182,7 @@ async def test_an_accepted_message_is_archived_where_its_queue_keeps_history(sql
         await submit(sql, "x", queue=queue, type="t")
         await accept(sql, await receive(sql, queue=queue, receiver="r1"))
     rows = await sql.fetch(
-        "SELECT queue, payload, type, receiver, deliveries, created_at < claimed_at AND claimed_at < accepted_at AS rises"
+        "SELECT queue, payload, type, receiver, deliveries, created_at < claimed_at AND claimed_at < accepted_at"
         " FROM hookwire.message_archive"
     )
     assert [tuple(row) for row in rows] == [("kept", b"x", "t", "r1", 1, True)]
@@ -298,8 +298,8 @@ async def test_a_graduated_queue_loses_doubles_and_reorders_nothing(connect: Any
                 await accept(session, rows)
 
     async def graduate(session: asyncpg.Connection) -> None:
-        while await session.fetchval("SELECT last_value FROM hookwire.message_id") < 100:
-            await asyncio.sleep(0.005)
+        while await session.fetchval("SELECT last_value FROM hookwire.message_id, pg_sleep(0.005)") < 100:
+            pass
         table = await session.fetchval("SELECT hookwire.graduate('q')")
         await session.execute(
             f"ALTER TABLE {table} ADD COLUMN order_id bigint"

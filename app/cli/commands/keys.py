@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -22,11 +22,20 @@ __all__ = ["keys"]
 keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="For people: who uses it.")]
 Scopes = Annotated[
-    list[str], typer.Option("--scope", help="publish, subscribe, read or admin (all of them); may be repeated.")
+    list[str],
+    typer.Option(
+        "--scope",
+        help="publish, subscribe, read, payloads, operate, enqueue, work, call or admin (all); may be repeated.",
+    ),
 ]
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", help="A topic or pattern it is for; may be repeated. Default: all.")
 ]
+Queues = Annotated[
+    list[str] | None, typer.Option("--queue", help="As --topic, of queues. A key with only --topic has none.")
+]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", help="As --queue, of kinds of tasks and jobs.")]
+Services = Annotated[list[str] | None, typer.Option("--service", help="As --queue, of services.")]
 Lifetime = Annotated[str | None, typer.Option("--expires-in", help="30d, 12h, 90m or 45s. Default: until revoked.")]
 KeyId = Annotated[str, typer.Argument(help="key_ and twelve hexadecimal digits, as `hookwire keys list` shows it.")]
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -35,8 +44,8 @@ _PAGE = 500
 
 @keys.command()
 def create(
-    name: Name, scope: Scopes, topic: Topics = None, expires_in: Lifetime = None, as_json: Json = False,
-    config: Config = None,
+    name: Name, scope: Scopes, topic: Topics = None, queue: Queues = None, kind: Kinds = None, service: Services = None,
+    expires_in: Lifetime = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Make a key and print it, this once. Send it as `Authorization: Bearer <key>`; the commands read HOOKWIRE_TOKEN.
 
@@ -46,7 +55,8 @@ def create(
 
       hookwire keys create shop --scope publish --topic 'orders.#' --expires-in 90d
     """
-    run(_create(name, scope, topic, expires_in, as_json, config))
+    reach = {"topics": topic, "queues": queue, "kinds": kind, "services": service}
+    run(_create(name, scope, reach, expires_in, as_json, config))
 
 
 @keys.command(name="list")
@@ -81,7 +91,7 @@ async def _open(config: Path | None) -> AsyncIterator[Keys]:
 
 
 async def _create(
-    name: str, scopes: Sequence[str], topics: Sequence[str] | None, expires_in: str | None, as_json: bool,
+    name: str, scopes: Sequence[str], reach: Mapping[str, list[str] | None], expires_in: str | None, as_json: bool,
     config: Path | None,
 ) -> int:  # fmt: skip
     from event.topic import TopicError
@@ -92,9 +102,10 @@ async def _create(
     if not name.isprintable() or not 1 <= len(name) <= 100:
         raise CommandFailed("NAME is one line of at most 100 characters", 2)
     try:
-        new = NewKey(name, cast("Sequence[Scope]", scopes), topics or None, _seconds(expires_in))
+        patterns = {which: given or None for which, given in reach.items()}
+        new = NewKey(name, cast("Sequence[Scope]", scopes), lifetime_seconds=_seconds(expires_in), **patterns)
     except TopicError as error:
-        raise CommandFailed(f"--topic: {error}", 2) from None
+        raise CommandFailed(f"--topic, --queue, --kind or --service: {error}", 2) from None
     async with _open(config) as opened:
         row, text = await opened.create(new)
     say(json.dumps(_shown(row) | {"key": text}) if as_json else f"id   {row['public_id']}\nkey  {text}")
@@ -135,18 +146,27 @@ async def _revoke(key_id: str, as_json: bool, config: Path | None) -> int:
 
 def _shown(row: Any) -> dict[str, Any]:
     times = {name: row[name] and row[name].isoformat() for name in ("expires_at", "revoked_at", "created_at")}
-    return {"id": row["public_id"], "name": row["name"], "scopes": row["scopes"], "topics": row["topics"], **times}
+    names = ("name", "scopes", "topics", "queues", "kinds", "services")
+    return {"id": row["public_id"], **{name: row[name] for name in names}, **times}
 
 
 def _print(found: Sequence[dict[str, Any]]) -> None:
     from app.cli.table import show
 
     rows = [
-        (key["id"], key["name"], ", ".join(key["scopes"]), ", ".join(key["topics"] or ("every",)),
+        (key["id"], key["name"], ", ".join(key["scopes"]), _reach(key),
          _day(key["expires_at"]) or "never", _day(key["revoked_at"]))
         for key in found
     ]  # fmt: skip
-    show(("Key", "Name", "Scopes", "Topics", "Expires", "Revoked"), rows, folds=("Name", "Scopes", "Topics"))
+    show(("Key", "Name", "Scopes", "For", "Expires", "Revoked"), rows, folds=("Name", "Scopes", "For"))
+
+
+def _reach(key: Mapping[str, Any]) -> str:
+    """Patterns of topics bare, all others with what they are of."""
+    named = [*(key["topics"] or ())]
+    for which in ("queues", "kinds", "services"):
+        named += [f"{which.removesuffix('s')}:{pattern}" for pattern in key[which] or ()]
+    return ", ".join(named) or "every"
 
 
 def _day(moment: str | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastapi import Request
 from prometheus_client import CollectorRegistry
 
+from app.jobs_wiring import JobsAssembly
 from app.settings.settings import Settings
 from app.web.backlog import Backlog
 from app.web.overview import Overview
@@ -39,6 +40,7 @@ class Context:
     policy: GuardPolicy
     outbound: Outbound
     pull: Pull
+    jobs: JobsAssembly
     registry: CollectorRegistry
     backlog: Backlog
     overview: Overview

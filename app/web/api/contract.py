@@ -36,6 +36,7 @@ _TAGS = [
     {"name": "events", "description": "Publish events and see what became of them."},
     {"name": "subscriptions", "description": "Who wants which topics delivered where."},
     {"name": "pull", "description": "Fetch deliveries, instead of having them POSTed."},
+    {"name": "queues", "description": "Submit, receive, accept, reject: messages for one receiver, or for each."},
     {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
     {"name": "holds", "description": "Keys and topics of a broker that wait because a record was refused."},
     {"name": "dead letters", "description": "What was given up, for a broker or a subscription."},

@@ -17,7 +17,7 @@ from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.api.subscriptions import find
-from app.web.authentication import require_every_topic, require_topic
+from app.web.authentication import require_every_topic, require_topic, shows_payloads
 from app.web.problem import Problem
 from db.pool import Row
 from event.identity import format_event_id
@@ -112,7 +112,9 @@ class AttemptOut(BaseModel):
     total_seconds: float
     worker: str
     response_headers: dict[str, str] | None
-    response_body: str | None = Field(description="The beginning of the answer, as text.")
+    response_body: str | None = Field(
+        description="The beginning of the answer, as text; null, like its headers, without the scope `payloads`."
+    )
 
 
 class AttemptList(BaseModel):
@@ -179,7 +181,7 @@ async def attempts(request: Request, delivery_id: str, context: In) -> AttemptLi
     """First one first."""
     event, subscription = await _numbers(request, delivery_id, context)
     rows = await context.database.fetch("delivery.attempts", "default", event, subscription)
-    return AttemptList.model_validate({"items": [_attempt_out(row) for row in rows]})
+    return AttemptList.model_validate({"items": [_attempt_out(row, shown=shows_payloads(request)) for row in rows]})
 
 
 @router.post("/{delivery_id}/try", summary="Try a delivery now", responses=_REFUSED)
@@ -219,8 +221,8 @@ async def _numbers(request: Request, delivery_id: str, context: Context) -> tupl
     return event, subscription
 
 
-def _attempt_out(row: Row) -> dict[str, Any]:
-    body, headers = row["response_body"], row["response_headers"]
+def _attempt_out(row: Row, *, shown: bool) -> dict[str, Any]:
+    body, headers = (row["response_body"], row["response_headers"]) if shown else (None, None)
     return {
         **row,
         "response_headers": json.loads(headers) if headers else None,

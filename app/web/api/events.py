@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.context import Context, context_of
 from app.web.api.refusals import refusals
-from app.web.authentication import grant_of, require_topic
+from app.web.authentication import grant_of, require_topic, shows_payloads
 from app.web.problem import Problem
 from event.identity import parse_event_id
 
@@ -86,7 +86,9 @@ class EventOut(BaseModel):
     content_type: str | None
     headers: dict[str, str]
     accepted_at: datetime
-    payload: str | None = Field(description="The body as text, if it is UTF-8.")
+    payload: str | None = Field(
+        description="The body as text, if it is UTF-8. Both are null for a key without the scope `payloads`."
+    )
     payload_base64: str | None = Field(description="The body, if it is not text.")
     sinks: list[SinkOut]
     deliveries: list[EventDeliveryOut] = Field(
@@ -143,7 +145,7 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
     ]
     # A callback may be a capability, so a key sees those of subscriptions that it reaches (SE-09, FS-10).
     shown = [d for d in deliveries if grant is None or grant.reaches(d["topic"])]
-    text, encoded = payload_out(row["payload"])
+    text, encoded = payload_out(row["payload"]) if shows_payloads(request) else (None, None)
     return EventOut.model_validate(
         {
             **row,

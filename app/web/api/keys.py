@@ -23,7 +23,8 @@ router = APIRouter(
     prefix="/keys", tags=["keys"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
 In = Annotated[Context, Depends(context_of)]
-KeyScope = Literal["publish", "subscribe", "read", "admin"]
+KeyScope = Literal["publish", "subscribe", "read", "payloads", "operate", "enqueue", "work", "call", "admin"]
+Patterns = Annotated[list[Annotated[str, Field(max_length=249)]], Field(min_length=1, max_length=50)]
 _LIFETIME_MAX = 10 * 366 * 86_400
 
 
@@ -36,10 +37,13 @@ class KeyIn(BaseModel):
     )
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$", description="For people.")
-    scopes: list[KeyScope] = Field(min_length=1, max_length=4, description="`admin` holds every scope.")
-    topics: list[Annotated[str, Field(max_length=249)]] | None = Field(
-        None, min_length=1, max_length=50, description="Topics or patterns it is for; none: every topic."
+    scopes: list[KeyScope] = Field(min_length=1, max_length=9, description="`admin` holds every scope.")
+    topics: Patterns | None = Field(None, description="Topics or patterns it is for; none: every topic.")
+    queues: Patterns | None = Field(
+        None, description="As `topics`, of queues. A key that names only topics reaches no queue, kind or service."
     )
+    kinds: Patterns | None = Field(None, description="As `queues`, of kinds of tasks and jobs.")
+    services: Patterns | None = Field(None, description="As `queues`, of services.")
     lifetime_seconds: int | None = Field(None, ge=1, le=_LIFETIME_MAX, description="none: until it is revoked.")
 
 
@@ -48,6 +52,9 @@ _EXAMPLE: dict[str, Any] = {
     "name": "shop",
     "scopes": ["publish"],
     "topics": ["orders.#"],
+    "queues": None,
+    "kinds": None,
+    "services": None,
     "expires_at": None,
     "revoked_at": None,
     "created_at": "2026-01-15T09:30:00Z",
@@ -63,6 +70,9 @@ class KeyOut(BaseModel):
     name: str
     scopes: list[KeyScope]
     topics: list[str] | None
+    queues: list[str] | None
+    kinds: list[str] | None
+    services: list[str] | None
     expires_at: datetime | None
     revoked_at: datetime | None
     created_at: datetime
@@ -102,7 +112,7 @@ def key_out(row: Row) -> dict[str, Any]:
 async def create(body: KeyIn, context: In) -> KeyCreated:
     """The answer carries the key, once; only its digest is stored."""
     try:
-        new = NewKey(body.name, body.scopes, body.topics, body.lifetime_seconds)
+        new = NewKey(body.name, body.scopes, body.topics, body.lifetime_seconds, body.queues, body.kinds, body.services)
     except TopicError as error:
         raise Problem("invalid-pattern", str(error), parameter="topics") from None
     row, text = await Keys(context.database).create(new)

@@ -1,0 +1,36 @@
+"""Jobs wiring: the parts of the room ``jobs`` in one process, put together for ``app.wiring``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from prometheus_client import CollectorRegistry
+
+from db.pool import Database
+from jobs.metrics import QueueMetrics
+from jobs.queues import Queues
+from jobs.reaper import Reaper
+from jobs.waiting import Waiting
+from runtime.process import Service
+
+__all__ = ["JobsAssembly"]
+
+
+class JobsAssembly:
+    """``queues`` and ``waiting`` serve the API; ``services`` may run in any number of processes."""
+
+    def __init__(self, database: Database, registry: CollectorRegistry) -> None:
+        self.waiting = Waiting(database)
+        self.metrics = QueueMetrics(registry)
+        self.queues = Queues(database, self.waiting.available)
+        self._reaper = Reaper(database, self.metrics.reaped)
+
+    @property
+    def services(self) -> Sequence[Service]:
+        """What runs in the background."""
+        return [self.waiting, self._reaper]
+
+    @property
+    def due(self) -> Mapping[str, Callable[[], None]]:
+        """Return the service to notify for each column of the statement ``due.poll``."""
+        return {"messages": self._reaper.ring}

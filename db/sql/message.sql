@@ -1,0 +1,63 @@
+-- Messages of queues. The rules are the functions of 0041_queues.sql, which any language may call; these statements call them.
+
+-- name: submit
+SELECT s.id FROM hookwire.submit_batch($1, $2::bytea[], $3::text[], $4::text[]::jsonb[], $5::text[], $6::text[], $7::integer[],
+                                       $8::double precision[]) AS s(id);
+
+-- name: receive
+SELECT r.id, r.claim, r.deliveries, r.lease_until, r.created_at, r.content_type, r.headers::text AS headers, r.payload, r.type, r.key, r.priority
+FROM hookwire.receive($1, $2, $3, $4::text::jsonb, $5, $6) AS r;
+
+-- name: accept
+SELECT a.id FROM hookwire.accept_held($2, $3, $1) AS a(id);
+
+-- name: reject
+SELECT a.id FROM hookwire.reject_held($2, $3, $1, $4, $5, $6, $7) AS a(id);
+
+-- name: extend
+SELECT a.id FROM hookwire.extend_held($2, $3, $1, $4) AS a(id);
+
+-- name: browse
+SELECT b.id, b.deliveries, b.created_at, b.content_type, b.headers::text AS headers, b.payload, b.type, b.key, b.priority
+FROM hookwire.browse($1, $2, $3) AS b;
+
+-- name: reap
+SELECT r.returned, r.dead, r.promoted FROM hookwire.reap_messages($1) AS r;
+
+-- name: available_among
+-- For receivers that wait: how many messages each queue has for them, at most as many as wait.
+SELECT w.queue, (SELECT count(*) FROM (SELECT FROM hookwire.messages m
+                                       WHERE m.queue = w.queue AND m.claim IS NULL AND m.due_at IS NULL LIMIT w.waiting) AS s) AS available
+FROM unnest($1::text[], $2::integer[]) AS w(queue, waiting);
+
+-- name: dead
+SELECT d.id, d.deliveries, d.created_at, d.died_at, d.reason, d.content_type, d.headers::text AS headers, d.payload, d.type, d.key, d.priority
+FROM hookwire.dead_messages d WHERE d.queue = $1 AND d.id > $2 ORDER BY d.id LIMIT $3;
+
+-- name: redrive
+-- Back into the queue under the old ids, so in their old places, with their deliveries counted anew. NULL: the oldest 500.
+WITH chosen AS MATERIALIZED (
+    SELECT d.id FROM hookwire.dead_messages d WHERE d.queue = $1 AND ($2::bigint[] IS NULL OR d.id = ANY ($2))
+    ORDER BY d.id LIMIT 500 FOR UPDATE SKIP LOCKED
+), taken AS (
+    DELETE FROM hookwire.dead_messages d WHERE d.id = ANY (ARRAY(SELECT c.id FROM chosen c)) RETURNING d.*
+), returned AS (
+    INSERT INTO hookwire.messages (id, queue, created_at, priority, type, key, content_type, headers, payload, last_reason)
+    SELECT t.id, t.queue, t.created_at, t.priority, t.type, t.key, t.content_type, t.headers, t.payload, 'redriven' FROM taken t
+), noted AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
+    SELECT 'default', $3, 'message.redrive', $1, $4, count(*) FROM taken HAVING count(*) > 0
+)
+SELECT t.id FROM taken t;
+
+-- name: purge_dead
+WITH chosen AS MATERIALIZED (
+    SELECT d.id FROM hookwire.dead_messages d WHERE d.queue = $1 AND ($2::bigint[] IS NULL OR d.id = ANY ($2))
+    ORDER BY d.id LIMIT 500 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM hookwire.dead_messages d WHERE d.id = ANY (ARRAY(SELECT c.id FROM chosen c)) RETURNING d.id
+), noted AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
+    SELECT 'default', $3, 'message.purge', $1, $4, count(*) FROM gone HAVING count(*) > 0
+)
+SELECT g.id FROM gone g;

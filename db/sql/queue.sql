@@ -1,0 +1,93 @@
+-- Queues: their settings, what waits in them, and what becomes of it with time.
+
+-- name: ensure
+-- A row for a queue that its first use makes, outside of any foreign transaction.
+INSERT INTO hookwire.queues (name) SELECT $1 WHERE NOT starts_with($1, 'tmp.') AND (SELECT i.queues_auto_create FROM hookwire.installation i)
+ON CONFLICT DO NOTHING;
+
+-- name: adopt
+-- Rows for queues that foreign transactions have made by submitting; a loose scan of the index, name by name.
+WITH RECURSIVE names AS (
+    (SELECT m.queue FROM hookwire.messages m WHERE m.claim IS NULL AND m.due_at IS NULL ORDER BY m.queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT m.queue FROM hookwire.messages m WHERE m.claim IS NULL AND m.due_at IS NULL AND m.queue > n.queue ORDER BY m.queue LIMIT 1)
+    FROM names n WHERE n.queue IS NOT NULL
+)
+INSERT INTO hookwire.queues (name) SELECT n.queue FROM names n WHERE n.queue IS NOT NULL AND NOT starts_with(n.queue, 'tmp.')
+ON CONFLICT DO NOTHING;
+
+-- name: put
+INSERT INTO hookwire.queues AS q (name, moves, copies, history, lease_seconds, deliveries_max, retention_days)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (name) DO UPDATE SET moves = excluded.moves, copies = excluded.copies, history = excluded.history,
+    lease_seconds = excluded.lease_seconds, deliveries_max = excluded.deliveries_max, retention_days = excluded.retention_days
+RETURNING q.*;
+
+-- name: get
+SELECT q.* FROM hookwire.queues q WHERE q.name = $1;
+
+-- name: list
+SELECT q.* FROM hookwire.queues q WHERE q.name > $1 ORDER BY q.name LIMIT $2;
+
+-- name: pause
+WITH changed AS (
+    UPDATE hookwire.queues SET paused = $2 WHERE name = $1 RETURNING name
+), noted AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
+    SELECT 'default', $3, CASE WHEN $2 THEN 'queue.pause' ELSE 'queue.resume' END, name, $4 FROM changed
+)
+SELECT name FROM changed;
+
+-- name: make_temporary
+-- None where the tenant has as many as it may.
+INSERT INTO hookwire.queues (name, owner, lifetime_seconds, expires_at)
+SELECT $1, $2, $3::integer, now() + make_interval(secs => $3::integer)
+WHERE (SELECT count(*) FROM hookwire.queues q WHERE q.expires_at IS NOT NULL) < $4
+RETURNING queues.*;
+
+-- name: remove
+-- With everything that is in it. A temporary queue's receivers are told 42704 from now on.
+WITH gone AS (
+    DELETE FROM hookwire.queues WHERE name = $1 RETURNING name
+), readers AS (
+    DELETE FROM hookwire.consumers c USING gone g WHERE c.queue = g.name
+), log AS (
+    DELETE FROM hookwire.message_log l USING gone g WHERE l.queue = g.name
+), messages AS (
+    DELETE FROM hookwire.messages m USING gone g WHERE m.queue = g.name
+), dead AS (
+    DELETE FROM hookwire.dead_messages d USING gone g WHERE d.queue = g.name
+), noted AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason) SELECT 'default', $2, 'queue.remove', g.name, $3 FROM gone g
+)
+SELECT name FROM gone;
+
+-- name: expired
+SELECT q.name FROM hookwire.queues q WHERE q.expires_at <= now() ORDER BY q.expires_at LIMIT 100;
+
+-- name: counts
+-- Of these queues, each by the index of what is counted; the oldest is the one that has waited longest.
+SELECT w.queue,
+       (SELECT count(*) FROM hookwire.messages m WHERE m.queue = w.queue AND m.claim IS NULL AND m.due_at IS NULL) AS available,
+       coalesce(c.claimed, 0) AS claimed, coalesce(d.delayed, 0) AS delayed,
+       (SELECT count(*) FROM hookwire.dead_messages x WHERE x.queue = w.queue) AS dead,
+       (SELECT m.created_at FROM hookwire.messages m WHERE m.queue = w.queue AND m.claim IS NULL AND m.due_at IS NULL
+        ORDER BY m.id LIMIT 1) AS oldest_at
+FROM unnest($1::text[]) AS w(queue)
+LEFT JOIN (SELECT m.queue, count(*) AS claimed FROM hookwire.messages m WHERE m.claim IS NOT NULL GROUP BY m.queue) AS c ON c.queue = w.queue
+LEFT JOIN (SELECT m.queue, count(*) AS delayed FROM hookwire.messages m WHERE m.due_at IS NOT NULL GROUP BY m.queue) AS d ON d.queue = w.queue;
+
+-- name: purge_archive
+DELETE FROM hookwire.message_archive WHERE ctid = ANY (ARRAY(
+    SELECT a.ctid FROM hookwire.message_archive a WHERE a.queue = $1 AND a.accepted_at < now() - make_interval(days => $2)
+    ORDER BY a.accepted_at LIMIT $3));
+
+-- name: purge_log
+DELETE FROM hookwire.message_log WHERE ctid = ANY (ARRAY(
+    SELECT l.ctid FROM hookwire.message_log l WHERE l.queue = $1 AND l.created_at < now() - make_interval(days => $2)
+    ORDER BY l.created_at LIMIT $3));
+
+-- name: purge_dead
+DELETE FROM hookwire.dead_messages WHERE ctid = ANY (ARRAY(
+    SELECT d.ctid FROM hookwire.dead_messages d WHERE d.queue = $1 AND d.died_at < now() - make_interval(days => $2)
+    ORDER BY d.died_at LIMIT $3));

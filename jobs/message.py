@@ -1,0 +1,69 @@
+"""Message: what is submitted to a queue, and what a receiver holds of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from db.pool import Row
+from jobs.receipt import Mode, Receipt
+
+__all__ = ["Draft", "Message", "Received"]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message to be. ``delay_seconds``: not handed out before. The database judges the values (22023, HW003)."""
+
+    payload: bytes
+    content_type: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    type: str | None = None
+    key: str | None = None
+    priority: int = 0
+    delay_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it was submitted."""
+
+    id: int
+    created_at: datetime
+    content_type: str | None
+    headers: Mapping[str, str]
+    type: str | None
+    key: str | None
+    priority: int
+    payload: bytes
+
+    @classmethod
+    def of(cls, row: Row) -> Message:
+        """The message of a row of ``message.receive`` or ``message.browse``."""
+        return cls(
+            row["id"], row["created_at"], row["content_type"], json.loads(row["headers"]), row["type"], row["key"],
+            row["priority"], row["payload"],
+        )  # fmt: skip
+
+    def json(self) -> Any:
+        """The payload read as JSON (JB-11). Raises ValueError for bytes that are none."""
+        return json.loads(self.payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message in the hands of a receiver until ``leased_until``; ``attempts`` counts this delivery."""
+
+    receipt: Receipt
+    attempts: int
+    leased_until: datetime
+    message: Message
+
+    @classmethod
+    def of(cls, row: Row, mode: Mode) -> Received:
+        """The claim of a row of ``message.receive`` or ``consumer.receive``."""
+        receipt = Receipt(row["id"], row["claim"], mode)
+        return cls(receipt, row["deliveries"], row["lease_until"], Message.of(row))

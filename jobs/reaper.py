@@ -1,0 +1,140 @@
+"""Reaper: what a receiver did not settle within its lease is available again, or dead (JB-08, JB-63).
+
+It runs when the due poller has found something, in bounded batches, oldest first. Any number of reapers may run: rows
+are skipped while another one holds them. Now and then it also removes expired temporary queues, adds rows for queues
+that foreign transactions have made, and deletes what is older than its queue's retention.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from db.errors import DatabaseError
+from db.pool import Database
+from runtime.pause import pause
+
+__all__ = ["Reaped", "Reaper", "ReaperOptions"]
+
+_log = structlog.get_logger(__name__)
+_PURGES = ("queue.purge_archive", "queue.purge_log", "queue.purge_dead")
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ReaperOptions:
+    """``upkeep_seconds``: how often queues are looked through; ``purge_batches_max``: batches a table and round."""
+
+    poll_seconds: float = 300.0
+    batch: int = 1_000
+    upkeep_seconds: float = 60.0
+    purge_seconds: float = 3_600.0
+    purge_batch: int = 5_000
+    purge_batches_max: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What one batch did."""
+
+    returned: int
+    dead: int
+    promoted: int
+
+    @property
+    def total(self) -> int:
+        """How many messages changed their state."""
+        return self.returned + self.dead + self.promoted
+
+
+class Reaper:
+    """A service. ``on_reaped`` is told of each batch that changed something."""
+
+    name = "reaper"
+
+    def __init__(
+        self,
+        database: Database,
+        on_reaped: Callable[[Reaped], None] = lambda _: None,
+        options: ReaperOptions | None = None,
+    ) -> None:
+        self._database = database
+        self._on_reaped = on_reaped
+        self._options = options or ReaperOptions()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._upkeep_at = 0.0
+        self._purge_at = time.monotonic() + self._options.upkeep_seconds
+
+    def ring(self) -> None:
+        """Something is due."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End after the current batch."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Reap until stopped."""
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                await self.reap()
+                await self._keep_up()
+            except DatabaseError as error:
+                _log.warning("reaper_failed", error=str(error))
+            await pause(self._wake, min(self._options.poll_seconds, self._options.upkeep_seconds))
+
+    async def reap(self) -> Reaped:
+        """Batch after batch until nothing is due; returns what was done."""
+        total = Reaped(0, 0, 0)
+        while not self._stopping:
+            row = await self._database.fetchrow("message.reap", self._options.batch)
+            assert row is not None, "the function returns one row"
+            batch = Reaped(row["returned"], row["dead"], row["promoted"])
+            if not batch.total:
+                break
+            self._on_reaped(batch)
+            total = Reaped(total.returned + batch.returned, total.dead + batch.dead, total.promoted + batch.promoted)
+        if total.total:
+            _log.info("reaped", returned=total.returned, dead=total.dead, promoted=total.promoted)
+        return total
+
+    async def _keep_up(self) -> None:
+        now = time.monotonic()
+        if now >= self._upkeep_at:
+            self._upkeep_at = now + self._options.upkeep_seconds
+            await self.keep_queues()
+        if now >= self._purge_at:
+            self._purge_at = now + self._options.purge_seconds
+            await self.purge()
+
+    async def keep_queues(self) -> None:
+        """Add rows for queues that were made by their use; remove temporary ones that have expired."""
+        await self._database.execute("queue.adopt")
+        for row in await self._database.fetch("queue.expired"):
+            await self._database.fetch("queue.remove", row["name"], "reaper", "expired")
+
+    async def purge(self) -> int:
+        """Delete what is older than its queue's retention; returns how many rows."""
+        removed, after = 0, ""
+        while queues := await self._database.fetch("queue.list", after, _PAGE):
+            for queue in queues:
+                for statement in _PURGES:
+                    removed += await self._purge(statement, queue["name"], queue["retention_days"])
+            after = queues[-1]["name"]
+        return removed
+
+    async def _purge(self, statement: str, queue: str, days: int) -> int:
+        removed = 0
+        for _ in range(self._options.purge_batches_max):
+            count = await self._database.execute(statement, queue, days, self._options.purge_batch)
+            removed += count
+            if count < self._options.purge_batch or self._stopping:
+                break
+        return removed

@@ -1,0 +1,31 @@
+"""Receipts: what a receiver settles by, and which claim it was handed out under (JB-60)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Receipt", "parse_receipt"]
+
+Mode = Literal["move", "copy"]
+_TEXT = re.compile(r"(msg|cpy)_([0-9]{1,18})_([0-9]{1,18})")
+_WORDS: dict[Mode, str] = {"move": "msg", "copy": "cpy"}
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A message and the claim that holds it; in mode ``copy`` the claim is that of its consumer's batch."""
+
+    message_id: int
+    claim: int
+    mode: Mode = "move"
+
+    def __str__(self) -> str:
+        return f"{_WORDS[self.mode]}_{self.message_id}_{self.claim}"
+
+
+def parse_receipt(text: str) -> Receipt | None:
+    """Return the receipt of this text, or None if it is none."""
+    match = _TEXT.fullmatch(text)
+    return Receipt(int(match[2]), int(match[3]), "move" if match[1] == "msg" else "copy") if match else None
