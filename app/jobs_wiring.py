@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry
 
+from app.alarm import alarm_of
+from app.settings.settings import Settings
 from db.pool import Database
+from jobs.cleaner import Cleaner, CleanerOptions
 from jobs.metrics import QueueMetrics
 from jobs.queues import Queues
 from jobs.reaper import Reaper
@@ -19,18 +22,22 @@ __all__ = ["JobsAssembly"]
 class JobsAssembly:
     """``queues`` and ``waiting`` serve the API; ``services`` may run in any number of processes."""
 
-    def __init__(self, database: Database, registry: CollectorRegistry) -> None:
+    def __init__(self, database: Database, registry: CollectorRegistry, settings: Settings) -> None:
         self.waiting = Waiting(database)
         self.metrics = QueueMetrics(registry)
         self.queues = Queues(database, self.waiting.available)
         self._reaper = Reaper(database, self.metrics.reaped)
+        days = CleanerOptions(settings.history_retention_days, settings.dead_letter_retention_days)
+        self._cleaner = Cleaner(database, days, self.metrics.cleaned)
+        self._alarm = alarm_of(settings, database)
 
     @property
     def services(self) -> Sequence[Service]:
         """What runs in the background."""
-        return [self.waiting, self._reaper]
+        return [self.waiting, self._reaper, self._cleaner, *([self._alarm] if self._alarm is not None else [])]
 
     @property
     def due(self) -> Mapping[str, Callable[[], None]]:
         """Return the service to notify for each column of the statement ``due.poll``."""
-        return {"messages": self._reaper.ring}
+        alarmed = {"dead_tasks": self._alarm.ring} if self._alarm is not None else {}
+        return {"messages": self._reaper.ring, "tasks": self._cleaner.ring, **alarmed}

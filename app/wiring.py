@@ -200,8 +200,9 @@ class _Builder:
             notify = settings.sql_notify if settings.sql_notify is not None else settings.profile == "development"
             limit = settings.event_bytes_max
             await self._database.execute(
-                "event.configure", settings.topics_auto_create, notify, limit, settings.queues_auto_create
-            )
+                "event.configure", settings.topics_auto_create, notify, limit, settings.queues_auto_create,
+                settings.kinds_auto_create,
+            )  # fmt: skip
         if "relay" in roles:
             for row in await self._database.fetch("event.configure_sinks", self.sinks):
                 _log.warning("sink_led_elsewhere", sink=row["name"], hint="this process has no address for it")
@@ -273,7 +274,7 @@ class _Builder:
 
     @cached_property
     def _jobs(self) -> JobsAssembly:
-        return JobsAssembly(self._database, self._registry)
+        return JobsAssembly(self._database, self._registry, self._settings)
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
         return self.relaying.states() if self.relaying is not None else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter
 
 from jobs.reaper import Reaped
@@ -19,12 +21,18 @@ class QueueMetrics:
         self._reaped = counter(
             "messages_reaped", "Messages whose lease or delay was over, by what followed.", "outcome"
         )
+        self._cleaned = counter("tasks_cleaned", "Tasks that the cleaner did something about.", "deed")
         self._settled = counter("message_receipts", "Receipts that receivers sent, by verb and state.", "verb", "state")
 
     def reaped(self, batch: Reaped) -> None:
         """One batch of the reaper."""
         for outcome in ("returned", "dead", "promoted"):
             self._reaped.labels(outcome).inc(getattr(batch, outcome))
+
+    def cleaned(self, done: Mapping[str, int]) -> None:
+        """One pass of the cleaner."""
+        for deed, count in done.items():
+            self._cleaned.labels(deed).inc(count)
 
     def settled(self, verb: str, done: int, stale: int) -> None:
         """One settlement."""

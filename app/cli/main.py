@@ -84,13 +84,17 @@ def application() -> typer.Typer:
     from app.cli.commands.prove import prove
     from app.cli.commands.publish import publish
     from app.cli.commands.pump import pump
+    from app.cli.commands.queues import queues
     from app.cli.commands.replay import replay
+    from app.cli.commands.scale import scale
     from app.cli.commands.seed import seed
     from app.cli.commands.serve import deliver, relay, serve
     from app.cli.commands.subscribe import subscribe
     from app.cli.commands.sync import sync
+    from app.cli.commands.tasks import tasks
     from app.cli.commands.test_filter import test_filter
     from app.cli.commands.version import common
+    from app.cli.commands.work import work
     from app.cli.pipeline.commands import pipeline
 
     commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -105,11 +109,13 @@ def application() -> typer.Typer:
         for verb in verbs:
             commands.command(rich_help_panel=panel)(verb)
     commands.command(rich_help_panel="Run")(broker)
-    # What follows --exec belongs to the program, whatever it looks like.
-    commands.command(
-        rich_help_panel="Publish and receive",
-        context_settings={"allow_extra_args": True, "allow_interspersed_args": False},
-    )(consume)
+    # What follows --exec, or --, belongs to the program, whatever it looks like.
+    programs = {"allow_extra_args": True, "allow_interspersed_args": False}
+    commands.command(rich_help_panel="Publish and receive", context_settings=programs)(consume)
+    commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(work)
+    commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(scale)
+    commands.add_typer(queues, name="queues", rich_help_panel="Queues and tasks")
+    commands.add_typer(tasks, name="tasks", rich_help_panel="Queues and tasks")
     commands.add_typer(config, name="config", rich_help_panel="Run")
     commands.add_typer(keys, name="keys", rich_help_panel="Run")
     commands.add_typer(layout, name="layout", rich_help_panel="Run")

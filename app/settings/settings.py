@@ -34,6 +34,7 @@ _FOREIGN = (
     # What the commands and the git hook read, and what `hookwire consume` gives to the programs it runs.
     "HOOKWIRE_URL", "HOOKWIRE_TOKEN", "HOOKWIRE_REPOSITORY", "HOOKWIRE_EVENT_ID", "HOOKWIRE_TOPIC",
     "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
+    "HOOKWIRE_TASK_ID", "HOOKWIRE_TASK_KIND", "HOOKWIRE_MESSAGE_ID",
 )  # fmt: skip
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 

@@ -44,6 +44,7 @@ __all__ = [
     "Gate",
     "Keyring",
     "grant_of",
+    "may_reach_kind",
     "may_reach_queue",
     "require_every_topic",
     "require_topic",
@@ -261,7 +262,7 @@ def _judge(grant: Grant, method: str, path: str) -> None:
     elif need.topic is not None:
         if not grant.reaches(need.topic):
             raise _out_of_reach(grant)
-    elif grant.topics is not None and not path.startswith(_TOPICAL):
+    elif grant.topics is not None and not path.startswith((*_TOPICAL, "/tasks")):
         raise _out_of_reach(grant)
 
 
@@ -302,3 +303,9 @@ def may_reach_queue(request: Request, queue: str) -> bool:
     """Whether the key of this request is for this queue."""
     grant = grant_of(request)
     return grant is None or grant.reaches_queue(queue)
+
+
+def may_reach_kind(request: Request, kind: str) -> bool:
+    """Whether the key of this request is for tasks of this kind."""
+    grant = grant_of(request)
+    return grant is None or grant.reaches_kind(kind)

@@ -33,6 +33,7 @@ CREATE INDEX queues_expire ON hookwire.queues (expires_at) WHERE expires_at IS N
 -- Live messages only: accepted and dead ones leave the table in the statement that settles them (JS-01).
 CREATE TABLE hookwire.messages (
     id bigint NOT NULL PRIMARY KEY,
+    tenant text NOT NULL DEFAULT 'default',
     queue text COLLATE "C" NOT NULL,
     claim bigint,                                    -- the fence of the receiver that holds it; NULL: available or delayed
     due_at timestamptz,                              -- delayed until then; NULL: not delayed
@@ -59,6 +60,7 @@ CREATE INDEX messages_delayed ON hookwire.messages (due_at) WHERE due_at IS NOT 
 
 CREATE TABLE hookwire.message_archive (
     id bigint NOT NULL,
+    tenant text NOT NULL DEFAULT 'default',
     queue text COLLATE "C" NOT NULL,
     created_at timestamptz NOT NULL,
     claimed_at timestamptz NOT NULL,
@@ -76,6 +78,7 @@ CREATE INDEX message_archive_age ON hookwire.message_archive (queue, accepted_at
 
 CREATE TABLE hookwire.dead_messages (
     id bigint NOT NULL PRIMARY KEY,
+    tenant text NOT NULL DEFAULT 'default',
     queue text COLLATE "C" NOT NULL,
     created_at timestamptz NOT NULL,
     died_at timestamptz NOT NULL,
@@ -95,6 +98,7 @@ CREATE INDEX dead_messages_age ON hookwire.dead_messages (queue, died_at);
 -- Copies (JB-14, JB-15): an append-only log that move consumers never touch. A consumer's position is (xid, id). Ids are
 -- drawn before COMMIT, so it reads only below the oldest transaction that is still running: nothing can appear there.
 CREATE TABLE hookwire.message_log (
+    tenant text NOT NULL DEFAULT 'default',
     queue text COLLATE "C" NOT NULL,
     xid xid8 NOT NULL,
     id bigint NOT NULL,
@@ -110,6 +114,7 @@ CREATE TABLE hookwire.message_log (
 CREATE INDEX message_log_age ON hookwire.message_log (queue, created_at);
 
 CREATE TABLE hookwire.consumers (
+    tenant text NOT NULL DEFAULT 'default',
     queue text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
     xid xid8 NOT NULL,

@@ -19,6 +19,12 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
                WHERE u.due_at <= now() AND (u.claimed_until IS NULL OR u.claimed_until <= now())) AS upstreams,
        (SELECT m.id FROM hookwire.messages m WHERE m.claim IS NOT NULL AND m.lease_until <= now() ORDER BY m.lease_until LIMIT 1) IS NOT NULL
        OR (SELECT m.id FROM hookwire.messages m WHERE m.due_at <= now() ORDER BY m.due_at LIMIT 1) IS NOT NULL AS messages,
+       EXISTS (SELECT FROM hookwire.task_rows t WHERE t.start_time IS NULL AND t.due_at IS NULL AND t.notify_at <= now())
+       OR EXISTS (SELECT FROM hookwire.task_rows t WHERE t.due_at <= now())
+       OR EXISTS (SELECT FROM hookwire.task_rows t WHERE t.start_time IS NOT NULL AND t.lease_until <= now())
+       OR EXISTS (SELECT FROM hookwire.task_rows t WHERE t.finish_time <= now())
+       OR EXISTS (SELECT FROM hookwire.task_workers w WHERE w.seen_until <= now()) AS tasks,
+       EXISTS (SELECT FROM hookwire.dead_tasks d WHERE d.told_at IS NULL) AS dead_tasks,
        (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r ORDER BY r.subscription_id LIMIT 1) IS NOT NULL AS rabbithub,
        (SELECT l.order_scope = 'key' FROM hookwire.layouts l ORDER BY l.number DESC LIMIT 1) AS orders_across_topics
 FROM hookwire.event_id AS drawn;

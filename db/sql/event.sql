@@ -11,8 +11,9 @@ SELECT set_config('lock_timeout', $1, true);
 SELECT incarnation, layout, topics_auto_create, sql_notify, payload_bytes_max FROM hookwire.installation;
 
 -- name: configure
-UPDATE hookwire.installation SET topics_auto_create = $1, sql_notify = $2, payload_bytes_max = $3, queues_auto_create = $4
-WHERE (topics_auto_create, sql_notify, payload_bytes_max, queues_auto_create) IS DISTINCT FROM ($1, $2, $3, $4);
+UPDATE hookwire.installation SET topics_auto_create = $1, sql_notify = $2, payload_bytes_max = $3, queues_auto_create = $4,
+    kinds_auto_create = $5
+WHERE (topics_auto_create, sql_notify, payload_bytes_max, queues_auto_create, kinds_auto_create) IS DISTINCT FROM ($1, $2, $3, $4, $5);
 
 -- name: configure_sinks
 -- A sink is switched off only when nobody leads it any more: another process may know it though this one does not.

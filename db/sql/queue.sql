@@ -91,3 +91,9 @@ DELETE FROM hookwire.message_log WHERE ctid = ANY (ARRAY(
 DELETE FROM hookwire.dead_messages WHERE ctid = ANY (ARRAY(
     SELECT d.ctid FROM hookwire.dead_messages d WHERE d.queue = $1 AND d.died_at < now() - make_interval(days => $2)
     ORDER BY d.died_at LIMIT $3));
+
+-- name: graduate
+SELECT hookwire.graduate($1);
+
+-- name: graduate_batch
+SELECT hookwire.graduate_batch($1, $2);

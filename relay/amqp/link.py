@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import aio_pika
 import structlog
@@ -36,9 +36,11 @@ from relay.amqp.options import AmqpOptions
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
 
-__all__ = ["AmqpOptions", "Link"]
+__all__ = ["DEFAULT_EXCHANGE", "AmqpOptions", "Link"]
 
 _log = structlog.get_logger(__name__)
+DEFAULT_EXCHANGE: Final = "amq.default"
+"""As a topic's exchange: AMQP's nameless one, which brings a message to the queue that its routing key names."""
 _LOCK_POLL_SECONDS = 0.2
 _CLOSE_SECONDS = 3.0
 _EXCHANGES_KNOWN_MAX = 1000
@@ -77,6 +79,7 @@ class Link:
         self._judging = asyncio.Lock()
         self._exchanges: dict[str, str] = {}
         """By name: '' = usable, otherwise why not."""
+        self._queues: set[str] = set()
 
     @classmethod
     async def connect(cls, options: AmqpOptions) -> Link:
@@ -128,6 +131,18 @@ class Link:
             self._exchanges.clear()
         self._exchanges = {name: reason for name, reason in self._exchanges.items() if not reason}
 
+    async def _judge_queue(self, queue: str) -> str:
+        """Why a durable queue behind the default exchange cannot be used, '' when it can: it is declared."""
+        if queue in self._queues:
+            return ""
+        try:
+            async with self._throwaway() as channel:
+                await channel.declare_queue(queue, durable=True)
+        except _ChannelClosed as closed:
+            return line_of(closed.text)
+        self._queues.add(queue)
+        return ""
+
     async def publish(
         self, record: Record, message: aio_pika.Message, routing_key: str, *, alone: bool
     ) -> Refusal | None:
@@ -137,13 +152,18 @@ class Link:
         can tell whose it was, and :attr:`channel_was_closed` tells the sink to find out.
         """
         exchange = record.amqp_exchange or self._options.exchange
-        if reason := await self._judge_exchange(exchange):
+        if exchange == DEFAULT_EXCHANGE:
+            exchange, reason = "", await self._judge_queue(routing_key)
+        else:
+            reason = await self._judge_exchange(exchange)
+        if reason:
             return Refusal(record, "topic", "exchange_unusable", reason)
         channel = await self._publishing_channel()
         try:
             return await self._publish_on(channel, record, message, exchange, routing_key)
         except _ChannelClosed as closed:
             self._exchanges.clear()
+            self._queues.clear()
             if not alone:
                 self.channel_was_closed = True
                 raise SinkUnavailable(f"the AMQP broker closed the channel: {line_of(closed.text)}") from closed

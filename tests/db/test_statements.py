@@ -112,6 +112,8 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "relay_members",
         "relay_terms",
         "sinks",
+        "task_kinds",
+        "task_workers",
     }
     connection = await asyncpg.connect(database_url)
     try:

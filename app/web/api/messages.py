@@ -176,7 +176,7 @@ _ANY_BODY = {
         "required": False,
         "description": "The message, any content type, also empty; or with `application/x-ndjson` up to 1,000 JSON"
         " messages, one a line, stored all or none.",
-        "content": {"*/*": {"schema": {}}, _NDJSON: {"schema": {"type": "string"}}},
+        "content": {"*/*": {"schema": {}}, _NDJSON: {"schema": {"type": "string"}, "example": '{"n": 1}\n{"n": 2}\n'}},
     }
 }
 

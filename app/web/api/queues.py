@@ -56,10 +56,23 @@ class QueueCounts(BaseModel):
     oldest_at: datetime | None = Field(description="When the oldest available message was submitted.")
 
 
+_QUEUE: dict[str, Any] = {
+    "queue": "mail", "moves": True, "copies": False, "history": True, "lease_seconds": 30.0, "deliveries_max": 5,
+    "retention_days": 14, "paused": False, "graduated": False, "owner": None, "expires_at": None,
+    "created_at": "2026-01-15T09:30:00Z",
+    "counts": {"available": 3, "claimed": 1, "delayed": 0, "dead": 0, "oldest_at": "2026-01-15T09:31:07Z"},
+}  # fmt: skip
+_DEAD: dict[str, Any] = {
+    "id": "msg_42", "created_at": "2026-01-15T09:31:07Z", "died_at": "2026-01-15T10:31:07Z",
+    "reason": "received 5 times and never settled", "attempts": 5, "content_type": "application/json", "type": None,
+    "key": None, "payload": '{"order": 4711}', "payload_base64": None,
+}  # fmt: skip
+
+
 class QueueOut(QueueSettings):
     """A queue."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", json_schema_extra={"examples": [_QUEUE]})
 
     queue: str
     paused: bool
@@ -68,14 +81,6 @@ class QueueOut(QueueSettings):
     expires_at: datetime | None = Field(description="Of a temporary queue; put off by every receive.")
     created_at: datetime
     counts: QueueCounts
-
-
-_QUEUE: dict[str, Any] = {
-    "queue": "mail", "moves": True, "copies": False, "history": True, "lease_seconds": 30.0, "deliveries_max": 5,
-    "retention_days": 14, "paused": False, "graduated": False, "owner": None, "expires_at": None,
-    "created_at": "2026-01-15T09:30:00Z",
-    "counts": {"available": 3, "claimed": 1, "delayed": 0, "dead": 0, "oldest_at": "2026-01-15T09:31:07Z"},
-}  # fmt: skip
 
 
 class QueuePage(BaseModel):
@@ -114,6 +119,8 @@ class DeadMessageOut(BaseModel):
 class DeadMessagePage(BaseModel):
     """Dead letters of a queue, oldest id first."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_DEAD], "next_cursor": None}]})
+
     items: list[DeadMessageOut]
     next_cursor: str | None
 
@@ -126,6 +133,8 @@ class ChosenIn(Reason):
 
 class ChosenOut(BaseModel):
     """Which were there."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["msg_42"]}]})
 
     ids: list[str]
 
@@ -148,6 +157,12 @@ class ConsumerOut(BaseModel):
 
 class ConsumerList(BaseModel):
     """The consumers of a queue, by name, at most 500."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"items": [{"name": "audit", "created_at": "2026-01-15T09:31:07Z", "lease_until": None}]}]
+        }
+    )
 
     items: list[ConsumerOut]
 

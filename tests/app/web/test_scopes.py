@@ -39,7 +39,8 @@ _TABLE = {
         "GET /replays", "GET /replays/{replay}", "GET /audit", "GET /metrics", "GET /rabbithub/endpoint/{kind}/{name}",
         "GET /rabbithub/subscriptions", "GET /rabbithub/subscriptions/errors",
         "GET /rabbithub/subscriptions/{kind}/{name}", "GET /queues", "GET /queues/{queue}",
-        "GET /queues/{queue}/messages", "GET /queues/{queue}/dead", "GET /queues/{queue}/consumers",
+        "GET /queues/{queue}/messages", "GET /queues/{queue}/dead", "GET /queues/{queue}/consumers", "GET /tasks",
+        "GET /tasks/counts", "GET /tasks/dead", "GET /tasks/kinds", "GET /tasks/{task_id}",
     ],
     "read and payloads": ["GET /topics/{topic}"],
     "operate": [
@@ -48,6 +49,7 @@ _TABLE = {
         "POST /dead-letters/{dead_letter}/purge", "POST /replays", "POST /replays/{replay}/pause",
         "POST /replays/{replay}/resume", "POST /replays/{replay}/cancel", "POST /queues/{queue}/pause",
         "POST /queues/{queue}/resume", "POST /queues/{queue}/dead/redrive", "POST /queues/{queue}/dead/purge",
+        "POST /tasks/dead/redrive", "POST /tasks/dead/purge", "POST /tasks/{task_id}/cancel",
     ],
     "enqueue": ["POST /queues/{queue}/messages"],
     "work": [
@@ -59,7 +61,7 @@ _TABLE = {
         "PUT /topics/{topic}/settings", "PUT /foreign-topics", "PUT /upstreams", "DELETE /upstreams", "POST /keys",
         "DELETE /keys/{key_id}", "PUT /rabbithub/endpoint/{kind}/{name}", "DELETE /rabbithub/endpoint/{kind}/{name}",
         "DELETE /rabbithub/subscribe/{kind}/{name}", "POST /rabbithub/subscriptions", "PUT /queues/{queue}",
-        "DELETE /queues/{queue}",
+        "DELETE /queues/{queue}", "PUT /tasks/kinds/{kind}",
     ],
 }  # fmt: skip
 

@@ -1,0 +1,221 @@
+"""``hookwire queues``: what is in the queues, and what people do about it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.failure import CommandFailed
+
+__all__ = ["queues"]
+
+queues = typer.Typer(help="Queues: list, show, submit, peek, pause, resume, dead letters.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="The queue.")]
+Payload = Annotated[str | None, typer.Argument(help="The message (default: standard input).")]
+ContentType = Annotated[str | None, typer.Option("--content-type", help="Of the message.")]
+Delay = Annotated[float, typer.Option("--delay", min=0, help="Seconds before it is handed out.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="So many at most.")]
+Ids = Annotated[list[str] | None, typer.Option("--id", help="msg_7; may be repeated. Default: the oldest 500.")]
+Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
+_HEADS = ("Queue", "Available", "Claimed", "Delayed", "Dead", "Oldest", "State")
+
+
+@queues.command(name="list")
+def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """List queues with what is in them.
+
+    Example:
+
+      hookwire queues list
+    """
+    run(_list(url, as_json, config))
+
+
+@queues.command()
+def show(name: Name, url: Url = None, config: Config = None) -> None:
+    """Print the settings and counts of a queue as JSON.
+
+    Example:
+
+      hookwire queues show mail
+    """
+    run(_print(f"/queues/{quote(name, safe='')}", url, config))
+
+
+@queues.command()
+def submit(
+    name: Name, payload: Payload = None, content_type: ContentType = None, delay: Delay = 0.0, url: Url = None,
+    as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Submit one message.
+
+    Example:
+
+      hookwire queues submit mail '{"to": "ada@example.org"}' --content-type application/json
+    """
+    body = payload.encode() if payload is not None else sys.stdin.buffer.read()
+    headers = {"Content-Type": content_type} if content_type else {}
+    headers |= {"Hookwire-Delay-Seconds": str(delay)} if delay else {}
+    run(_submit(name, body, headers, url, as_json, config))
+
+
+@queues.command()
+def peek(name: Name, limit: Limit = 10, url: Url = None, config: Config = None) -> None:
+    """Print available messages as JSON, without touching them.
+
+    Example:
+
+      hookwire queues peek mail --limit 1
+    """
+    run(_print(f"/queues/{quote(name, safe='')}/messages?limit={limit}", url, config))
+
+
+@queues.command()
+def dead(name: Name, limit: Limit = 100, url: Url = None, config: Config = None) -> None:
+    """Print dead letters of a queue as JSON.
+
+    Example:
+
+      hookwire queues dead mail
+    """
+    run(_print(f"/queues/{quote(name, safe='')}/dead?limit={limit}", url, config))
+
+
+@queues.command()
+def redrive(name: Name, ids: Ids = None, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Return dead letters to their queue, in their old places.
+
+    Example:
+
+      hookwire queues redrive mail --why 'template mended'
+    """
+    run(_chosen(name, "dead/redrive", ids, why, url, config))
+
+
+@queues.command()
+def purge(name: Name, ids: Ids = None, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Forget dead letters of a queue.
+
+    Example:
+
+      hookwire queues purge mail --id msg_7
+    """
+    run(_chosen(name, "dead/purge", ids, why, url, config))
+
+
+@queues.command()
+def pause(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Hand nothing out until it is resumed.
+
+    Example:
+
+      hookwire queues pause mail --why 'mail server moves'
+    """
+    run(_verb(name, "pause", why, url, config))
+
+
+@queues.command()
+def resume(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """End a pause.
+
+    Example:
+
+      hookwire queues resume mail
+    """
+    run(_verb(name, "resume", why, url, config))
+
+
+@queues.command()
+def graduate(name: Name, config: Config = None) -> None:
+    """Give a queue a table of its own, and move its messages there. Works on the database itself.
+
+    The table may then get columns of its own that link to rows of yours. Nothing is lost, doubled or re-ordered
+    meanwhile.
+
+    Example:
+
+      hookwire queues graduate orders
+    """
+    run(_graduate(name, config))
+
+
+async def _list(url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+    from app.cli.table import show as show_table
+
+    hub, found, cursor = hub_url(url, settings_from(config)), [], None
+    while True:
+        page = await get(f"{hub}/queues", params={"limit": "500", **({"cursor": cursor} if cursor else {})})
+        found += page["items"]
+        if (cursor := page["next_cursor"]) is None:
+            break
+    if as_json:
+        say(json.dumps(found))
+    else:
+        show_table(_HEADS, [_row(queue) for queue in found], ("Queue",))
+    return 0
+
+
+def _row(queue: dict[str, Any]) -> tuple[str, ...]:
+    counts = queue["counts"]
+    numbers = (str(counts[name]) for name in ("available", "claimed", "delayed", "dead"))
+    state = "paused" if queue["paused"] else "temporary" if queue["expires_at"] else ""
+    return (queue["queue"], *numbers, (counts["oldest_at"] or "")[:19], state)
+
+
+async def _print(path: str, url: str | None, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+
+    say(json.dumps(await get(hub_url(url, settings_from(config)) + path), indent=2))
+    return 0
+
+
+async def _submit(name: str, body: bytes, headers: dict[str, str], url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import hub_url, post
+
+    address = f"{hub_url(url, settings_from(config))}/queues/{quote(name, safe='')}/messages"
+    made, _ = await post(address, body, headers, deadline_seconds=30.0)
+    say(json.dumps(made) if as_json else "\n".join(made["ids"]))
+    return 0
+
+
+async def _chosen(name: str, verb: str, ids: list[str] | None, why: str | None, url: str | None, config: Any) -> int:
+    from app.cli.commands.replay import operator
+    from app.cli.hub_client import hub_url, post
+
+    address = f"{hub_url(url, settings_from(config))}/queues/{quote(name, safe='')}/{verb}"
+    body = json.dumps({"ids": ids or None, "reason": why}).encode("ascii")
+    done, _ = await post(address, body, operator(), deadline_seconds=60.0)
+    say(f"{len(done['ids'])} done")
+    return 0
+
+
+async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any) -> int:
+    from app.cli.hub_client import ask, connected, hub_url
+
+    address = f"{hub_url(url, settings_from(config))}/queues/{quote(name, safe='')}/{verb}"
+    async with connected() as client:
+        await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
+    say(f"{name}: {verb}d")
+    return 0
+
+
+async def _graduate(name: str, config: Any) -> int:
+    from app.cli.database import opened_database
+    from db.errors import Refused
+
+    moved = 0
+    async with opened_database(settings_from(config), application_name="hookwire queues") as database:
+        try:
+            table = await database.fetchval("queue.graduate", name)
+        except Refused as refused:
+            raise CommandFailed(refused.message, 2) from None
+        while batch := await database.fetchval("queue.graduate_batch", name, 1_000):
+            moved += batch
+    say(f"{name} has its own table {table}; {moved} messages were moved")
+    return 0

@@ -1,0 +1,213 @@
+"""``hookwire tasks``: what waits, runs and died of the transactional tasks, and what people do about it."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
+from app.cli.failure import CommandFailed
+
+__all__ = ["tasks"]
+
+tasks = typer.Typer(help="Tasks: enqueue, list, show, cancel, dead tasks, kinds.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(help="The task's id.")]
+KindName = Annotated[str, typer.Argument(help="The kind; * stands for all.")]
+Args = Annotated[str, typer.Argument(help="Arguments as JSON.")]
+OfKind = Annotated[str | None, typer.Option("--kind", help="Only of this kind.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="So many at most.")]
+Numbers = Annotated[list[int] | None, typer.Option("--number", help="May be repeated. Default: the oldest 500.")]
+Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
+Delay = Annotated[float, typer.Option("--delay", min=0, help="Seconds before it is begun.")]
+Settings = Annotated[list[str], typer.Option("--set", help="name=value, as on_crash=abandon or crash_seconds=600.")]
+
+
+@tasks.command()
+def enqueue(kind: KindName, args: Args = "{}", delay: Delay = 0.0, config: Config = None) -> None:
+    """Enqueue a task, in a transaction of its own. Works on the database itself.
+
+    Example:
+
+      hookwire tasks enqueue mail.send '{"to": "ada@example.org"}'
+    """
+    parsed("ARGS", args)
+    run(_enqueue(kind, args, delay, config))
+
+
+@tasks.command(name="list")
+def list_all(
+    kind: OfKind = None, limit: Limit = 100, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
+    """List tasks that are not finished, newest first.
+
+    Example:
+
+      hookwire tasks list --kind mail.send
+    """
+    run(_list("/tasks", kind, limit, url, as_json, config))
+
+
+@tasks.command()
+def show(task: Id, url: Url = None, config: Config = None) -> None:
+    """Print one task as JSON.
+
+    Example:
+
+      hookwire tasks show 0b6f3f0e-95a5-4e5d-8a39-3f4c1f0f6a11
+    """
+    run(_print(f"/tasks/{quote(task, safe='')}", url, config))
+
+
+@tasks.command()
+def counts(url: Url = None, config: Config = None) -> None:
+    """Print how many tasks there are, by state.
+
+    Example:
+
+      hookwire tasks counts
+    """
+    run(_print("/tasks/counts", url, config))
+
+
+@tasks.command()
+def cancel(task: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Remove a task that nobody has begun.
+
+    Example:
+
+      hookwire tasks cancel 0b6f3f0e-95a5-4e5d-8a39-3f4c1f0f6a11 --why 'wrong address'
+    """
+    run(_cancel(task, why, url, config))
+
+
+@tasks.command()
+def dead(
+    kind: OfKind = None, limit: Limit = 100, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
+    """List dead tasks, oldest first.
+
+    Example:
+
+      hookwire tasks dead
+    """
+    run(_list("/tasks/dead", kind, limit, url, as_json, config))
+
+
+@tasks.command()
+def redrive(number: Numbers = None, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Return dead tasks, with their attempts counted anew.
+
+    Example:
+
+      hookwire tasks redrive --number 7 --why 'mail server is back'
+    """
+    run(_chosen("redrive", number, why, url, config))
+
+
+@tasks.command()
+def purge(number: Numbers = None, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Forget dead tasks.
+
+    Example:
+
+      hookwire tasks purge --number 7
+    """
+    run(_chosen("purge", number, why, url, config))
+
+
+@tasks.command()
+def kind(name: KindName, settings: Settings, url: Url = None, config: Config = None) -> None:
+    """Set how tasks of a kind are treated. What is not named is as for all kinds.
+
+    Example:
+
+      hookwire tasks kind mail.send --set on_crash=abandon --set crash_seconds=600
+    """
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, separator, text = setting.partition("=")
+        if not separator:
+            raise CommandFailed(f"--set is name=value, not {setting}", 2)
+        values[key] = _value(text)
+    run(_kind(name, values, url, config))
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+async def _enqueue(kind: str, args: str, delay: float, config: Any) -> int:
+    from app.cli.database import opened_database
+    from db.errors import Refused
+
+    async with opened_database(settings_from(config), application_name="hookwire tasks") as database:
+        try:
+            say(str(await database.fetchval("task.enqueue", kind, args, delay, None)))
+        except Refused as refused:
+            raise CommandFailed(refused.message, 2) from None
+    return 0
+
+
+async def _list(path: str, kind: str | None, limit: int, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+    from app.cli.table import show as show_table
+
+    params = {"limit": str(limit), **({"kind": kind} if kind else {})}
+    found = (await get(hub_url(url, settings_from(config)) + path, params=params))["items"]
+    if as_json:
+        say(json.dumps(found))
+    elif path == "/tasks":
+        rows = [
+            (t["id"], t["kind"], t["state"], str(t["attempts"]), t["worker"] or "", t["last_error"] or "")
+            for t in found
+        ]
+        show_table(("Id", "Kind", "State", "Attempts", "Worker", "Last error"), rows, ("Last error",))
+    else:
+        rows = [
+            (str(t["number"]), t["id"], t["kind"], str(t["attempts"]), t["reason"], t["died_at"][:19]) for t in found
+        ]
+        show_table(("Number", "Id", "Kind", "Attempts", "Reason", "Since"), rows, ("Reason",))
+    return 0
+
+
+async def _print(path: str, url: str | None, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+
+    say(json.dumps(await get(hub_url(url, settings_from(config)) + path), indent=2))
+    return 0
+
+
+async def _cancel(task: str, why: str | None, url: str | None, config: Any) -> int:
+    from app.cli.hub_client import ask, connected, hub_url
+
+    address = f"{hub_url(url, settings_from(config))}/tasks/{quote(task, safe='')}/cancel"
+    async with connected() as client:
+        await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
+    say(f"{task}: cancelled")
+    return 0
+
+
+async def _chosen(verb: str, numbers: list[int] | None, why: str | None, url: str | None, config: Any) -> int:
+    from app.cli.commands.replay import operator
+    from app.cli.hub_client import hub_url, post
+
+    address = f"{hub_url(url, settings_from(config))}/tasks/dead/{verb}"
+    body = json.dumps({"numbers": numbers or None, "reason": why}).encode("ascii")
+    done, _ = await post(address, body, operator(), deadline_seconds=60.0)
+    say(f"{len(done['numbers'])} done")
+    return 0
+
+
+async def _kind(name: str, values: dict[str, Any], url: str | None, config: Any) -> int:
+    from app.cli.hub_client import ask, connected, hub_url
+
+    address = f"{hub_url(url, settings_from(config))}/tasks/kinds/{quote(name, safe='')}"
+    async with connected() as client:
+        say(json.dumps(await ask(client, "PUT", address, json.dumps(values).encode("ascii")), indent=2))
+    return 0

@@ -1,0 +1,144 @@
+"""``hookwire work``: run a program for each task, or for each message of a queue."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.entry import Config, run, settings_from, tell
+from app.cli.failure import CommandFailed
+
+if TYPE_CHECKING:
+    from app.cli.consume.script import Script
+    from app.settings.settings import Settings
+    from db.pool import Database
+    from jobs.notification import Notifications
+
+__all__ = ["work"]
+
+Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Tasks of this kind; may be repeated. Default: all.")]
+Queue = Annotated[str | None, typer.Option("--queue", help="Messages of this queue instead of tasks.")]
+Slots = Annotated[int, typer.Option("--concurrency", min=1, max=500, help="Programs at once.")]
+Count = Annotated[int | None, typer.Option("--count", min=1, help="Leave after so many.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one run may take.")]
+Lease = Annotated[float, typer.Option("--lease", min=1, max=43_200, help="With --queue: how long a message is held.")]
+Grace = Annotated[float, typer.Option("--grace", min=0, help="After SIGTERM: seconds for programs that run.")]
+Presence = Annotated[float, typer.Option("--presence", min=0.5, help="Seconds without a beat that mean a dead worker.")]
+
+
+def work(
+    context: typer.Context, kind: Kinds = None, queue: Queue = None, concurrency: Slots = 1, count: Count = None,
+    timeout: Timeout = 3600.0, lease: Lease = 60.0, grace: Grace = 10.0, presence: Presence = 15.0,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Run a program for each task; exit 0 finishes it, any other exit fails it, 100 for good.
+
+    The description, or a message's payload, comes on standard input. HOOKWIRE_TASK_ID, HOOKWIRE_TASK_KIND and
+    HOOKWIRE_ATTEMPT say which it is; with --queue HOOKWIRE_MESSAGE_ID and HOOKWIRE_ATTEMPT.
+
+    It works on the database itself (HOOKWIRE_DATABASE_URL), and hears notifications over AMQP where HOOKWIRE_AMQP_URL
+    is set. SIGTERM: begin nothing more, let programs finish, give the rest back. Twice: at once.
+
+    Examples:
+
+      hookwire work --kind mail.send -- ./send-mail
+
+      hookwire work --queue thumbnails --concurrency 4 -- ./thumbnail
+    """
+    if not context.args:
+        raise CommandFailed("name the program after --, such as: hookwire work --kind mail.send -- ./send-mail", 2)
+    settings = settings_from(config)
+    if queue is not None:
+        if kind:
+            raise CommandFailed("--queue is for messages and --kind for tasks; give one of them", 2)
+        run(_work_queue(settings, queue, context.args, concurrency, count, timeout, lease, grace))
+    run(_work_tasks(settings, kind, context.args, concurrency, count, timeout, grace, presence))
+
+
+def _worker_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+
+
+async def _work_tasks(
+    settings: Settings, kinds: Sequence[str] | None, command: Sequence[str], slots: int, count: int | None,
+    timeout: float, grace: float, presence: float,
+) -> int:  # fmt: skip
+    from app.cli.consume.script import Script
+    from app.cli.database import opened_database
+    from app.program_handler import ProgramHandler
+    from jobs.task_worker import TaskWorker, TaskWorkerOptions
+    from jobs.tasks import Tasks
+
+    async with AsyncExitStack() as stack:
+        options = {"application_name": "hookwire work", "connections_max": 8}
+        database = await stack.enter_async_context(opened_database(settings, **options))
+        script = Script(command, timeout_seconds=timeout)
+        worker_options = TaskWorkerOptions(
+            _worker_name(), list(kinds) if kinds else None, slots, beat_seconds=presence / 3,
+            presence_seconds=presence, grace_seconds=grace, count=count,
+        )  # fmt: skip
+        transports = await _transports(settings, database)
+        worker = TaskWorker(Tasks(database), ProgramHandler(script).run_task, worker_options, transports)
+        _stop_by_signal(worker.stop, script)
+        tell(f"works on tasks of {', '.join(kinds) if kinds else 'every kind'} as {worker_options.name}")
+        await worker.run()
+        tell(f"finished {worker.tally.finished}, failed {worker.tally.failed}, given back {worker.tally.released}")
+    return 0
+
+
+async def _transports(settings: Settings, database: Database) -> list[Notifications]:
+    from app.sinks import amqp_options
+    from app.task_notifications import FromAmqp, FromNotify
+    from db.direct import connect_direct
+    from relay.amqp_notifications import AmqpNotifications
+
+    transports: list[Notifications] = [FromNotify(lambda: connect_direct(database.options))]
+    if settings.amqp_url is not None:
+        row = await database.fetchrow("event.installation")
+        assert row is not None, "the first migration writes it"
+        transports.append(FromAmqp(AmqpNotifications(amqp_options(settings, row["incarnation"]))))
+    return transports
+
+
+async def _work_queue(
+    settings: Settings, queue: str, command: Sequence[str], slots: int, count: int | None, timeout: float,
+    lease: float, grace: float,
+) -> int:  # fmt: skip
+    from app.cli.consume.script import Script
+    from app.cli.database import opened_database
+    from app.program_handler import ProgramHandler
+    from jobs.message_worker import MessageWorker, MessageWorkerOptions
+    from jobs.queues import Queues
+    from jobs.waiting import Waiting
+
+    async with opened_database(settings, application_name="hookwire work", connections_max=8) as database:
+        waiting = Waiting(database)
+        script = Script(command, timeout_seconds=timeout)
+        options = MessageWorkerOptions(queue, _worker_name(), slots, lease, grace, count)
+        worker = MessageWorker(Queues(database), waiting, ProgramHandler(script).run_message, options)
+        _stop_by_signal(worker.stop, script)
+        tell(f"works on messages of {queue}")
+        await worker.run()
+        tell(f"accepted {worker.accepted}, rejected {worker.rejected}")
+    return 0
+
+
+def _stop_by_signal(stop: Callable[[], None], script: Script) -> None:
+    """The first signal asks for a soft stop, the second ends the programs."""
+    stopped = asyncio.Event()
+
+    def asked() -> None:
+        if stopped.is_set():
+            script.kill()
+        stopped.set()
+        stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked)

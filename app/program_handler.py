@@ -1,0 +1,47 @@
+"""Programs as handlers: one run for each task or message, its body on standard input (JB-56)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.cli.consume.script import Outcome, Script
+from jobs.message import Received
+from jobs.message_worker import MessageRefused
+from jobs.task import Task, TaskFailed
+
+__all__ = ["DEAD_STATUS", "ProgramHandler"]
+
+DEAD_STATUS: Final = 100
+"""Exit status by which a program says that it is no use to try again."""
+
+
+class ProgramHandler:
+    """``script`` may run several times at once."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    async def run_task(self, task: Task) -> None:
+        """Run for a task; raises TaskFailed unless it exits with 0."""
+        variables = {
+            "HOOKWIRE_TASK_ID": task.id,
+            "HOOKWIRE_TASK_KIND": task.kind,
+            "HOOKWIRE_ATTEMPT": str(task.attempt),
+        }
+        outcome = await self._script.run(task.description.encode(), variables)
+        if not outcome.done:
+            raise TaskFailed(outcome.reason, dead=_is_final(outcome))
+
+    async def run_message(self, received: Received) -> None:
+        """Run for a message; raises MessageRefused unless it exits with 0."""
+        message = received.message
+        variables = {"HOOKWIRE_MESSAGE_ID": f"msg_{message.id}", "HOOKWIRE_ATTEMPT": str(received.attempts)}
+        if message.content_type is not None:
+            variables["HOOKWIRE_CONTENT_TYPE"] = message.content_type
+        outcome = await self._script.run(message.payload, variables)
+        if not outcome.done:
+            raise MessageRefused(outcome.reason, dead=_is_final(outcome))
+
+
+def _is_final(outcome: Outcome) -> bool:
+    return outcome.exit_status == DEAD_STATUS

@@ -1,0 +1,54 @@
+"""Notifications of tasks for a worker, behind the port of jobs: AMQP by ``relay``, and PostgreSQL's NOTIFY."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from db.direct import Direct
+from db.errors import DatabaseError
+from jobs.notification import Notification
+from relay.amqp_notifications import AmqpNotifications
+
+__all__ = ["FromAmqp", "FromNotify"]
+
+_CHANNEL = "hookwire_tasks"
+_PAUSE_SECONDS = 1.0
+
+
+class FromAmqp:
+    """The ids of an AMQP queue."""
+
+    def __init__(self, queue: AmqpNotifications) -> None:
+        self._queue = queue
+
+    async def run(self, notified: Callable[[Notification], None]) -> None:
+        """Hand on what arrives until cancelled."""
+
+        def heard(task_id: str, acknowledge: Callable[[], Any]) -> None:
+            notified(Notification(task_id, cast("Callable[[], Awaitable[None]]", acknowledge)))
+
+        await self._queue.listen(heard)
+
+
+class FromNotify:
+    """NOTIFY, on a connection of its own. Each says only that there is something: every worker hears it."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Direct]]) -> None:
+        self._connect = connect
+
+    async def run(self, notified: Callable[[Notification], None]) -> None:
+        """Hand on what arrives until cancelled; connect again after every loss."""
+        while True:
+            try:
+                connection = await self._connect()
+                try:
+                    await connection.listen(_CHANNEL, lambda: notified(Notification("")))
+                    notified(Notification(""))  # what was committed before we listened
+                    await connection.lost.wait()
+                finally:
+                    await connection.aclose()
+            except DatabaseError:
+                pass  # the worker polls meanwhile, and says what is wrong
+            await asyncio.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,99 @@
+"""Cleaner: notifies of tasks that were overlooked, and recovers tasks whose worker has crashed (JB-30..JB-35).
+
+It runs when the due poller has found something. Any number may run, one pass at a time is active, and a pass that is
+killed leaves nothing half done: it is one transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from db.errors import DatabaseError
+from db.pool import Database
+from runtime.pause import pause
+
+__all__ = ["Cleaner", "CleanerOptions"]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerOptions:
+    """``archive_days`` and ``dead_days`` are how long these are kept, 0 for ever."""
+
+    archive_days: int = 365
+    dead_days: int = 90
+    poll_seconds: float = 300.0
+    batch: int = 500
+    purge_seconds: float = 3_600.0
+    purge_batch: int = 5_000
+
+
+class Cleaner:
+    """A service. ``on_cleaned`` is told of each pass that did something, by what it did."""
+
+    name = "task_cleaner"
+
+    def __init__(
+        self,
+        database: Database,
+        options: CleanerOptions | None = None,
+        on_cleaned: Callable[[Mapping[str, int]], None] = lambda _: None,
+    ) -> None:
+        self._database = database
+        self._options = options or CleanerOptions()
+        self._on_cleaned = on_cleaned
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._purge_at = time.monotonic() + 60
+
+    def ring(self) -> None:
+        """Something is due."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End after the current pass."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Clean until stopped."""
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                await self.clean()
+                await self._purge()
+            except DatabaseError as error:
+                _log.warning("task_cleaner_failed", error=str(error))
+            await pause(self._wake, self._options.poll_seconds)
+
+    async def clean(self) -> Counter[str]:
+        """Pass after pass until one finds nothing; returns what was done."""
+        total: Counter[str] = Counter()
+        while not self._stopping:
+            row = await self._database.fetchrow("task.clean", self._options.batch)
+            assert row is not None, "the function returns one row"
+            done = {name: count for name, count in row.items() if count}
+            if not done:
+                break
+            total.update(done)
+            self._on_cleaned(done)
+        if total:
+            _log.info("tasks_cleaned", **total)
+        return total
+
+    async def _purge(self) -> None:
+        if time.monotonic() < self._purge_at:
+            return
+        self._purge_at = time.monotonic() + self._options.purge_seconds
+        ages = {"task.purge_archive": self._options.archive_days, "task.purge_old_dead": self._options.dead_days}
+        for statement, days in ages.items():
+            while days and not self._stopping:
+                if await self._database.execute(statement, days, self._options.purge_batch) < self._options.purge_batch:
+                    break

@@ -1,0 +1,160 @@
+"""Message worker: receives messages of one queue, runs a handler for each, accepts or rejects it (JB-09, JB-62, JB-64).
+
+A message that takes longer than its lease is held by extending the lease at a third of it. A soft stop receives nothing
+more, lets the handlers finish within ``grace_seconds``, and returns the rest without counting the delivery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from db.errors import DatabaseError
+from jobs.message import Received
+from jobs.queues import Queues
+from jobs.receipt import Receipt
+from jobs.waiting import Waiting
+
+__all__ = ["MessageRefused", "MessageWorker", "MessageWorkerOptions"]
+
+_log = structlog.get_logger(__name__)
+_RETRY_SECONDS = 0.5
+_WAIT_SECONDS = 20.0
+_DELAY_SECONDS_MAX = 300.0
+
+
+class MessageRefused(Exception):
+    """A handler says that a message could not be dealt with: it comes again, or is ``dead``."""
+
+    def __init__(self, reason: str, *, dead: bool = False) -> None:
+        super().__init__(reason)
+        self.dead = dead
+
+
+@dataclass(frozen=True, slots=True)
+class MessageWorkerOptions:
+    """``count``: leave after so many messages."""
+
+    queue: str
+    name: str
+    slots: int = 8
+    lease_seconds: float = 60.0
+    grace_seconds: float = 10.0
+    count: int | None = None
+
+
+class MessageWorker:
+    """A service. ``handler`` deals with one message; it raises :class:`MessageRefused` for one that it could not."""
+
+    name = "message_worker"
+
+    def __init__(
+        self,
+        queues: Queues,
+        waiting: Waiting,
+        handler: Callable[[Received], Awaitable[None]],
+        options: MessageWorkerOptions,
+    ) -> None:
+        self.accepted = 0
+        self.rejected = 0
+        self._queues = queues
+        self._waiting = waiting
+        self._handler = handler
+        self._options = options
+        self._running: dict[asyncio.Task[None], Receipt] = {}
+        self._freed = asyncio.Event()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Receive nothing more; ``run`` returns when what runs is done or its grace is over."""
+        self._stopping = True
+        self._waiting.stop()
+        self._freed.set()
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._waiting.run())
+            holding = group.create_task(self._hold())
+            await self._receive()
+            self._waiting.stop()
+            await self._drain()
+            holding.cancel()
+
+    async def _receive(self) -> None:
+        options = self._options
+        while not self._stopping:
+            self._freed.clear()
+            if not (most := self._room()):
+                await self._freed.wait()
+                continue
+            try:
+                found = await self._queues.receive(options.queue, most, options.lease_seconds, receiver=options.name)
+            except DatabaseError as error:
+                _log.warning("receive_failed", error=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            for received in found:
+                self._running[asyncio.create_task(self._handle(received))] = received.receipt
+            if not found:
+                await self._waiting.wait(options.queue, _WAIT_SECONDS)
+
+    def _room(self) -> int:
+        free = self._options.slots - len(self._running)
+        if self._options.count is None:
+            return free
+        left = self._options.count - self.accepted - self.rejected - len(self._running)
+        if left <= 0 and not self._running:
+            self.stop()
+        return min(free, max(left, 0))
+
+    async def _handle(self, received: Received) -> None:
+        queue, receipts = self._options.queue, [received.receipt]
+        try:
+            await self._handler(received)
+            await self._patiently(lambda: self._queues.accept(queue, receipts))
+            self.accepted += 1
+        except MessageRefused as refused:
+            reason, dead = str(refused), refused.dead
+            delay = min(float(2 ** (received.attempts - 1)), _DELAY_SECONDS_MAX)
+            await self._patiently(
+                lambda: self._queues.reject(queue, receipts, delay_seconds=delay, reason=reason, dead=dead)
+            )
+            self.rejected += 1
+        except asyncio.CancelledError:
+            await asyncio.shield(self._patiently(lambda: self._queues.reject(queue, receipts, counts=False)))
+            raise
+        finally:
+            del self._running[asyncio.current_task()]  # type: ignore[arg-type]  # this runs in a task
+            self._freed.set()
+
+    async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
+        """Settle, again while the database is away, for as long as the lease."""
+        async with asyncio.timeout(self._options.lease_seconds):
+            while True:
+                try:
+                    await settle()
+                    return
+                except DatabaseError as error:
+                    _log.warning("settle_failed", error=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _hold(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.lease_seconds / 3)
+            try:
+                if held := [*self._running.values()]:
+                    await self._queues.extend(self._options.queue, held, self._options.lease_seconds)
+            except DatabaseError as error:
+                _log.warning("extend_failed", error=str(error))
+
+    async def _drain(self) -> None:
+        if self._running:
+            await asyncio.wait([*self._running], timeout=self._options.grace_seconds)
+        for running in [*self._running]:
+            running.cancel()
+        if self._running:
+            await asyncio.wait([*self._running])

@@ -1,0 +1,47 @@
+"""Task: work that exists if and only if the transaction that enqueued it committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from db.pool import Row
+
+__all__ = ["Policy", "Task", "TaskFailed"]
+
+
+class TaskFailed(Exception):
+    """A handler says that a task failed: it is tried again after its backoff, or ``dead`` at once."""
+
+    def __init__(self, reason: str, *, dead: bool = False) -> None:
+        super().__init__(reason)
+        self.dead = dead
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task in the hands of a worker. ``id`` and ``attempt`` are its idempotency key (JB-39)."""
+
+    id: str
+    kind: str
+    description: str
+    attempt: int
+    claim: int
+    created_at: datetime
+    lease_until: datetime
+
+    @classmethod
+    def of(cls, row: Row) -> Task:
+        """The task of a row of ``task.claim`` or ``task.claim_batch``."""
+        return cls(
+            row["id"], row["kind"], row["description"], row["attempts"], row["claim"], row["created_at"],
+            row["lease_until"],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How long the task of a notification is looked for: each ``lookup_seconds``, for ``giveup_seconds`` (JB-26)."""
+
+    lookup_seconds: float
+    giveup_seconds: float

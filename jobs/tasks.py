@@ -1,0 +1,82 @@
+"""Tasks: enqueue, claim, finish, fail, release (JB-20..JB-39).
+
+::
+
+                        notification: the bare id; it may come early, late, twice or never
+                              |
+    enqueue + COMMIT --> waiting --claim--> started --finish--> gone, or archived
+                          ^   ^                |  '--fail: retry after the backoff, or dead
+                          |   |                '--crash: retry | compensate | abandon, by the kind's policy
+                          |   '----------------'
+                          '-- cleaner: notify again
+
+The rules are SQL functions (``db/migrations/0043_tasks.sql``), so that any language can enqueue or work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from db.pool import Database, Row
+from jobs.task import Policy, Task
+
+__all__ = ["Tasks"]
+
+Outcome = Literal["claimed", "taken", "waiting", "absent"]
+_ALL: Final = "*"
+
+
+class Tasks:
+    """The verbs. All raise ``db.errors.DatabaseError``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def claim(self, task_id: str, worker: str, kinds: Sequence[str] | None = None) -> tuple[Outcome, Task | None]:
+        """Claim one task, of which a notification told; ``taken`` also stands for one of another kind than these."""
+        row = await self._database.fetchrow("task.claim", task_id, worker, kinds)
+        assert row is not None, "the function returns one row"
+        return row["outcome"], Task.of(row) if row["outcome"] == "claimed" else None
+
+    async def claim_batch(self, kinds: Sequence[str] | None, most: int, worker: str) -> list[Task]:
+        """Claim waiting tasks of these kinds, None of any; the oldest first."""
+        return [Task.of(row) for row in await self._database.fetch("task.claim_batch", kinds, most, worker)]
+
+    async def finish(self, tasks: Sequence[Task]) -> set[str]:
+        """These are done; returns the ids of those that were still held."""
+        rows = await self._database.fetch("task.finish", [task.id for task in tasks], [task.claim for task in tasks])
+        return {row["id"] for row in rows}
+
+    async def fail(self, task: Task, reason: str, *, dead: bool = False) -> Literal["retry", "dead", "stale"]:
+        """This one failed."""
+        outcome: Literal["retry", "dead", "stale"] = await self._database.fetchval(
+            "task.fail", task.id, task.claim, reason, dead
+        )
+        return outcome
+
+    async def release(self, tasks: Sequence[Task]) -> None:
+        """Give these back; the attempt does not count."""
+        await self._database.fetch("task.release", [task.id for task in tasks], [task.claim for task in tasks])
+
+    async def policy(self, kind: str = _ALL) -> Policy:
+        """How notifications of this kind are followed."""
+        row = await self._database.fetchrow("task.policy", kind)
+        assert row is not None, "the migration writes the row of all kinds"
+        return Policy(row["lookup_seconds"], row["giveup_seconds"])
+
+    async def beat(
+        self, worker: str, kinds: Sequence[str], slots: int, seconds: float, completed: int, failed: int
+    ) -> None:
+        """This worker is there for so long (JB-35)."""
+        await self._database.fetchrow("task.beat", worker, list(kinds), slots, seconds, completed, failed)
+
+    async def leave(self, worker: str) -> None:
+        """This worker has gone and holds nothing."""
+        await self._database.execute("task.leave", worker)
+
+    async def rates(self) -> Row:
+        """What a scaler compares: ``arrived``, ``completed``, ``waiting``."""
+        row = await self._database.fetchrow("task.rates")
+        assert row is not None, "a sequence has one row"
+        return row

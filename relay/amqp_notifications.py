@@ -1,0 +1,83 @@
+"""AMQP notifications: the bare ids of tasks from a durable queue, through AMQP's default exchange (JB-22, JB-23).
+
+Workers compete on one queue. Each holds at most ``prefetch`` ids without an acknowledgement, and acknowledges one when
+its claim is committed: the row is the truth, and a long run would hit the broker's delivery timeout (JB-28).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import structlog
+from aio_pika.abc import AbstractIncomingMessage
+from aio_pika.exceptions import AMQPError, ChannelInvalidStateError
+
+from relay.amqp.connection_check import connect
+from relay.amqp.options import AmqpOptions
+from relay.sink import SinkUnavailable
+
+__all__ = ["TASK_QUEUE", "AmqpNotifications"]
+
+_log = structlog.get_logger(__name__)
+TASK_QUEUE = "task_queue"
+_PAUSE_SECONDS = (0.5, 10.0)
+_ANSWER_SECONDS = 10.0
+_ID_BYTES_MAX = 200
+
+
+class AmqpNotifications:
+    """The ids of one queue. ``notified`` gets an id and how to acknowledge it."""
+
+    def __init__(self, options: AmqpOptions, queue: str = TASK_QUEUE, prefetch: int = 50) -> None:
+        self._options = options
+        self._queue = queue
+        self._prefetch = prefetch
+
+    async def listen(self, notified: Callable[[str, Callable[[], object]], None]) -> None:
+        """Consume until cancelled; connect again after every loss."""
+        pause, pause_max = _PAUSE_SECONDS
+        while True:
+            try:
+                await self._consume(notified)
+                pause = _PAUSE_SECONDS[0]
+            except (SinkUnavailable, AMQPError, ChannelInvalidStateError, OSError, TimeoutError) as error:
+                _log.warning("task_notifications_lost", error=str(error) or type(error).__name__, hint="workers poll")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, pause_max)
+
+    async def _consume(self, notified: Callable[[str, Callable[[], object]], None]) -> None:
+        connection = await connect(self._options, "hookwire work")
+        lost = asyncio.Event()
+        connection.close_callbacks.add(lambda *_: lost.set())
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                channel = await connection.channel()
+                channel.close_callbacks.add(lambda *_: lost.set())
+                await channel.set_qos(prefetch_count=self._prefetch)
+                queue = await channel.declare_queue(self._queue, durable=True)
+
+                async def arrived(message: AbstractIncomingMessage) -> None:
+                    notified(_id_of(message), lambda: _acknowledged(message))
+
+                await queue.consume(arrived)
+            await lost.wait()
+        finally:
+            with suppress(AMQPError, OSError, TimeoutError):
+                async with asyncio.timeout(3):
+                    await connection.close()
+
+
+def _id_of(message: AbstractIncomingMessage) -> str:
+    """The id in the body; '' for what is none, which asks a worker to look for itself."""
+    if len(message.body) > _ID_BYTES_MAX:
+        return ""
+    text = message.body.decode("utf-8", "replace")
+    return text if text.isprintable() else ""
+
+
+async def _acknowledged(message: AbstractIncomingMessage) -> None:
+    """A message whose channel has gone comes again, and is found to be taken."""
+    with suppress(AMQPError, ChannelInvalidStateError, OSError):
+        await message.ack()

@@ -1,0 +1,92 @@
+"""Workers of a test's own, and what they ran."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from db.pool import Database
+from jobs.notification import Notification
+from jobs.task import Task, TaskFailed
+from jobs.task_worker import TaskWorker, TaskWorkerOptions
+from jobs.tasks import Tasks
+
+WAIT_SECONDS = 60.0
+INSERT = "INSERT INTO hookwire.tasks (id, description, start_time) VALUES ($1, 'mytask', NULL)"
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    """Return once it holds; a deadline fails the test."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not holds():  # noqa: ASYNC110 - what it looks at has no event
+            await asyncio.sleep(0.02)
+
+
+class Ran:
+    """A handler that keeps what it ran."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.changed = asyncio.Event()
+        self.hold: asyncio.Event | None = None
+
+    async def __call__(self, task: Task) -> None:
+        self.tasks.append(task)
+        self.changed.set()
+        if task.description == "fails":
+            raise TaskFailed("told to")
+        if self.hold is not None:
+            await self.hold.wait()
+
+    async def until(self, count: int) -> list[str]:
+        """The ids that ran, once there are so many."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while len(self.tasks) < count:
+                self.changed.clear()
+                await self.changed.wait()
+        return [task.id for task in self.tasks]
+
+
+class Transport:
+    """Notifications that the test sends itself."""
+
+    def __init__(self) -> None:
+        self.notified: Callable[[Any], None] = lambda _: None
+        self.ready = asyncio.Event()
+        self.acknowledged: list[str] = []
+
+    async def run(self, notified: Callable[[Any], None]) -> None:
+        self.notified = notified
+        self.ready.set()
+        await asyncio.Event().wait()
+
+    def send(self, task_id: str) -> None:
+        async def acknowledge() -> None:
+            self.acknowledged.append(task_id)
+
+        self.notified(Notification(task_id, acknowledge))
+
+
+@asynccontextmanager
+async def working(database: Database, handler: Any, *transports: Any, **options: Any) -> AsyncIterator[TaskWorker]:
+    """A worker that polls only where the test says so, by default never."""
+    given = {"name": "w", "slots": 4, "poll_seconds": 3600.0, "beat_seconds": 0.5, "presence_seconds": 60.0, **options}
+    worker = TaskWorker(Tasks(database), handler, TaskWorkerOptions(**given), transports)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(worker.run())
+        for transport in transports:
+            if isinstance(transport, Transport):
+                await transport.ready.wait()
+        yield worker
+        worker.stop()
+        await running
+
+
+async def drained(sql: asyncpg.Connection) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while await sql.fetchval("SELECT count(*) FROM hookwire.task_rows, pg_sleep(0.01)"):
+            pass
