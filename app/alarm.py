@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import structlog
 
-from app.cli.consume.script import Script
+from app.script import Script
 from app.settings.settings import Settings
 from db.errors import DatabaseError
 from db.pool import Database, Row

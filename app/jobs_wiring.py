@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from app.alarm import alarm_of
 from app.settings.settings import Settings
+from app.web.api.context import JobsContext
 from db.pool import Database
 from jobs.cleaner import Cleaner, CleanerOptions
 from jobs.metrics import QueueMetrics
@@ -20,15 +21,15 @@ __all__ = ["JobsAssembly"]
 
 
 class JobsAssembly:
-    """``queues`` and ``waiting`` serve the API; ``services`` may run in any number of processes."""
+    """``api`` serves the routes; ``services`` may run in any number of processes."""
 
     def __init__(self, database: Database, registry: CollectorRegistry, settings: Settings) -> None:
         self.waiting = Waiting(database)
-        self.metrics = QueueMetrics(registry)
-        self.queues = Queues(database, self.waiting.available)
-        self._reaper = Reaper(database, self.metrics.reaped)
+        metrics = QueueMetrics(registry)
+        self.api = JobsContext(Queues(database, self.waiting.available), self.waiting, metrics)
+        self._reaper = Reaper(database, metrics.reaped)
         days = CleanerOptions(settings.history_retention_days, settings.dead_letter_retention_days)
-        self._cleaner = Cleaner(database, days, self.metrics.cleaned)
+        self._cleaner = Cleaner(database, days, metrics.cleaned)
         self._alarm = alarm_of(settings, database)
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, cast
 from db.direct import Direct
 from db.errors import DatabaseError
 from jobs.notification import Notification
-from relay.amqp_notifications import AmqpNotifications
+from relay.amqp.notifications import AmqpNotifications
 
 __all__ = ["FromAmqp", "FromNotify"]
 

@@ -397,7 +397,7 @@ class _Builder:
             pull=Pull(
                 self._database, Contents(self._database, self._storage.incarnation), f"pull at {socket.gethostname()}"
             ),
-            jobs=self._jobs,
+            jobs=self._jobs.api,
             registry=self._registry,
             backlog=Backlog(self._database, self._registry),
             overview=overview,

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 
 from app.cli.consume.message import Memory
 from app.cli.consume.options import ConsumeOptions
-from app.cli.consume.script import Script
 from app.cli.consume.session import Lost, Session
+from app.script import Script
 from db.direct import connect_direct
 from db.errors import DatabaseError
 from db.pool import PoolOptions, open_database

@@ -12,8 +12,8 @@ from app.task_notifications import FromAmqp, FromNotify
 from db.direct import connect_direct
 from db.pool import Database, PoolOptions, open_database
 from jobs.cleaner import Cleaner
+from relay.amqp.notifications import AmqpNotifications
 from relay.amqp.options import AmqpOptions
-from relay.amqp_notifications import AmqpNotifications
 from tests.jobs.harness import INSERT, WAIT_SECONDS, Ran, Transport, drained, until, working
 
 

@@ -43,7 +43,7 @@ ENVIRONMENT_READERS = {
     "app/cli/hub_client.py": "a command's key, which is no setting of the hub",
     "app/cli/commands/config.py": "looks for settings that this version does not know",
     "app/cli/commands/doctor.py": "looks for settings that this version does not know",
-    "app/cli/consume/script.py": "gives a user's script the environment, without our settings",
+    "app/script.py": "gives a user's script the environment, without our settings",
     "app/chaos/child.py": "starts a process with an environment without our settings",
     "pipeline/java.py": "JAVA_HOME, which is no setting of ours",
     "pipeline/session.py": "Spark is told through it which Python its workers are",

@@ -16,7 +16,7 @@ from app.cli.entry import Config, run, settings_from, tell
 from app.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
-    from app.cli.consume.script import Script
+    from app.script import Script
     from app.settings.settings import Settings
     from db.pool import Database
     from jobs.notification import Notifications
@@ -70,9 +70,9 @@ async def _work_tasks(
     settings: Settings, kinds: Sequence[str] | None, command: Sequence[str], slots: int, count: int | None,
     timeout: float, grace: float, presence: float,
 ) -> int:  # fmt: skip
-    from app.cli.consume.script import Script
     from app.cli.database import opened_database
-    from app.program_handler import ProgramHandler
+    from app.cli.program_handler import ProgramHandler
+    from app.script import Script
     from jobs.task_worker import TaskWorker, TaskWorkerOptions
     from jobs.tasks import Tasks
 
@@ -97,7 +97,7 @@ async def _transports(settings: Settings, database: Database) -> list[Notificati
     from app.sinks import amqp_options
     from app.task_notifications import FromAmqp, FromNotify
     from db.direct import connect_direct
-    from relay.amqp_notifications import AmqpNotifications
+    from relay.amqp.notifications import AmqpNotifications
 
     transports: list[Notifications] = [FromNotify(lambda: connect_direct(database.options))]
     if settings.amqp_url is not None:
@@ -111,9 +111,9 @@ async def _work_queue(
     settings: Settings, queue: str, command: Sequence[str], slots: int, count: int | None, timeout: float,
     lease: float, grace: float,
 ) -> int:  # fmt: skip
-    from app.cli.consume.script import Script
     from app.cli.database import opened_database
-    from app.program_handler import ProgramHandler
+    from app.cli.program_handler import ProgramHandler
+    from app.script import Script
     from jobs.message_worker import MessageWorker, MessageWorkerOptions
     from jobs.queues import Queues
     from jobs.waiting import Waiting

@@ -52,8 +52,8 @@ import sys
 
 from app.cli.consume.message import Memory
 from app.cli.consume.options import ConsumeOptions
-from app.cli.consume.script import Script
 from app.cli.consume.session import Lost, Session
+from app.script import Script
 from runtime.pause import pause
 
 __all__ = ["ConsumeOptions", "consume"]

@@ -32,7 +32,7 @@ from aio_pika.exceptions import (
 
 from app.cli.consume.message import Memory, buried, line_of
 from app.cli.consume.options import ConsumeOptions
-from app.cli.consume.script import Outcome, Script, environment_of
+from app.script import Outcome, Script, environment_of
 from relay.amqp.error import trouble_of
 from runtime.pause import pause
 

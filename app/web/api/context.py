@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fastapi import Request
 from prometheus_client import CollectorRegistry
 
-from app.jobs_wiring import JobsAssembly
 from app.settings.settings import Settings
 from app.web.backlog import Backlog
 from app.web.overview import Overview
@@ -20,9 +19,21 @@ from hub.acceptance import Hub
 from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
+from jobs.metrics import QueueMetrics
+from jobs.queues import Queues
+from jobs.waiting import Waiting
 from webhooks.pull import Pull
 
-__all__ = ["Context", "context_of"]
+__all__ = ["Context", "JobsContext", "context_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobsContext:
+    """Hold what the routes of queues and tasks need of the room ``jobs``."""
+
+    queues: Queues
+    waiting: Waiting
+    metrics: QueueMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +51,7 @@ class Context:
     policy: GuardPolicy
     outbound: Outbound
     pull: Pull
-    jobs: JobsAssembly
+    jobs: JobsContext
     registry: CollectorRegistry
     backlog: Backlog
     overview: Overview

@@ -14,8 +14,8 @@ import aio_pika
 import asyncpg
 
 from app.task_notifications import FromAmqp
+from relay.amqp.notifications import AmqpNotifications
 from relay.amqp.options import AmqpOptions
-from relay.amqp_notifications import AmqpNotifications
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, opened
 from tests.jobs.harness import INSERT, WAIT_SECONDS, Ran, drained, working
 

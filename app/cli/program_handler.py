@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.cli.consume.script import Outcome, Script
+from app.script import Outcome, Script
 from jobs.message import Received
 from jobs.message_worker import MessageRefused
 from jobs.task import Task, TaskFailed

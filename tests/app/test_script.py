@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.consume.script import Outcome, Script, environment_of
+from app.script import Outcome, Script, environment_of
 
 
 def script(folder: Path, text: str) -> list[str]:
@@ -103,6 +103,6 @@ async def test_a_run_beyond_its_time_is_ended_with_all_it_started(tmp_path: Path
 
 
 async def test_a_run_that_ignores_the_request_to_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.cli.consume.script._TERMINATE_SECONDS", 0.2)
+    monkeypatch.setattr("app.script._TERMINATE_SECONDS", 0.2)
     command = script(tmp_path, "trap '' TERM; sleep 60 & wait; sleep 60")
     assert await ran(command, timeout_seconds=0.5) == Outcome(None, 0.0, "stopped after 0.5 s")
