@@ -7,19 +7,20 @@ Four doors, each usable alone, with as few dependencies as possible::
     client     publish(topic, payload, key=...)  -- HTTP -->   POST /topics/{topic}/events    202 after COMMIT
     stash      inside your own transaction       -- SQL --->   hookwire.publish(...)          exists iff you commit
     verify     in your callback                  <- HTTP --    a delivery, Standard Webhooks  the raw bytes are checked
-    worker     claims, runs, settles             <- HTTP --    tasks and jobs                 lease and fencing token
+    jobs       inside your own transaction       -- SQL --->   hookwire.enqueue(...) and queues; hookwire.jobs
 
 * The *client* repeats a POST only under one Idempotency-Key: a 503 or a lost answer may hide a COMMIT.
 * The *stash* (:mod:`hookwire.outbox`) takes the caller's connection and never opens one: the event is part of the
   caller's transaction.
 * The *signature check* (:mod:`hookwire.signature`) works on the bytes as received, in constant time, with several keys
   during a rotation.
-* The *worker* gives back what it holds when it is told to stop, and loses it by its lease when it is killed.
+* The *worker* of :mod:`hookwire.jobs` returns what it holds when it is told to stop, and loses it by its lease when it
+  is killed.
 
 It shares no code with the service: what both know is published in ``openapi/`` (the event's schema, the vectors of the
 key hash), and each side proves itself against that.
 
-Stash and signature check are here; client and worker are the plan.
+Stash, signature check and jobs are here; the client is the plan.
 """
 
 from hookwire.outbox import NotInTransaction, stash

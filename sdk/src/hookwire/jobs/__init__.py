@@ -1,0 +1,22 @@
+"""Jobs: tasks and message queues in the caller's own database, through the caller's own connection.
+
+::
+
+    BEGIN;  your rows;  enqueue(connection, "mail.send", {"order": 1});  COMMIT;    the task exists iff you commit
+
+    queue = Queue("thumbnails")
+    queue.submit(connection, {"image": 7})          in your transaction
+    for message in queue.receive(connection, 10):   yours until the lease ends
+        queue.accept(connection, [message])         or queue.reject(connection, [message], delay_seconds=60)
+
+Every function takes a connection of asyncpg, psycopg 3, SQLAlchemy or Django; where it is asynchronous, await the
+result. The rules are SQL functions of the schema ``hookwire``, so a failure is the driver's own exception with the
+SQLSTATE of the reference: 22023 bad argument, 42704 unknown queue or kind, HW001 stale, HW003 too large.
+"""
+
+from hookwire.call import NotInTransaction
+from hookwire.jobs.queue import Message, Queue
+from hookwire.jobs.task import enqueue
+from hookwire.jobs.worker import Refused, Worker
+
+__all__ = ["Message", "NotInTransaction", "Queue", "Refused", "Worker", "enqueue"]

@@ -1,0 +1,147 @@
+"""Queues: submit, receive, accept, reject, count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from hookwire.call import Rows, Statement, call
+
+__all__ = ["Message", "Queue"]
+
+_SUBMIT: Final = Statement(
+    "SELECT hookwire.submit(queue => CAST({queue} AS text), payload => CAST({payload} AS bytea),"
+    " content_type => CAST({content_type} AS text), headers => CAST(CAST({headers} AS text) AS jsonb),"
+    " type => CAST({type} AS text), key => CAST({key} AS text), priority => CAST({priority} AS integer),"
+    " delay_seconds => CAST({delay_seconds} AS double precision))",
+    "queue", "payload", "content_type", "headers", "type", "key", "priority", "delay_seconds",
+)  # fmt: skip
+_SUBMIT_MANY: Final = Statement(
+    "SELECT s FROM hookwire.submit_batch(queue => CAST({queue} AS text), payloads => CAST({payloads} AS bytea[]),"
+    " content_types => CAST({content_types} AS text[])) AS s",
+    "queue", "payloads", "content_types",
+)  # fmt: skip
+_RECEIVE: Final = Statement(
+    "SELECT id, claim, deliveries, lease_until, created_at, content_type, CAST(headers AS text), payload, type, key,"
+    " priority FROM hookwire.receive(queue => CAST({queue} AS text), count => CAST({count} AS integer),"
+    " lease_seconds => CAST({lease_seconds} AS double precision),"
+    " filter => CAST(CAST({filter} AS text) AS jsonb), after_id => CAST({after_id} AS bigint))",
+    "queue", "count", "lease_seconds", "filter", "after_id",
+)  # fmt: skip
+_ACCEPT: Final = Statement(
+    "SELECT s FROM hookwire.accept_held(CAST({ids} AS bigint[]), CAST({claims} AS bigint[]),"
+    " CAST({queue} AS text)) AS s",
+    "ids", "claims", "queue",
+)  # fmt: skip
+_REJECT: Final = Statement(
+    "SELECT s FROM hookwire.reject_held(CAST({ids} AS bigint[]), CAST({claims} AS bigint[]), CAST({queue} AS text),"
+    " CAST({delay_seconds} AS double precision), CAST({reason} AS text), CAST({dead} AS boolean),"
+    " CAST({counts} AS boolean)) AS s",
+    "ids", "claims", "queue", "delay_seconds", "reason", "dead", "counts",
+)  # fmt: skip
+_EXTEND: Final = Statement(
+    "SELECT s FROM hookwire.extend_held(CAST({ids} AS bigint[]), CAST({claims} AS bigint[]), CAST({queue} AS text),"
+    " CAST({lease_seconds} AS double precision)) AS s",
+    "ids", "claims", "queue", "lease_seconds",
+)  # fmt: skip
+_COUNT: Final = Statement("SELECT hookwire.message_count(CAST({queue} AS text))", "queue")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message in the hands of its receiver until ``leased_until``. ``id`` and ``attempts`` are an idempotency key."""
+
+    id: int
+    claim: int
+    attempts: int
+    leased_until: datetime
+    created_at: datetime
+    content_type: str | None
+    headers: Mapping[str, str] = field(repr=False)
+    payload: bytes = field(repr=False)
+    type: str | None = None
+    key: str | None = None
+    priority: int = 0
+
+    def json(self) -> Any:
+        """The payload read as JSON. Raises ValueError for bytes that are none."""
+        return json.loads(self.payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue by its name. Every method takes the connection first; with an asynchronous one, await the result."""
+
+    name: str
+
+    def submit(
+        self, connection: Any, payload: Any, *, content_type: str | None = None,
+        headers: Mapping[str, str] | None = None, type: str | None = None, key: str | None = None, priority: int = 0, delay_seconds: float = 0.0,  # noqa: A002
+    ) -> Any:  # fmt: skip
+        """Submit one message in the open transaction; returns its id. ``bytes`` stay, ``str`` is UTF-8, else JSON."""
+        body, kind = _encoded(payload, content_type)
+        arguments = (self.name, body, kind, json.dumps(dict(headers or {})), type, key, priority, float(delay_seconds))
+        return call(connection, _SUBMIT, arguments, lambda rows: int(rows[0][0]), name="submit")
+
+    def submit_many(self, connection: Any, payloads: Sequence[Any], *, content_type: str | None = None) -> Any:
+        """Submit several in one statement, in the open transaction; returns their ids in the same order."""
+        encoded = [_encoded(payload, content_type) for payload in payloads]
+        arguments = (self.name, [body for body, _ in encoded], [kind for _, kind in encoded])
+        return call(connection, _SUBMIT_MANY, arguments, _ids, name="submit_many")
+
+    def receive(
+        self, connection: Any, count: int = 1, *, lease_seconds: float | None = None,
+        filter: Mapping[str, Any] | None = None, after_id: int = 0,  # noqa: A002
+    ) -> Any:  # fmt: skip
+        """Claim up to so many messages, oldest first; returns a list of :class:`Message`.
+
+        In a transaction of yours the claim counts from its COMMIT on, and a rollback gives them back.
+        """
+        wanted = json.dumps(filter) if filter is not None else None
+        arguments = (self.name, count, lease_seconds, wanted, after_id)
+        return call(connection, _RECEIVE, arguments, _messages, name="receive", in_transaction=False)
+
+    def accept(self, connection: Any, messages: Sequence[Message]) -> Any:
+        """These are done; returns the ids of those that were still held. In your transaction it commits with it."""
+        return self._settle(connection, _ACCEPT, messages)
+
+    def reject(
+        self, connection: Any, messages: Sequence[Message], *, delay_seconds: float = 0.0, reason: str | None = None,
+        dead: bool = False, counts: bool = True,
+    ) -> Any:  # fmt: skip
+        """Return these, or make them dead letters; returns the ids of those that were still held."""
+        return self._settle(connection, _REJECT, messages, float(delay_seconds), reason, dead, counts)
+
+    def extend(self, connection: Any, messages: Sequence[Message], lease_seconds: float) -> Any:
+        """Hold these for so long from now; returns the ids of those that were still held."""
+        return self._settle(connection, _EXTEND, messages, float(lease_seconds))
+
+    def count(self, connection: Any) -> Any:
+        """How many messages are available."""
+        return call(connection, _COUNT, (self.name,), lambda rows: int(rows[0][0]), name="count", in_transaction=False)
+
+    def _settle(self, connection: Any, statement: Statement, messages: Sequence[Message], *more: Any) -> Any:
+        ids, claims = [message.id for message in messages], [message.claim for message in messages]
+        arguments = (ids, claims, self.name, *more)
+        return call(connection, statement, arguments, _ids, name="accept, reject and extend", in_transaction=False)
+
+
+def _encoded(payload: Any, content_type: str | None) -> tuple[bytes, str | None]:
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload), content_type
+    if isinstance(payload, str):
+        return payload.encode(), content_type or "text/plain; charset=utf-8"
+    text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode(), content_type or "application/json"
+
+
+def _ids(rows: Rows) -> list[int]:
+    return [row[0] for row in rows]
+
+
+def _messages(rows: Rows) -> list[Message]:
+    found = ([*row] for row in rows)
+    return [Message(*row[:6], json.loads(row[6]), bytes(row[7]), row[8], row[9], row[10]) for row in found]

@@ -1,0 +1,169 @@
+"""Worker: receives messages of a queue on an asyncpg pool, runs a coroutine for each, settles each (JB-64, JB-78).
+
+Claims are batches of what there is room for. A message is accepted as soon as its handler returns; acceptances that
+fall into the same few milliseconds share a statement. Stop it by :meth:`Worker.stop`: it claims nothing more, finishes what
+runs, and returns what it has not begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from hookwire.jobs.queue import Message, Queue
+
+__all__ = ["Refused", "Worker"]
+
+Handler = Callable[[Message], Awaitable[None]]
+_RESET_SECONDS: Final = 0.5
+_RETRY_SECONDS: Final = 0.5
+_DELAY_SECONDS_MAX: Final = 300.0
+
+
+class Refused(Exception):
+    """A handler says that a message could not be dealt with: it comes again, or is ``dead``."""
+
+    def __init__(self, reason: str, *, dead: bool = False) -> None:
+        super().__init__(reason)
+        self.dead = dead
+
+
+class Worker:
+    """``batch`` messages are held at most, all handled at once; ``idle_seconds`` is the pause when there is nothing.
+
+    Any exception of a handler but a cancellation returns its message, later each time.
+    """
+
+    def __init__(
+        self, pool: Any, queue: str, handler: Handler, *, batch: int = 100, lease_seconds: float = 30.0,
+        idle_seconds: float = 0.05, flush_seconds: float = 0.002,
+    ) -> None:  # fmt: skip
+        self.accepted = 0
+        self._pool = pool
+        self._queue = Queue(queue)
+        self._handler = handler
+        self._batch = batch
+        self._lease_seconds = lease_seconds
+        self._idle_seconds = idle_seconds
+        self._flush_seconds = flush_seconds
+        self._held: dict[int, Message] = {}
+        self._done: list[Message] = []
+        self._changed = asyncio.Event()
+        self._flush = asyncio.Event()
+        self._stopping = False
+        self._after = (0, 0.0)
+
+    def stop(self) -> None:
+        """Claim nothing more; ``run`` returns when what runs is settled."""
+        self._stopping = True
+        self._changed.set()
+        self._flush.set()
+
+    async def run(self) -> None:
+        """Work until stopped. Errors of the database are waited out."""
+        async with asyncio.TaskGroup() as group:
+            settling, holding = group.create_task(self._settle()), group.create_task(self._hold())
+            while not self._stopping:
+                self._changed.clear()
+                room = self._batch - len(self._held)
+                found = await self._receive(room) if room else []
+                for message in found:
+                    self._held[message.id] = message
+                    group.create_task(self._handle(message))
+                if not room:
+                    await self._changed.wait()
+                elif not found:
+                    await self._idle()
+            while self._held:
+                self._changed.clear()
+                await self._changed.wait()
+            holding.cancel()
+            settling.cancel()
+
+    async def _receive(self, room: int) -> list[Message]:
+        after, until = self._after
+        if time.monotonic() >= until:
+            after, until = 0, time.monotonic() + _RESET_SECONDS
+        try:
+            found: list[Message] = await self._queue.receive(
+                self._pool, room, lease_seconds=self._lease_seconds, after_id=after
+            )
+        except Exception as error:
+            if not _passes(error):
+                raise
+            await asyncio.sleep(_RETRY_SECONDS)
+            return []
+        self._after = (found[-1].id, until) if found else (0, 0.0)
+        return found
+
+    async def _handle(self, message: Message) -> None:
+        try:
+            await self._handler(message)
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises, its message must not be lost
+            dead = isinstance(error, Refused) and error.dead
+            await self._reject(message, str(error) or type(error).__name__, dead=dead)
+            self._forget(message)
+        else:
+            self._done.append(message)
+            self._flush.set()
+
+    async def _reject(self, message: Message, reason: str, *, dead: bool) -> None:
+        delay = min(float(2 ** (message.attempts - 1)), _DELAY_SECONDS_MAX)
+        try:
+            await self._queue.reject(self._pool, [message], delay_seconds=delay, reason=reason[:500], dead=dead)
+        except Exception as error:
+            if not _passes(error):
+                raise  # its lease ends by itself otherwise
+
+    async def _settle(self) -> None:
+        while True:
+            await self._flush.wait()
+            if len(self._done) < self._batch:
+                await asyncio.sleep(self._flush_seconds)
+            self._flush.clear()
+            if batch := self._done:
+                self._done = []
+                await self._accept(batch)
+
+    async def _accept(self, batch: list[Message]) -> None:
+        try:
+            accepted = await self._queue.accept(self._pool, batch)
+        except Exception as error:
+            if not _passes(error):
+                raise
+            self._done = batch + self._done
+            await asyncio.sleep(_RETRY_SECONDS)
+            self._flush.set()
+            return
+        self.accepted += len(accepted)
+        for message in batch:
+            self._forget(message)
+
+    async def _hold(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease_seconds / 3)
+            if self._held:
+                try:
+                    await self._queue.extend(self._pool, [*self._held.values()], self._lease_seconds)
+                except Exception as error:
+                    if not _passes(error):
+                        raise
+
+    async def _idle(self) -> None:
+        try:
+            async with asyncio.timeout(self._idle_seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _forget(self, message: Message) -> None:
+        self._held.pop(message.id, None)
+        self._changed.set()
+
+
+def _passes(error: Exception) -> bool:
+    """Whether trying again later may help: the connection, the server, or a lock."""
+    state = str(getattr(error, "sqlstate", "") or "")
+    return isinstance(error, OSError | TimeoutError) or state[:2] in ("08", "40", "53", "55", "57", "58")
