@@ -1,6 +1,6 @@
-"""jobs does later: message queues, transactional tasks and jobs, in tables beside the data they belong to.
+"""jobs does later: message queues and transactional tasks, in tables beside the data they belong to.
 
-Three layers on one lease core, each usable alone:
+Layers on one lease core, each usable alone:
 
 ============  =====================================================  ==============================================
 layer         concern                                                promise
@@ -8,40 +8,33 @@ layer         concern                                                promise
 message       delivery of opaque payloads to one or more consumers   knows nothing of the outcome of the work
 task          work that exists if and only if a transaction          the row is the truth; a broker's message only
               committed                                              wakes a worker, and losing it is harmless
-job           the eventual state of a piece of work, done by a       tracks states, tells the submitter, keeps history
-              machine or a person
 ============  =====================================================  ==============================================
 
-A message::
+The lease core: a fence from one sequence stands in the row that it protects. The attempt is counted at the claim. One
+statement settles by the fence and changes nothing that is stale. Finished and dead rows leave the table in that
+statement, so that a claim reads one small index (docs/adr/0036-the-reaper-ends-leases.md).
 
-                    receive (claim id, lease)              accept
+A message (:mod:`jobs.queues`)::
+
+                    receive (claim, lease)                 accept
     available ------------------------------> claimed -----------------> gone, or archived
         ^                                        |
         +------- reject (keeps its place) -------+
-        +------- reaper: the lease ran out ------+-----> dead letter (too many deliveries)
+        +------- reaper: the lease is over ------+-----> dead letter (too many deliveries)
 
-A job::
+A task (:mod:`jobs.tasks`)::
 
-    scheduled --> available --> running --> completed
-        ^          |    ^         |  |----> discarded
-        |          |    |         |  '----> retryable --> available (when due)
-        |          |    '- reaper-'-------> review ----> completed | available | discarded
-        |          v
-        '------ assigned (to a person or a group): the same ends, without a lease
+    waiting --claim--> started --finish--> gone, or archived
+      ^  ^                |  '--fail: retry after the backoff, or dead
+      |  |                '--crash: retry | compensate | abandon, by the policy of its kind
+      |  '----------------'
+      '-- cleaner: notify again
 
-    any state that is not an end --> cancelled
+The duties. The *reaper* returns messages whose lease is over. The *cleaner* notifies of tasks that were overlooked and
+recovers tasks whose worker has crashed. The *scaler* says how many workers there should be. :mod:`jobs.waiting` lets
+any number of receivers wait with one question to the database.
 
-Any other move is refused in the statement itself (``WHERE state IN ...``), not only in Python.
-
-The duties. The *reaper* returns what a dead worker held; the *cleaner* keeps the hot tables small; the *archive* holds
-what ended, where no receiver ever scans it; the *scheduler* promotes what is due. Claims carry a lease and a fencing
-token, like deliveries: a worker that was stopped and wakes up settles under an old token, which changes nothing.
-
-Why in the database: the work is coupled to data, commits with it, and needs no second system. A claim is one statement
-that skips locked rows; two receivers never get the same row.
-
-The ancestors' words are kept: accept and reject (AMQP), move and copy (competing and non-competing consumption),
-worker and job (Gearman), unique, snooze and discard (River, Oban).
-
-Not built yet. This docstring is the plan.
+Why in the database: the work is coupled to data, commits with it, and needs no second system. The rules are SQL
+functions, so that any language can submit and work; the modules here call them. Broker clients belong to ``relay``; a
+worker hears of tasks through the port :mod:`jobs.notification`.
 """

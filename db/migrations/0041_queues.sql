@@ -2,7 +2,7 @@
 --
 -- A lease is a fence drawn from one sequence, stored in the row that it protects. A statement that settles names the fence,
 -- and changes nothing once another receiver has drawn a newer one. The attempt is counted when the row is claimed. The
--- reaper alone ends leases, so that a claim reads one index of rows that are free (docs/adr/0035-the-reaper-ends-leases.md).
+-- reaper alone ends leases, so that a claim reads one index of rows that are free (docs/adr/0036-the-reaper-ends-leases.md).
 CREATE SEQUENCE hookwire.lease_fence AS bigint CACHE 1;
 CREATE SEQUENCE hookwire.message_id AS bigint CACHE 1;
 

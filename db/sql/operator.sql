@@ -7,7 +7,7 @@ WITH told AS MATERIALIZED (
            array_agg('application/json'::text) AS types, array_agg('{}'::text) AS headers,
            array_agg(convert_to((n.notice - 'subscription' || jsonb_build_object(
                'at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-               'subscription_id', s.public_id, 'topic', s.topic, 'callback', s.callback))::text, 'UTF8')) AS payloads
+               'about', jsonb_build_object('kind', 'subscription', 'id', s.public_id), 'subscription_id', s.public_id, 'topic', s.topic, 'callback', s.callback))::text, 'UTF8')) AS payloads
     FROM jsonb_array_elements($1::text::jsonb) AS n(notice)
     JOIN hookwire.subscriptions s ON s.id = (n.notice->>'subscription')::bigint
     WHERE EXISTS (SELECT FROM hookwire.subscriptions x

@@ -79,7 +79,8 @@ class Queue:
 
     def submit(
         self, connection: Any, payload: Any, *, content_type: str | None = None,
-        headers: Mapping[str, str] | None = None, type: str | None = None, key: str | None = None, priority: int = 0, delay_seconds: float = 0.0,  # noqa: A002
+        headers: Mapping[str, str] | None = None, type: str | None = None, key: str | None = None,  # noqa: A002
+        priority: int = 0, delay_seconds: float = 0.0,
     ) -> Any:  # fmt: skip
         """Submit one message in the open transaction; returns its id. ``bytes`` stay, ``str`` is UTF-8, else JSON."""
         body, kind = _encoded(payload, content_type)
@@ -143,5 +144,10 @@ def _ids(rows: Rows) -> list[int]:
 
 
 def _messages(rows: Rows) -> list[Message]:
-    found = ([*row] for row in rows)
-    return [Message(*row[:6], json.loads(row[6]), bytes(row[7]), row[8], row[9], row[10]) for row in found]
+    return [_message(*row) for row in rows]
+
+
+def _message(*row: Any) -> Message:
+    number, claim, attempts, leased_until, created_at, content_type, headers, payload, *more = row
+    found = json.loads(headers), bytes(payload)
+    return Message(number, claim, attempts, leased_until, created_at, content_type, *found, *more)

@@ -1,8 +1,8 @@
 """Worker: receives messages of a queue on an asyncpg pool, runs a coroutine for each, settles each (JB-64, JB-78).
 
 Claims are batches of what there is room for. A message is accepted as soon as its handler returns; acceptances that
-fall into the same few milliseconds share a statement. Stop it by :meth:`Worker.stop`: it claims nothing more, finishes what
-runs, and returns what it has not begun.
+fall into the same few milliseconds share a statement. After :meth:`Worker.stop` it claims nothing more, and finishes
+what it holds.
 """
 
 from __future__ import annotations
