@@ -1,9 +1,11 @@
-"""reqrep answers: reliable request-reply, as protocol machines without sockets (ZeroMQ guide, chapter 4).
+"""reqrep answers: reliable request-reply over ZeroMQ, without a database (ZeroMQ guide, chapter 4).
 
-A request goes to a named service; whoever serves it may die, freeze, be slow, or start late. Dying and freezing must
-look the same to everyone else, hence heartbeats: a peer that was silent for *liveness* intervals is gone.
+A client sends a request to a named service and gets one reply. The worker may die, freeze, be slow or start late; the
+broker may be restarted. "Dies" means crashes or freezes, and every protocol here survives both. A peer that was silent
+for *liveness* intervals is gone. A client repeats a request on a new socket, so a worker may run it twice; the caller
+gets one reply, or an explicit failure.
 
-Majordomo (7/MDP 0.1), the default and the conformance target::
+Majordomo (7/MDP 0.1, and 18/MDP on the same socket) is the default::
 
     client                         broker                             worker
     ------                         ------                             ------
@@ -19,19 +21,18 @@ The life of a worker, as the broker sees it::
     unknown -------------> idle -----------------------> busy
        ^                    |  ^                          |
        |                    |  '--------- REPLY ----------'
-       '-- expired, DISCONNECT, or a frame that the state does not allow: told DISCONNECT, forgotten
+       '-- expired, DISCONNECT, or a message that the state does not allow: told DISCONNECT, removed
 
-Around it, each a machine of its own:
+The room holds the broker's side; clients and workers are ``hookwire.services`` in the SDK. Both sides share no code,
+only the bytes in ``openapi/mdp-vectors.json``:
 
-* **Lazy, Simple and Paranoid Pirate** (6/PPP): retry by the client; a queue of stateless workers; heartbeats.
-* **MMI** (8/MMI): services that begin with ``mmi.`` are answered by the broker itself.
-* **Titanic** (9/TSP): the request is stored before it is acknowledged and the reply until it is fetched, in PostgreSQL
-  behind a port, so that this room imports nothing of the room ``jobs``.
-* **Binary Star**: two brokers, one active; it decides which *broker* answers clients and elects nothing else.
-* **Freelance** (10/FLP): many servers, no broker.
+* :mod:`reqrep.majordomo`: the broker with named services, 8/MMI, policies, and the program ``hookwire broker``.
+* :mod:`reqrep.pirate`: Simple and Paranoid Pirate (6/PPP), queues without services.
+* :mod:`reqrep.binary_star`: two servers of which one is active. It decides which broker answers clients, nothing else.
 
-Each machine is ``(now, frames) -> (frames, events)`` and imports neither asyncio nor sockets, so that every rule is
-tested without a sleep; one module, the only one that imports pyzmq, carries the frames.
+Each protocol is a machine without I/O: ``(now, frames) -> (frames, events)``. Time is a parameter, so every rule is
+tested without a sleep. :mod:`reqrep.transport` is the only module that imports pyzmq; :mod:`reqrep.reactor` is the one
+loop; a ``server`` module of each protocol carries frames between them.
 
-Not built yet. This docstring is the plan.
+Nothing is dropped in silence: each send result is looked at, and each drop has a counter and a reason.
 """

@@ -80,7 +80,7 @@ def test_a_lazy_pirate_without_a_server_says_so() -> None:
 
 @pytest.mark.parametrize(("kind", "sends_text"), [("sp", False), ("pp", True)])
 def test_a_pirate_queue_carries_on_when_one_of_two_workers_is_killed(kind: str, sends_text: bool) -> None:
-    """SP-08, PP-12, XX-05: both spellings of READY; start order does not matter."""
+    """SP-01, SP-08, PP-12, XX-05: both spellings of READY; start order does not matter."""
     front, back = endpoint(), endpoint()
     options = ("--connect", back, "--work-seconds", "0", *(("--sends-text",) if sends_text else ()))
     with (

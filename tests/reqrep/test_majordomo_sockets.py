@@ -1,8 +1,10 @@
 """The broker on real sockets: what the machine's tests cannot show."""
 
 import json
+import re
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from hookwire.services.error import ClientClosed, NoReply
 from hookwire.services.worker import Worker
 from reqrep.majordomo.options import BrokerOptions
 from reqrep.majordomo.program import BrokerProgram
-from reqrep.transport import AddressRefused, SocketOptions, Transport
+from reqrep.transport import AddressRefused, Poll, SocketOptions, Transport
 from tests.reqrep.running import FAST, FREE, WAIT_SECONDS, client_of, running_broker, running_worker, threaded
 
 
@@ -126,3 +128,28 @@ def test_a_worker_closes_with_its_last_reply_sent() -> None:
 def test_a_free_port_is_reported() -> None:
     with running_broker(FREE) as broker:
         assert not broker.endpoints[0].endswith("*")
+
+
+def test_of_two_peers_with_one_identity_the_newer_stays() -> None:
+    """MD-28, ZL-05: libzmq would ignore it in silence; a restarted peer must not wait for a half-open connection."""
+    transport, wait = Transport(), Poll()
+    with running_broker() as broker:
+        answers = []
+        for _ in range(2):
+            peer = transport.socket("dealer", SocketOptions(identity=b"twin"))
+            peer.connect(*broker.endpoints)
+            wait.add(peer)
+            peer.send([b"", b"MDPC01", b"mmi.service", b"echo"])
+            wait.wait(WAIT_SECONDS)
+            answers.append(peer.receive())
+    wait.close()
+    transport.close()
+    assert answers == [[b"", b"MDPC01", b"mmi.service", b"404"]] * 2
+
+
+@pytest.mark.parametrize("folder", ["reqrep", "sdk/src/hookwire/services"])
+def test_no_protocol_reads_the_wall_clock_or_sleeps(folder: str) -> None:
+    """HB-09, ZD-29: a step of the clock must neither expire peers nor keep them for ever."""
+    files = sorted((Path(__file__).parents[2] / folder).rglob("*.py"))
+    found = [file.name for file in files if re.search(r"time\.time\(|datetime|time\.sleep\(", file.read_text())]
+    assert (len(files) > 10, found) == (True, [])

@@ -120,7 +120,7 @@ def test_any_command_counts_as_heartbeat(state: str) -> None:
 
 
 def test_heartbeats_go_to_idle_workers_once_per_interval_and_stop_when_the_worker_is_gone() -> None:
-    """MD-18, MD-19, HB-03: 2.5 s three times."""
+    """MD-18, MD-19, HB-03, HB-04, XX-01: 2.5 s three times."""
     peers = Peers()
     peers.ready(b"w")
     assert peers.wait(60) == [heartbeat_of(b"w")] * 2

@@ -50,7 +50,7 @@ def test_mmi_answers_a_dealer_and_a_req_while_the_queue_is_full() -> None:
 
 
 def test_list_workers_and_stats_are_json() -> None:
-    """MM-07, MM-08."""
+    """HB-08, MM-07, MM-08."""
     peers = Peers()
     peers.ready(b"w")
     peers.request(b"c")

@@ -31,7 +31,7 @@ def pass_time(queue: ParanoidQueue, start: float, seconds: float) -> list[Frames
 
 @pytest.mark.parametrize("ready", [b"\x01", b"READY"])
 def test_a_simple_queue_gives_a_request_to_the_worker_that_waits_longest(ready: bytes) -> None:
-    """SP-02, SP-03, SP-05, SP-06: both spellings of READY."""
+    """SP-02 to SP-06: both spellings of READY."""
     queue = simple()
     assert not queue.wants_clients
     queue.from_worker(0, [b"w1", E, ready])

@@ -26,7 +26,7 @@ def lazy(*endpoints: str, **options: float) -> RetryClient:
 
 
 def test_a_lazy_pirate_sends_three_times_the_same_request_on_new_sockets_then_gives_up() -> None:
-    """LP-01, LP-02, LP-03, LP-06: 7.5 s in all."""
+    """LP-01, LP-02, LP-03, LP-06, ZD-12: 7.5 s in all."""
     client = lazy()
     request = [E, b"1", b"hello"]
     assert client.call(0, b"", [b"hello"]) == Step([request], [Connect(A)])
@@ -38,7 +38,7 @@ def test_a_lazy_pirate_sends_three_times_the_same_request_on_new_sockets_then_gi
 
 
 def test_a_reply_gives_the_next_call_all_its_tries_again() -> None:
-    """LP-04, LP-07."""
+    """LP-04, LP-07, ZD-11."""
     client = lazy()
     client.call(0, b"", [b"x"])
     client.tick(2.5)
@@ -58,7 +58,7 @@ def test_another_number_is_reported_and_waiting_goes_on_within_the_same_deadline
 
 
 def test_a_late_reply_is_never_delivered_to_a_later_call() -> None:
-    """LP-06, LP-08: also when it comes to the same machine."""
+    """LP-06, LP-08, PP-13: also when it comes to the same machine."""
     client = lazy(tries=1)
     client.call(0, b"", [b"x"])
     client.tick(2.5)
@@ -131,7 +131,7 @@ def test_a_worker_registers_answers_and_leaves() -> None:
 
 
 def test_a_worker_beats_leaves_a_silent_broker_and_comes_back_on_a_new_socket() -> None:
-    """MD-18, MD-22, MD-27: 3 intervals of 2.5 s, then 2.5 s of pause."""
+    """HB-01, MD-18, MD-22, MD-27: 3 intervals of 2.5 s, then 2.5 s of pause."""
     machine, seen = worker(), []
     machine.start(0)
     while (at := machine.deadline()) is not None and at <= 12:

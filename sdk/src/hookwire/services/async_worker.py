@@ -77,7 +77,11 @@ class _Connection:
     ) -> None:
         self._machine = machine
         self._handler = handler
-        self._tasks = tasks
+
+        def begin(run: Run) -> None:
+            tasks.create_task(self._run(run))
+
+        self._begin = begin
         self._link = AsyncioLink(machine, self._found, options)
         self._link.carry_out(machine.start(self._link.now()))
 
@@ -87,7 +91,7 @@ class _Connection:
 
     def _found(self, event: Event) -> None:
         if isinstance(event, Run):
-            self._tasks.create_task(self._run(event))
+            self._begin(event)
         else:
             _LOG.debug("dropped a message: %s", event)
 
