@@ -45,6 +45,11 @@ class Event:
     """Position within its key: rising, with gaps; None where the topic keeps no order."""
 
     @property
+    def size_bytes(self) -> int:
+        """Payload and headers: what budgets of memory and of a request count (FS-03)."""
+        return len(self.payload) + sum(len(name) + len(value) for name, value in self.headers.items())
+
+    @property
     def event_id(self) -> str:
         """The public id, ``evt_<incarnation>_<id>``."""
         return format_event_id(self.incarnation, self.id)

@@ -61,7 +61,7 @@ class Claims:
         self._waiting = 0
         self._shares: dict[int, int] = {}
         self.payload_bytes = 0
-        """Of all events that a claim holds, waiting or in flight; shared ones count once."""
+        """Of all events that a claim holds, with their headers, waiting or in flight; shared ones count once."""
 
     @property
     def waiting(self) -> int:
@@ -94,7 +94,7 @@ class Claims:
         shares = self._shares.get(claim.event.id, 0)
         self._shares[claim.event.id] = shares + 1
         if not shares:
-            self.payload_bytes += len(claim.event.payload)
+            self.payload_bytes += claim.event.size_bytes
 
     def first(self, subscription: int) -> Claim | None:
         """The one to attempt next."""
@@ -111,13 +111,15 @@ class Claims:
         return claim
 
     def take_batch(self, subscription: int, most: int, leased_beyond: float) -> list[Claim]:
-        """Take what may go in one request: the first one and up to so many in all, as long as leases last beyond that
-        monotonic time, the subscriber is the same, and payloads do not come to more than a mebibyte. What is opaque
-        goes alone."""
+        """Take what may go in one request: the first claim and others behind it, ``most`` in all.
+
+        Their leases last beyond that monotonic time, their subscriber is the same, and payloads with headers have a
+        mebibyte at most. What is opaque goes alone.
+        """
         first = self.take(subscription)
-        taken, weight = [first], len(first.event.payload)
+        taken, weight = [first], first.event.size_bytes
         while not is_opaque(first.event) and len(taken) < most and (claim := self.first(subscription)) is not None:
-            weight += len(claim.event.payload)
+            weight += claim.event.size_bytes
             is_changed = claim.subscriber.version != first.subscriber.version
             if is_changed or is_opaque(claim.event) or claim.leased_until < leased_beyond or weight > _BATCH_BYTES_MAX:
                 break
@@ -137,4 +139,4 @@ class Claims:
             self._shares[claim.event.id] = shares
         else:
             del self._shares[claim.event.id]
-            self.payload_bytes -= len(claim.event.payload)
+            self.payload_bytes -= claim.event.size_bytes

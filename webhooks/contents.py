@@ -13,7 +13,7 @@ __all__ = ["Contents"]
 
 
 class Contents:
-    """A cache of events, least recently used first out, bounded by payload bytes."""
+    """A cache of events, least recently used first out, bounded by bytes of payloads and headers."""
 
     def __init__(self, database: Database, incarnation: str, bytes_max: int = 32 * 1024 * 1024) -> None:
         self._database = database
@@ -26,7 +26,7 @@ class Contents:
         """Events by number, and the numbers of those that no longer exist (their retention has ended).
 
         What is in neither was not read: the lowest numbers are read, up to the one that crosses ``bytes_max`` of
-        payload; what is remembered counts for nothing.
+        payload and headers; what is remembered counts for nothing.
         """
         wanted = set(ids)
         found = {}
@@ -62,8 +62,8 @@ class Contents:
         if event.id in self._events:
             return
         self._events[event.id] = event
-        # 512: roughly what an event costs in memory beside its payload.
-        self._bytes += len(event.payload) + 512
+        # 512: roughly what an event costs in memory beside its payload and headers.
+        self._bytes += event.size_bytes + 512
         while self._bytes > self._bytes_max:
             _, oldest = self._events.popitem(last=False)
-            self._bytes -= len(oldest.payload) + 512
+            self._bytes -= oldest.size_bytes + 512

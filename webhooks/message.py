@@ -16,11 +16,19 @@ from event.attribute import encode_header_value
 from event.cloudevents import BATCH_TYPE, HttpMessage, encode_binary, encode_structured
 from event.event import Event
 from webhooks.chat import CHAT_FORMATS, chat_body
-from webhooks.custom_header import is_ours
+from webhooks.custom_header import is_ours, is_private
 from webhooks.signature import hub_signature, webhook_headers
 from webhooks.subscriber import Subscriber
 
-__all__ = ["LINK_HEADER", "MESSAGE_ID_HEADER", "REPLAY_HEADER", "batch_message", "delivery_message", "link_header"]
+__all__ = [
+    "LINK_HEADER",
+    "MESSAGE_ID_HEADER",
+    "REPLAY_HEADER",
+    "as_sent",
+    "batch_message",
+    "delivery_message",
+    "link_header",
+]
 
 REPLAY_HEADER = ("hookwire-replay", "true")
 """On what is sent again because somebody asked for it (WH-P04): it may come after what followed it."""
@@ -61,9 +69,10 @@ def delivery_message(
         headers.append(("hookwire-sequence", str(event.sequence)))
     headers.append(("hookwire-hops", str(_hops(event) + 1)))
     for name, value in event.headers.items():
-        if not is_ours(name) and name not in subscriber.headers:
-            headers.append((name, _as_sent(value)))
-    if (id_header := event.headers.get(MESSAGE_ID_HEADER)) is not None:
+        if not is_ours(name) and not is_private(name) and name not in subscriber.headers:
+            headers.append((name, as_sent(value)))
+    id_header = event.headers.get(MESSAGE_ID_HEADER)
+    if id_header is not None and not is_ours(id_header) and not is_private(id_header):  # stored by an older version
         headers.append((id_header, event.event_id))
     headers += subscriber.headers.items()
     if subscriber.request_origin is not None:
@@ -105,7 +114,7 @@ def _carried(event: Event, form: str, source: str) -> HttpMessage:
     if form == "websub_ping":
         ping = urlencode({"hub.mode": "publish", "hub.url": source})
         return HttpMessage({"content-type": "application/x-www-form-urlencoded"}, ping.encode())
-    headers = {} if event.content_type is None else {"content-type": _as_sent(event.content_type)}
+    headers = {} if event.content_type is None else {"content-type": as_sent(event.content_type)}
     if form == "binary":
         headers |= {n: v for n, v in encode_binary(event, source=source).headers.items() if n.startswith("ce-")}
     elif form == "as_published":
@@ -113,7 +122,7 @@ def _carried(event: Event, form: str, source: str) -> HttpMessage:
     return HttpMessage(headers, event.payload)
 
 
-def _as_sent(value: str) -> str:
+def as_sent(value: str) -> str:
     """The UTF-8 bytes of a text as header characters: the very bytes that were published."""
     return value if value.isascii() else value.encode().decode("latin-1")
 

@@ -277,10 +277,14 @@ FROM wanted w LEFT JOIN passed p ON p.id = w.id
 WHERE w.is_locked OR w.open_until > now() OR (w.tokens IS NOT NULL AND w.trips = 0 AND w.most < w.asked AND p.count = w.most);
 
 -- name: events
--- Payloads of the lowest ids, up to the one that crosses $2 bytes; beyond it NULL.
-SELECT id, ordered, topic, key, content_type, headers, CASE WHEN before < $2 THEN payload END AS payload, accepted_at
-FROM (SELECT e.*, sum(octet_length(e.payload)) OVER (ORDER BY e.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload) AS before
-      FROM hookwire.events e WHERE e.id = ANY ($1::bigint[])) AS wanted;
+-- Payloads and headers of the lowest ids, up to the one that crosses $2 bytes; beyond it NULL (FS-03).
+SELECT id, ordered, topic, key, content_type, CASE WHEN before < $2 THEN headers END AS headers,
+       CASE WHEN before < $2 THEN payload END AS payload, accepted_at
+FROM (SELECT e.*, sum(w.size) OVER (ORDER BY e.id ROWS UNBOUNDED PRECEDING) - w.size AS before
+      FROM hookwire.events e CROSS JOIN LATERAL (
+          SELECT octet_length(e.payload) + coalesce(octet_length(nullif(e.headers::text, '{}')), 0) AS size
+      ) AS w
+      WHERE e.id = ANY ($1::bigint[])) AS wanted;
 
 -- name: due_subscriptions
 -- One step per subscription that has open deliveries (a loose index scan): who is due and may be sent to.

@@ -35,8 +35,11 @@ SELECT hookwire.ensure_partitions();
 SELECT pg_notify('hookwire_outbox', '');
 
 -- name: get
-SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, payload
-FROM hookwire.events WHERE tenant = $1 AND id = $2;
+-- Headers of more than 64 KiB were stored before hookwire.publish had a bound; they are left out (FS-03).
+SELECT e.id, e.accepted_at, e.ordered, e.topic, e.key, e.content_type,
+       CASE WHEN w.is_large THEN '{}'::jsonb ELSE e.headers END AS headers, w.is_large AS headers_left_out, e.sinks, e.payload
+FROM hookwire.events e CROSS JOIN LATERAL (SELECT octet_length(e.headers::text) > 65536 AS is_large) AS w
+WHERE e.tenant = $1 AND e.id = $2;
 
 -- name: pair
 -- The topic of an event, and the pattern by which a subscription chose it; NULL for what is not there.

@@ -67,6 +67,25 @@ async def test_payloads_are_read_up_to_the_one_that_crosses_the_bound(database_u
         assert found == [(1, set()), (2, set()), (4, set()), (5, set())]
 
 
+async def test_headers_count_in_the_bound_as_payloads_do(database_url: str) -> None:
+    """FS-03: headers of many MiB, stored by an older version, were read for all deliveries at once."""
+    async with opened(database_url) as (bench, _, contents):
+        ids = await bench.publish(b"", b"", b"")
+        await bench.sql.execute("UPDATE hookwire.events SET headers = jsonb_build_object('x-a', repeat('a', 1000))")
+        found = [len((await contents.get(ids, bound))[0]) for bound in (1, 1_000, PLENTY)]
+        assert found == [1, 2, 3]
+
+
+async def test_headers_count_in_what_is_remembered(database_url: str) -> None:
+    """FS-03."""
+    async with opened(database_url, bytes_max=2 * (1000 + 512)) as (bench, counting, contents):
+        ids = await bench.publish(b"", b"", b"", headers=f'{{"x-a": "{"a" * 997}"}}')
+        for wanted in ids:
+            await contents.get([wanted], PLENTY)
+        await contents.get(ids[:1], PLENTY)
+        assert counting.passed["delivery.events"] == 4
+
+
 async def test_what_was_used_longest_ago_is_forgotten_first(database_url: str) -> None:
     async with opened(database_url, bytes_max=2 * (1000 + 512)) as (bench, counting, contents):
         first, second, third = await bench.publish(*(bytes(1000) for _ in range(3)))

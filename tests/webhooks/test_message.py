@@ -53,6 +53,29 @@ def test_the_least_a_delivery_carries() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "name", ["x-hub-signature", "webhook-signature", "content-type", "authorization", "hookwire-key"]
+)
+def test_a_publisher_s_header_for_the_id_is_no_header_of_ours(name: str) -> None:
+    """FS-13: an older version stored what an SQL publisher chose; a signature was forged by it."""
+    sent = headers(event(headers={"hookwire-message-id-header": name}), subscriber())
+
+    assert "evt_abcd2345_7" not in [value for other, value in sent.items() if other != "webhook-id"]
+
+
+def test_a_publisher_s_secrets_are_not_sent() -> None:
+    """FS-13: also those that an older version stored; a subscriber's own headers are."""
+    stored = dict.fromkeys(
+        ["authorization", "cookie", "proxy-user", "x-forwarded-for", "x-api-key", "x-mine"], "secret"
+    )
+    sent = headers(event(headers=stored), subscriber(headers={"authorization": "Bearer theirs"}))
+
+    assert {name: value for name, value in sent.items() if name in stored} == {
+        "authorization": "Bearer theirs",
+        "x-mine": "secret",
+    }
+
+
 def test_the_most_a_delivery_carries() -> None:
     """WS-08, WS-53, WH-S01, WH-S15, WH-O05."""
     given = {"ce-type": "a b", "hookwire-hops": "3", "traceparent": "00-1-2-03"}

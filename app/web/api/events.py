@@ -21,6 +21,7 @@ __all__ = ["event_number", "payload_out", "router"]
 router = APIRouter(prefix="/events", tags=["events"], responses=refusals("database-unavailable", "busy", "not-found"))
 In = Annotated[Context, Depends(context_of)]
 _SHOWN_DELIVERIES = 100
+_HEADERS_LEFT_OUT = " Its headers have more than 64 KiB and are left out here."
 _MISSING = "There is no such event; its retention may have ended."
 
 
@@ -156,7 +157,7 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
             "payload_base64": encoded,
             "sinks": sinks,
             "deliveries": shown,
-            "summary": _summary(sinks, deliveries),
+            "summary": _summary(sinks, deliveries) + (_HEADERS_LEFT_OUT if row["headers_left_out"] else ""),
         }
     )
 

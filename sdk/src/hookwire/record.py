@@ -19,6 +19,11 @@ _KEY_BYTES_MAX = 1024
 _CONTENT_TYPE_BYTES_MAX = 255
 _TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _HEADER_NAME = re.compile(r"[a-z0-9_.-]{1,200}", re.ASCII)
+_HEADERS_MAX = 64
+_HEADERS_BYTES_MAX = 16_384
+_TTL_SECONDS_MAX = 31_536_000
+_TTL = re.compile(r"[0-9]{1,8}", re.ASCII)
+_PRIVATE = frozenset({"authorization", "cookie", "set-cookie", "x-api-key", "forwarded"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -30,7 +35,8 @@ class Record:
     from that unless given: none, ``text/plain; charset=utf-8``, ``application/json``.
 
     ``key`` is the ordering key: events of one topic and key keep the order of their commits. ``headers`` have
-    lower-case names and one-line values; CloudEvents attributes are ``ce-<name>``.
+    lower-case names and one-line values, at most 64 and 16 KiB; CloudEvents attributes are ``ce-<name>``. Of the hub's
+    own there are ``hookwire-ttl`` (seconds) and ``hookwire-retry`` (``never``).
     """
 
     topic: str
@@ -51,6 +57,10 @@ class Record:
         for name, value in self.headers.items():
             if not _HEADER_NAME.fullmatch(name) or _CONTROL.search(value):
                 raise ValueError(f"header {name[:80]!r}: a lower-case name and a value of one line")
+            _check_header(name, value)
+        size = len(json.dumps(dict(self.headers), ensure_ascii=False).encode())
+        if len(self.headers) > _HEADERS_MAX or size > _HEADERS_BYTES_MAX:
+            raise ValueError(f"headers: at most {_HEADERS_MAX}, and {_HEADERS_BYTES_MAX} bytes as JSON; here {size}")
         self.encoded()
 
     def encoded(self) -> tuple[bytes, str | None]:
@@ -66,3 +76,17 @@ class Record:
         """What ``hookwire.publish`` is called with: topic, payload, key, content type, headers as JSON."""
         payload, content_type = self.encoded()
         return self.topic, payload, self.key, content_type, json.dumps(dict(self.headers))
+
+
+def _check_header(name: str, value: str) -> None:
+    """Refuse what ``hookwire.check_headers`` refuses: headers of the hub's, and those that hold secrets."""
+    if name == "hookwire-ttl":
+        if not _TTL.fullmatch(value) or not 1 <= int(value) <= _TTL_SECONDS_MAX:
+            raise ValueError(f"header hookwire-ttl: a number of seconds, 1 to {_TTL_SECONDS_MAX}")
+    elif name == "hookwire-retry":
+        if value != "never":
+            raise ValueError("header hookwire-retry: never, or left out")
+    elif name.startswith("hookwire-"):
+        raise ValueError(f"header {name}: the hub's own; leave it out")
+    elif name in _PRIVATE or name.startswith(("proxy-", "x-forwarded-")):
+        raise ValueError(f"header {name}: it would be sent to every subscriber; leave it out")

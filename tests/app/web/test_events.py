@@ -113,3 +113,13 @@ async def test_an_id_that_names_no_event_is_not_found(running_hub: RunHub, ident
         answer = await hub.client.get(f"/events/{identity.format(own=own)}")
 
         assert kind(answer)[::2] == (404, "not-found")
+
+
+async def test_headers_of_many_megabytes_are_left_out(running_hub: RunHub) -> None:
+    """FS-03: an older version stored what an SQL publisher sent; the answer had 63 MB."""
+    async with running_hub() as hub:
+        event_id = (await hub.publish("a", b"x")).json()["id"]
+        await hub.sql("UPDATE hookwire.events SET headers = jsonb_build_object('x-a', repeat('a', 1000000))")
+        answer = (await hub.client.get(f"/events/{event_id}")).json()
+
+        assert (answer["headers"], answer["summary"].endswith("more than 64 KiB and are left out here.")) == ({}, True)
