@@ -18,6 +18,7 @@ import asyncpg
 
 from db.bound import Bound, connecting, translated
 from db.errors import DatabaseError
+from db.statements import STATEMENTS
 
 __all__ = ["Database", "PoolOptions", "Row", "Session", "open_database"]
 
@@ -185,6 +186,11 @@ async def _keep(_connection: object) -> None:
     """Replaces asyncpg's reset, a round trip after every statement: none of ours leaves anything in the session."""
 
 
+async def _keep_commits_durable(connection: Any) -> None:
+    """Give the session a ``synchronous_commit`` of its own, which a server-wide ``off`` does not change (FC-11)."""
+    await connection.execute(STATEMENTS["plan.keep_commits_durable"])
+
+
 async def open_database(options: PoolOptions) -> Database:
     """Open the pool; raises :class:`Unavailable` when the server can't be reached."""
     with connecting():
@@ -195,6 +201,7 @@ async def open_database(options: PoolOptions) -> Database:
             timeout=options.connect_seconds,
             command_timeout=options.statement_seconds + 1,
             server_settings=options.server_settings(),
+            init=_keep_commits_durable,
             max_inactive_connection_lifetime=300,
             max_cached_statement_lifetime=options.plan_seconds,
             reset=_keep,

@@ -21,6 +21,7 @@ from db.statements import STATEMENTS
 _OWN = {
     "test.setting": "SELECT current_setting($1)",
     "test.one": "SELECT 1",
+    "test.commits": "SELECT setting || ' by ' || source FROM pg_settings WHERE name = 'synchronous_commit'",
     "test.add": "SELECT $1::integer + 1",
     "test.sleep": "SELECT pg_sleep(60)",
     # The server's own limit taken away, so that only the client's is left.
@@ -424,3 +425,15 @@ async def test_closing_ends_within_its_bound_though_a_statement_runs(database_ur
         await database.aclose()
     with pytest.raises(DatabaseError):
         await asking
+
+
+@pytest.mark.parametrize(
+    ("given", "own"), [("off", "on"), ("on", "on"), ("remote_apply", "remote_apply"), ("local", "local")]
+)
+async def test_a_session_has_its_own_word_on_durability(database_url: str, given: str, own: str) -> None:
+    """FC-11: what is set for the server while the service runs does not reach a session that has its own value."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(f"ALTER DATABASE {database_url.rpartition('/')[2]} SET synchronous_commit = {given}")
+    await connection.close()
+    async with opened(database_url) as database:
+        assert await database.fetchval("test.commits") == f"{own} by session"

@@ -19,7 +19,7 @@ from db.pool import Row
 from egress.url import UrlRefused, parse_target
 from event.identity import format_event_id
 from event.topic import TopicError, validate_topic
-from webhooks.message import link_header
+from webhooks.message import as_sent, link_header
 
 __all__ = ["router"]
 
@@ -181,7 +181,7 @@ async def latest(request: Request, topic: str, context: In) -> Response:
         return Response(status_code=304, headers=headers)
     response = Response(row["payload"], headers=headers)
     if row["content_type"] is not None:
-        response.headers["Content-Type"] = row["content_type"]
+        response.headers["Content-Type"] = as_sent(row["content_type"])
     return response
 
 
@@ -222,7 +222,10 @@ async def get_settings(topic: str, response: Response, context: In) -> TopicSett
 async def put_settings(
     topic: str, body: TopicSettings, response: Response, context: In, if_match: IfMatch = None
 ) -> TopicSettingsOut:
-    """Creates the topic if there is none. Counts for events accepted from now on."""
+    """Create the topic if there is none.
+
+    `sinks` and `order` count for events accepted from now on. The other settings count at once, also for what waits.
+    """
     _check_url(body.validator_url, "validator_url", context)
     _check_url(body.moved_to, "moved_to", context)
     name, version = _name(topic), version_meant(if_match)

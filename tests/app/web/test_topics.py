@@ -24,6 +24,20 @@ async def test_the_latest_content_comes_as_it_was_published(running_hub: RunHub)
         assert answer.headers["etag"] == f'"{event_id}"'
 
 
+async def test_content_of_a_type_that_is_not_ascii_is_served(running_hub: RunHub) -> None:
+    """FS-15: everybody who asked for the topic got a 500, until another event came."""
+    content_type = "text/plain; x=\u6f22\u5b57"
+    async with running_hub() as hub:
+        published = await hub.publish("a", b"x", content_type=content_type.encode())
+        by_http = await hub.client.get("/topics/a")
+        await hub.sql("SELECT hookwire.publish('b', 'x'::bytea, content_type => $1)", content_type)
+        by_sql = await hub.client.get("/topics/b")
+
+        sent = [answer.headers["content-type"] for answer in (by_http, by_sql)]
+        assert (published.status_code, by_http.status_code, by_sql.status_code) == (202, 200, 200)
+        assert sent == [content_type] * 2
+
+
 async def test_a_topic_that_has_moved_says_where_to(running_hub: RunHub) -> None:
     """WS-75: who renews finds the new URL with links of its own; set back, it is served here again."""
     async with running_hub() as hub:
