@@ -69,6 +69,15 @@ def _text(data: bytes, depth_max: int, nodes_max: int) -> str:
     return text
 
 
+def nodes_of(data: bytes, *, enough: int) -> int:
+    """Count commas and opening brackets of a JSON text; up to ``enough``, those inside strings may count too."""
+    most = data.count(b"[") + data.count(b"{") + data.count(b",")
+    if most <= enough:
+        return most
+    bones = _STRING.sub("", data.decode("utf-8", "replace"))
+    return bones.count("[") + bones.count("{") + bones.count(",")
+
+
 def check_shape(text: str, *, depth_max: int = DEPTH_MAX, nodes_max: int = NODES_MAX) -> None:
     """Judge depth and number of values of a JSON text, before anything parses it.  Raises StrictJsonError."""
     brackets = text.count("[") + text.count("{")

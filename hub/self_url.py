@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import urljoin
 
 from egress.client import Outbound, ReadLimits, Request
@@ -34,7 +35,9 @@ async def own_url_of(outbound: Outbound, options: HubOptions, url: str) -> str |
     if response.status != 200:
         raise TopicSilent(f"the topic answered {response.status}")
     content_type = next(iter(response.values("content-type")), None)
-    return discover(response.values("link"), content_type, response.body, url).self_url
+    # Up to half a MiB of a stranger's page: beside the event loop (T13).
+    found = await asyncio.to_thread(discover, response.values("link"), content_type, response.body, url)
+    return found.self_url
 
 
 def _moved_to(url: str, location: str) -> str:

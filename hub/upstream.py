@@ -171,7 +171,8 @@ class Upstreams:
         if response.status != 200:
             raise _NotSubscribed(f"the topic answered {response.status}")
         content_type = next(iter(response.values("content-type")), None)
-        found = discover(response.values("link"), content_type, response.body, final_url)
+        # A stranger's page is parsed beside the event loop (T13).
+        found = await asyncio.to_thread(discover, response.values("link"), content_type, response.body, final_url)
         others = tuple(url for url in found.hubs if matching_text(url) != matching_text(f"{self._public_url}/hub"))
         if not others:
             raise _NotSubscribed(f"the topic advertises no hub{' but this one' if found.hubs else ''}")

@@ -10,6 +10,7 @@ An unknown parameter in the query is refused, unless ``?ignore=`` says that the 
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import json
@@ -27,7 +28,7 @@ from event.cloudevents import BATCH_TYPE, CloudEventError, decode_http
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from event.identity import format_event_id
-from event.strict_json import StrictJsonError, loads
+from event.strict_json import NODES_MAX, StrictJsonError, loads, nodes_of
 from event.topic import TopicError, is_reserved, validate_key, validate_topic
 from hub.publish import (
     Accepted,
@@ -46,6 +47,10 @@ _PREFIX = "/topics/"
 _SUFFIX = "/events"
 _NDJSON = "application/x-ndjson"
 _BATCH_EVENTS_MAX = 1_000
+_BATCH_NODES_MAX = 4 * NODES_MAX
+"""JSON values of all events of an ndjson batch together (FS-06)."""
+_PARSED_HERE_BYTES_MAX = 256 * 1024
+"""What is larger is parsed in a thread, beside the event loop (T13, FS-06)."""
 _IDEMPOTENCY_KEY_MAX = 255
 _TTL_SECONDS_MAX = 31_536_000
 _PARAMETERS_MAX = 16
@@ -83,6 +88,11 @@ class _Envelope:
         """Whether the body holds any number of events."""
         return self.media_type in (_NDJSON, BATCH_TYPE)
 
+    @property
+    def is_parsed(self) -> bool:
+        """Whether the body is read as JSON before it is stored; any other is the event as it is."""
+        return self.media_type == _NDJSON or self.media_type.startswith("application/cloudevents")
+
 
 class Ingest:
     """The ASGI application. ``incarnation`` is the installation's; ``event_bytes_max`` bounds each event of a batch."""
@@ -102,13 +112,10 @@ class Ingest:
             raise Problem("method-not-allowed", "This address answers to POST.", headers={"Allow": "POST"})
         envelope = _envelope(scope)
         body = await _read(receive)
-        refused: dict[int, Problem] = {}
-        if envelope.partial:
-            drafts, refused = self._sorted_out(envelope, body)
+        if envelope.is_parsed and len(body) > _PARSED_HERE_BYTES_MAX:
+            drafts, refused = await asyncio.to_thread(self._read_drafts, envelope, scope, body)
         else:
-            drafts = _drafts(envelope, scope, body)
-            for number, draft in enumerate(drafts, 1):
-                self._check_size(draft, number)
+            drafts, refused = self._read_drafts(envelope, scope, body)
         fingerprint = _named(envelope, drafts, body)
         await self._admit(envelope.topic)
         notice = await self._notices.of(envelope.topic)
@@ -120,6 +127,15 @@ class Ingest:
             items.insert(position, _refused_item(problem))
         replayed = bool(accepted) and all(one.replayed for one in accepted)
         await self._answer(send, items, notice, batch=envelope.is_batch, replayed=replayed)
+
+    def _read_drafts(self, envelope: _Envelope, scope: Scope, body: bytes) -> tuple[list[Draft], dict[int, Problem]]:
+        """The events of a body, and, of a partial batch, why others by position cannot be stored."""
+        if envelope.partial:
+            return self._sorted_out(envelope, body)
+        drafts = _drafts(envelope, scope, body)
+        for number, draft in enumerate(drafts, 1):
+            self._check_size(draft, number)
+        return drafts, {}
 
     def _check_size(self, draft: Draft, number: int) -> None:
         """The front door has bounded the body; a batch may still hold an event that is too large."""
@@ -344,6 +360,9 @@ def _lines(body: bytes) -> list[tuple[int, bytes]]:
         raise Problem(
             "malformed-batch", f"A batch holds at most {_BATCH_EVENTS_MAX} events; this one has {len(lines)}."
         )
+    if sum(nodes_of(line, enough=_BATCH_NODES_MAX // len(lines)) for _, line in lines) > _BATCH_NODES_MAX:
+        detail = f"A batch holds at most {_BATCH_NODES_MAX} JSON values in all its events; send it in parts."
+        raise Problem("malformed-batch", detail)
     return lines
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+import threading
 from typing import Any
 
 import pytest
@@ -240,6 +242,59 @@ async def test_a_batch_holds_at_most_a_thousand_events(running_hub: RunHub) -> N
         more = await hub.publish("a", b"1\n" * 1001, content_type=NDJSON)
 
         assert (most.status_code, len(most.json()), kind(more)[::2]) == (202, 1000, (400, "malformed-batch"))
+
+
+@pytest.mark.parametrize("value", [b"0", b"0.5", b"{}"], ids=["integers", "floats", "objects"])
+@pytest.mark.parametrize("partial", ["false", "true"])
+async def test_a_batch_has_one_budget_of_values_for_all_its_events(
+    running_hub: RunHub, value: bytes, partial: str
+) -> None:
+    """FS-06: each line of 4 MB kept to its own limit, and together they held the event loop for half a second."""
+    line = b"[%b]\n" % b",".join([value] * 30_000)
+    async with running_hub() as hub:
+        path = f"/topics/a/events?partial={partial}"
+        answer = await hub.client.post(path, content=line * 10, headers={"Content-Type": NDJSON})
+
+        assert (kind(answer)[::2], await stored(hub)) == ((400, "malformed-batch"), [])
+
+
+async def test_commas_in_texts_are_no_values(running_hub: RunHub) -> None:
+    """FS-06."""
+    line = json.dumps("," * 30_000).encode() + b"\n"
+    async with running_hub() as hub:
+        answer = await hub.publish("a", line * 20, content_type=NDJSON)
+
+        assert (answer.status_code, len(await stored(hub))) == (202, 20)
+
+
+@pytest.mark.parametrize(
+    ("kibibytes", "content_type", "parser", "in_loop"),
+    [
+        (255, NDJSON, "app.web.ingest.loads", True),
+        (257, NDJSON, "app.web.ingest.loads", False),
+        (255, STRUCTURED, "event.json_format.loads_members", True),
+        (257, STRUCTURED, "event.json_format.loads_members", False),
+    ],
+)
+async def test_a_large_body_is_parsed_beside_the_event_loop(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch, kibibytes: int, content_type: str, parser: str, in_loop: bool
+) -> None:  # fmt: skip
+    """FS-06, T13."""
+    threads: list[threading.Thread] = []
+    module, _, name = parser.rpartition(".")
+    real = getattr(sys.modules[module], name)
+
+    def spied(data: bytes) -> object:
+        threads.append(threading.current_thread())
+        return real(data)
+
+    monkeypatch.setattr(parser, spied)
+    async with running_hub() as hub:
+        answer = await hub.publish(
+            "a", json.dumps({**EVENT, "data": "x" * kibibytes * 1024}).encode(), content_type=content_type
+        )
+
+        assert (answer.status_code, [thread is threading.main_thread() for thread in threads]) == (202, [in_loop])
 
 
 async def test_cloudevents_are_recognised_in_binary_mode(running_hub: RunHub) -> None:
