@@ -2,6 +2,77 @@
 
 CREATE SCHEMA hookwire;
 
+CREATE FUNCTION hookwire.accept_held(ids bigint[], claims bigint[], queue text DEFAULT NULL::text) RETURNS SETOF bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := accept_held.queue;
+    held CONSTANT bigint[] := hookwire.held_messages(ids, claims, in_queue);
+BEGIN
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM hookwire.messages m WHERE m.id = ANY (held) RETURNING m.*
+    ), archived AS (
+        INSERT INTO hookwire.message_archive (id, queue, created_at, claimed_at, accepted_at, deliveries, priority, receiver,
+                                              type, key, content_type, headers, payload)
+        SELECT g.id, g.queue, g.created_at, g.claimed_at, clock_timestamp(), g.deliveries, g.priority, g.receiver,
+               g.type, g.key, g.content_type, g.headers, g.payload
+        FROM gone g JOIN hookwire.queues q ON q.name = g.queue AND q.history
+    )
+    SELECT g.id FROM gone g;
+END
+$$;
+
+CREATE FUNCTION hookwire.refuse_stale(wanted bigint[], settled bigint[], claim bigint) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    stale CONSTANT bigint[] := ARRAY(SELECT unnest(wanted) EXCEPT SELECT unnest(settled) ORDER BY 1);
+BEGIN
+    IF stale <> '{}' THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW001',
+            MESSAGE = format('the claim %s does not hold %s any more; nothing was changed', claim, left(stale::text, 200)),
+            HINT = 'Its lease ended, or it was settled before. Receive again.';
+    END IF;
+    RETURN cardinality(settled);
+END
+$$;
+
+CREATE FUNCTION hookwire.accept(ids bigint[], claim bigint) RETURNS integer
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.accept_held(ids, array_fill(claim, ARRAY[cardinality(ids)])) AS accept_held), claim);
+
+CREATE FUNCTION hookwire.accept_copies(queue text, name text, claim bigint, ids bigint[]) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    UPDATE hookwire.consumers c SET xid = l.xid, id = l.id, claim = NULL, lease_until = NULL
+    FROM (SELECT x.xid, x.id FROM hookwire.message_log x, hookwire.consumers o
+          WHERE o.queue = accept_copies.queue AND o.name = accept_copies.name AND o.claim = accept_copies.claim
+            AND x.queue = accept_copies.queue AND x.id = ANY (ids) AND (x.xid, x.id) > (o.xid, o.id)
+            AND x.xid < pg_snapshot_xmin(pg_current_snapshot())
+          ORDER BY x.xid DESC, x.id DESC LIMIT 1) AS l
+    WHERE c.queue = accept_copies.queue AND c.name = accept_copies.name AND c.claim = accept_copies.claim;
+    RETURN FOUND;
+END
+$$;
+
+CREATE FUNCTION hookwire.announce_tasks() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM hookwire.notify_tasks(array_agg(a.id), array_agg((hookwire.task_policy(a.kind)).notify))
+    FROM added a WHERE a.start_time IS NULL AND a.due_at IS NULL AND a.notify_at IS NOT NULL;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION hookwire.assert_origin(origin uuid, done_id bigint) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -11,6 +82,36 @@ BEGIN
             MESSAGE = 'event ids may begin anew: the server was restarted, replaced or restored since they were read';
     END IF;
     RETURN true;
+END
+$$;
+
+CREATE FUNCTION hookwire.browse(queue text, count integer DEFAULT 1, after_id bigint DEFAULT 0) RETURNS TABLE(id bigint, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint, deliveries integer)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT m.id, m.created_at, m.content_type, m.headers, m.payload, m.type, m.key, m.priority, m.deliveries
+    FROM hookwire.messages m
+    WHERE m.queue = browse.queue AND m.claim IS NULL AND m.due_at IS NULL AND m.id > after_id
+    ORDER BY m.id LIMIT least(browse.count, 10000)
+$$;
+
+CREATE FUNCTION hookwire.bury_tasks(ids text[], why text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    notices jsonb[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM hookwire.task_rows t WHERE t.id = ANY (ids) RETURNING t.*
+    ), buried AS (
+        INSERT INTO hookwire.dead_tasks (id, kind, description, reason, attempts, worker, created_at)
+        SELECT g.id, g.kind, g.description, left(why, 2000), g.attempts, g.worker, g.created_at FROM gone g RETURNING *
+    )
+    SELECT array_agg(jsonb_build_object(
+        'type', 'task.dead', 'about', jsonb_build_object('kind', 'task', 'id', b.id), 'task_kind', b.kind,
+        'reason', b.reason, 'attempts', b.attempts)) INTO notices FROM buried b;
+    PERFORM hookwire.tell_operators(notices);
 END
 $$;
 
@@ -49,6 +150,23 @@ BEGIN
     END IF;
 END
 $_$;
+
+CREATE FUNCTION hookwire.check_filter(filter jsonb) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF jsonb_typeof(filter) <> 'object' OR octet_length(filter::text) > 16384
+       OR filter - ARRAY['type', 'key', 'headers', 'priority_min', 'age_seconds_min'] <> '{}'
+       OR coalesce(jsonb_typeof(filter->'type'), 'string') <> 'string'
+       OR coalesce(jsonb_typeof(filter->'key'), 'string') <> 'string'
+       OR coalesce(jsonb_typeof(filter->'headers'), 'object') <> 'object'
+       OR coalesce(jsonb_typeof(filter->'priority_min'), 'number') <> 'number'
+       OR coalesce(jsonb_typeof(filter->'age_seconds_min'), 'number') <> 'number' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'a filter is a JSON object of type, key (texts), headers (object), priority_min, age_seconds_min (numbers)';
+    END IF;
+END
+$$;
 
 CREATE FUNCTION hookwire.check_headers(headers jsonb) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -90,6 +208,57 @@ BEGIN
 END
 $_$;
 
+CREATE FUNCTION hookwire.check_messages(payloads bytea[], content_types text[], headers jsonb[], types text[], keys text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+    bytes_max CONSTANT bigint := (SELECT i.payload_bytes_max FROM hookwire.installation i);
+    wrong text;
+BEGIN
+    IF EXISTS (SELECT FROM unnest(payloads) AS p WHERE octet_length(p) > bytes_max) THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW003', MESSAGE = format('a payload is larger than %s bytes', bytes_max),
+            HINT = 'Store large content elsewhere and submit a link, or raise HOOKWIRE_EVENT_BYTES_MAX.';
+    END IF;
+    SELECT CASE
+               WHEN d.payload IS NULL THEN 'a payload is missing'
+               WHEN d.content_type ~ '[\x01-\x1f\x7f]' OR octet_length(d.content_type) > 255 THEN 'content_type is one line of at most 255 bytes'
+               WHEN d.type IS NOT NULL AND NOT hookwire.is_queue_name(d.type) THEN 'type is 1-200 of A-Z a-z 0-9 . _ - in dot-separated words'
+               WHEN d.key = '' OR octet_length(d.key) > 1024 OR d.key ~ '[\x01-\x1f\x7f]' THEN 'key is 1-1024 bytes without control characters'
+               WHEN jsonb_typeof(d.headers) <> 'object' OR octet_length(d.headers::text) > 16384
+                 OR (SELECT count(*) > 64 OR bool_or(jsonb_typeof(h.value) <> 'string' OR h.key !~ '^[a-z0-9_.-]{1,200}$'
+                                                     OR (h.value #>> '{}') ~ '[\x01-\x1f\x7f]')
+                     FROM jsonb_each(CASE WHEN jsonb_typeof(d.headers) = 'object' THEN d.headers ELSE '{}' END) AS h)
+                   THEN 'headers is a JSON object of at most 64 lower-case names and one-line texts, at most 16 KiB'
+           END
+    INTO wrong
+    FROM unnest(payloads, content_types, headers, types, keys) AS d(payload, content_type, headers, type, key)
+    WHERE d.payload IS NULL
+       OR d.content_type IS NOT NULL AND (d.content_type ~ '[\x01-\x1f\x7f]' OR octet_length(d.content_type) > 255)
+       OR d.type IS NOT NULL AND NOT hookwire.is_queue_name(d.type)
+       OR d.key IS NOT NULL AND (d.key = '' OR octet_length(d.key) > 1024 OR d.key ~ '[\x01-\x1f\x7f]')
+       OR d.headers <> '{}' AND (
+           jsonb_typeof(d.headers) <> 'object' OR octet_length(d.headers::text) > 16384
+           OR (SELECT count(*) > 64 OR bool_or(jsonb_typeof(h.value) <> 'string' OR h.key !~ '^[a-z0-9_.-]{1,200}$'
+                                               OR (h.value #>> '{}') ~ '[\x01-\x1f\x7f]')
+               FROM jsonb_each(CASE WHEN jsonb_typeof(d.headers) = 'object' THEN d.headers ELSE '{}' END) AS h))
+    LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.submit: ' || wrong;
+    END IF;
+END
+$_$;
+
+CREATE FUNCTION hookwire.check_queue_name(name text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF NOT hookwire.is_queue_name(name) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('invalid queue %L: 1-200 of A-Z a-z 0-9 . _ - in dot-separated words', left(name, 80));
+    END IF;
+END
+$$;
+
 CREATE FUNCTION hookwire.check_writable() RETURNS timestamp with time zone
     LANGUAGE plpgsql
     SET work_mem TO '64kB'
@@ -103,6 +272,191 @@ BEGIN
     RETURNING r.written_at INTO moment;
     RETURN moment;
 END $$;
+
+CREATE FUNCTION hookwire.claim_task(task_id text, worker text, kinds text[] DEFAULT NULL::text[]) RETURNS TABLE(outcome text, id text, kind text, description text, claim bigint, attempts integer, created_at timestamp with time zone, lease_until timestamp with time zone)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '1s'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_worker CONSTANT text := left(claim_task.worker, 200);
+    found hookwire.task_rows;
+BEGIN
+    SELECT t.* INTO found FROM hookwire.task_rows t WHERE t.id = task_id FOR UPDATE;
+    IF found.id IS NULL OR found.start_time IS NOT NULL OR found.finish_time IS NOT NULL OR found.due_at > clock_timestamp()
+       OR found.kind <> ALL (kinds) THEN
+        RETURN QUERY SELECT CASE WHEN found.id IS NULL THEN 'absent' WHEN found.kind <> ALL (kinds) THEN 'taken' WHEN found.start_time IS NULL AND found.finish_time IS NULL THEN 'waiting' ELSE 'taken' END,
+                            task_id, found.kind, NULL::text, NULL::bigint, found.attempts, NULL::timestamptz, NULL::timestamptz;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    UPDATE hookwire.task_rows t
+    SET start_time = clock_timestamp(), claim = nextval('hookwire.lease_fence'), worker = in_worker, attempts = t.attempts + 1,
+        due_at = NULL, lease_until = clock_timestamp() + make_interval(secs => (hookwire.task_policy(t.kind)).crash_seconds)
+    WHERE t.id = task_id
+    RETURNING 'claimed', t.id, t.kind, t.description, t.claim, t.attempts, t.created_at, t.lease_until;
+END
+$$;
+
+CREATE FUNCTION hookwire.claim_tasks(kinds text[], most integer, worker text) RETURNS TABLE(outcome text, id text, kind text, description text, claim bigint, attempts integer, created_at timestamp with time zone, lease_until timestamp with time zone)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_worker CONSTANT text := left(claim_tasks.worker, 200);
+    picked text[] := '{}';
+    one text;
+BEGIN
+    FOREACH one IN ARRAY coalesce(kinds, ARRAY(SELECT k FROM hookwire.waiting_kinds() AS k)) LOOP
+        EXIT WHEN cardinality(picked) >= most;
+        picked := picked || ARRAY(
+            SELECT t.id FROM hookwire.task_rows t WHERE t.kind = one AND t.start_time IS NULL AND t.due_at IS NULL
+            ORDER BY t.seq LIMIT most - cardinality(picked) FOR UPDATE SKIP LOCKED);
+    END LOOP;
+    RETURN QUERY
+    WITH taken AS (
+        UPDATE hookwire.task_rows t
+        SET start_time = clock_timestamp(), claim = nextval('hookwire.lease_fence'), worker = in_worker, attempts = t.attempts + 1,
+            lease_until = clock_timestamp() + make_interval(secs => (hookwire.task_policy(t.kind)).crash_seconds)
+        WHERE t.id = ANY (picked)
+        RETURNING t.*
+    )
+    SELECT 'claimed', t.id, t.kind, t.description, t.claim, t.attempts, t.created_at, t.lease_until FROM taken t ORDER BY t.seq;
+END
+$$;
+
+CREATE FUNCTION hookwire.clean_tasks(most integer) RETURNS TABLE(notified bigint, freed bigint, archived bigint, retried bigint, compensated bigint, abandoned bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    waiting text[];
+    ways text[];
+    lost text[];
+    crashed hookwire.task_rows;
+    done text;
+BEGIN
+    notified := 0; freed := 0; archived := 0; retried := 0; compensated := 0; abandoned := 0;
+    IF NOT pg_try_advisory_xact_lock(1215262573, 1) THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+
+    waiting := ARRAY(SELECT t.id FROM hookwire.task_rows t WHERE t.due_at <= clock_timestamp() ORDER BY t.due_at LIMIT most FOR UPDATE SKIP LOCKED);
+    UPDATE hookwire.task_rows t SET due_at = NULL, notify_at = clock_timestamp() WHERE t.id = ANY (waiting) AND t.start_time IS NULL;
+    GET DIAGNOSTICS freed = ROW_COUNT;
+
+    waiting := ARRAY(SELECT t.id FROM hookwire.task_rows t
+                     WHERE t.start_time IS NULL AND t.due_at IS NULL AND t.notify_at <= clock_timestamp()
+                     ORDER BY t.notify_at LIMIT most FOR UPDATE SKIP LOCKED);
+    WITH again AS (
+        UPDATE hookwire.task_rows t
+        SET notify_at = CASE WHEN (hookwire.task_policy(t.kind)).notify <> 'nobody'
+                             THEN clock_timestamp() + make_interval(secs => (hookwire.task_policy(t.kind)).cleanup_seconds) END
+        WHERE t.id = ANY (waiting) RETURNING t.id, (hookwire.task_policy(t.kind)).notify AS way
+    )
+    SELECT array_agg(a.id), array_agg(CASE a.way WHEN 'enqueuer' THEN hookwire.notify_way() ELSE a.way END)
+    INTO waiting, ways FROM again a WHERE a.way <> 'nobody';
+    PERFORM hookwire.notify_tasks(waiting, ways);
+    notified := coalesce(cardinality(waiting), 0);
+
+    WITH gone AS (
+        DELETE FROM hookwire.task_rows t
+        WHERE t.id = ANY (ARRAY(SELECT f.id FROM hookwire.task_rows f WHERE f.finish_time IS NOT NULL ORDER BY f.finish_time LIMIT most FOR UPDATE SKIP LOCKED))
+        RETURNING t.*
+    )
+    INSERT INTO hookwire.task_archive (id, kind, description, outcome, created_at, start_time, finish_time, attempts, worker)
+    SELECT g.id, g.kind, g.description, 'finished', g.created_at, g.start_time, g.finish_time, g.attempts, g.worker FROM gone g;
+    GET DIAGNOSTICS archived = ROW_COUNT;
+
+    lost := ARRAY(SELECT w.name FROM hookwire.task_workers w WHERE w.seen_until <= clock_timestamp() ORDER BY w.seen_until LIMIT 100);
+    FOR crashed IN
+        (SELECT t.* FROM hookwire.task_rows t
+         WHERE t.start_time IS NOT NULL AND t.finish_time IS NULL AND t.lease_until <= clock_timestamp()
+         ORDER BY t.lease_until LIMIT most FOR UPDATE SKIP LOCKED)
+    LOOP
+        done := hookwire.recover_task(crashed);
+        retried := retried + (done = 'retry')::integer;
+        compensated := compensated + (done = 'compensate')::integer;
+        abandoned := abandoned + (done = 'abandon')::integer;
+    END LOOP;
+    FOR crashed IN
+        (SELECT t.* FROM hookwire.task_rows t
+         WHERE t.worker = ANY (lost) AND t.start_time IS NOT NULL AND t.finish_time IS NULL
+         ORDER BY t.id LIMIT most FOR UPDATE SKIP LOCKED)
+    LOOP
+        done := hookwire.recover_task(crashed);
+        retried := retried + (done = 'retry')::integer;
+        compensated := compensated + (done = 'compensate')::integer;
+        abandoned := abandoned + (done = 'abandon')::integer;
+    END LOOP;
+    DELETE FROM hookwire.task_workers w
+    WHERE w.name = ANY (lost) AND w.seen_until <= clock_timestamp()
+      AND NOT EXISTS (SELECT FROM hookwire.task_rows t WHERE t.worker = w.name);
+    RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION hookwire.complete_task() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    policy hookwire.task_kinds;
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        NEW.kind := coalesce(NEW.kind, CASE WHEN hookwire.is_queue_name(NEW.description) THEN NEW.description ELSE 'default' END);
+        IF NOT hookwire.is_queue_name(NEW.kind) THEN
+            RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+                MESSAGE = format('invalid kind %L: 1-200 of A-Z a-z 0-9 . _ - in dot-separated words', left(NEW.kind, 80));
+        END IF;
+        IF NOT (SELECT i.kinds_auto_create FROM hookwire.installation i)
+           AND NOT EXISTS (SELECT FROM hookwire.task_kinds k WHERE k.kind = NEW.kind) THEN
+            RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown kind %L', NEW.kind),
+                HINT = 'Make it with PUT /tasks/kinds/{kind}, or set HOOKWIRE_KINDS_AUTO_CREATE.';
+        END IF;
+        policy := hookwire.task_policy(NEW.kind);
+        -- The first message may merely be queued: nothing is notified again before two intervals are over (JB-31).
+        NEW.notify_at := CASE WHEN policy.notify <> 'nobody' THEN clock_timestamp() + make_interval(secs => 2 * policy.cleanup_seconds) END;
+    ELSIF NEW.start_time IS NULL THEN                -- an application gives it back
+        NEW.claim := NULL; NEW.worker := NULL; NEW.lease_until := NULL;
+    ELSE                                             -- an application begins it, by the article's UPDATE
+        NEW.claim := nextval('hookwire.lease_fence');
+        NEW.attempts := OLD.attempts + 1;
+        NEW.lease_until := clock_timestamp() + make_interval(secs => (hookwire.task_policy(NEW.kind)).crash_seconds);
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE FUNCTION hookwire.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, delay_seconds double precision DEFAULT 0, is_unique boolean DEFAULT NULL::boolean) RETURNS uuid
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_kind CONSTANT text := enqueue.kind;
+    unique_now CONSTANT boolean := coalesce(enqueue.is_unique, (hookwire.task_policy(in_kind)).is_unique);
+    made uuid;
+BEGIN
+    IF args IS NULL OR octet_length(args::text) > 1048576 THEN
+        RAISE EXCEPTION USING ERRCODE = CASE WHEN args IS NULL THEN '22023' ELSE 'HW003' END,
+            MESSAGE = 'hookwire.enqueue: args is JSON of at most 1 MiB';
+    END IF;
+    IF delay_seconds NOT BETWEEN 0 AND 315360000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: delay_seconds is 0 to 315360000';
+    END IF;
+    made := CASE WHEN unique_now
+                 THEN encode(substring(sha256(convert_to(in_kind || E'\n' || args::text, 'UTF8')) FOR 16), 'hex')::uuid
+                 ELSE gen_random_uuid() END;
+    INSERT INTO hookwire.task_rows (id, description, kind, due_at)
+    VALUES (made::text, args::text, in_kind, CASE WHEN delay_seconds > 0 THEN clock_timestamp() + make_interval(secs => delay_seconds) END)
+    ON CONFLICT (id) DO NOTHING;
+    RETURN made;
+END
+$$;
 
 CREATE FUNCTION hookwire.ensure_partitions(spare integer DEFAULT 3) RETURNS integer
     LANGUAGE plpgsql
@@ -146,6 +500,53 @@ CREATE FUNCTION hookwire.event_digest(key text, content_type text, headers jsonb
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN sha256((sha256(payload) || convert_to((jsonb_build_array(key, content_type, (SELECT jsonb_object_agg(h.key, h.value) AS jsonb_object_agg FROM jsonb_each_text(COALESCE(event_digest.headers, '{}'::jsonb)) h(key, value) WHERE (starts_with(h.key, 'ce-'::text) AND (h.key <> ALL (ARRAY['ce-time'::text, 'ce-traceparent'::text, 'ce-tracestate'::text]))))))::text, 'UTF8'::name)));
 
+CREATE FUNCTION hookwire.extend_held(ids bigint[], claims bigint[], queue text DEFAULT NULL::text, lease_seconds double precision DEFAULT 30) RETURNS SETOF bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    held CONSTANT bigint[] := hookwire.held_messages(ids, claims, extend_held.queue);
+BEGIN
+    IF lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.extend: lease_seconds is 0.05 to 43200';
+    END IF;
+    RETURN QUERY UPDATE hookwire.messages m SET lease_until = clock_timestamp() + make_interval(secs => extend_held.lease_seconds)
+                 WHERE m.id = ANY (held) RETURNING m.id;
+END
+$$;
+
+CREATE FUNCTION hookwire.extend(ids bigint[], claim bigint, lease_seconds double precision DEFAULT 30) RETURNS integer
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.extend_held(ids, array_fill(claim, ARRAY[cardinality(ids)]), NULL::text, lease_seconds) AS extend_held), claim);
+
+CREATE FUNCTION hookwire.fail_task(task_id text, of_claim bigint, why text, dead boolean DEFAULT false) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    found hookwire.task_rows;
+    policy hookwire.task_kinds;
+BEGIN
+    SELECT t.* INTO found FROM hookwire.task_rows t WHERE t.id = task_id AND t.claim = of_claim FOR UPDATE;
+    IF found.id IS NULL THEN
+        RETURN 'stale';
+    END IF;
+    policy := hookwire.task_policy(found.kind);
+    IF dead OR hookwire.task_is_worn(found.attempts, found.created_at, policy) THEN
+        PERFORM hookwire.bury_tasks(ARRAY[task_id], coalesce(why, 'failed'));
+        RETURN 'dead';
+    END IF;
+    UPDATE hookwire.task_rows t
+    SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, last_error = left(why, 2000),
+        due_at = clock_timestamp() + make_interval(secs => hookwire.task_backoff_seconds(found.attempts, policy) * (0.8 + 0.4 * random()))
+    WHERE t.id = task_id;
+    RETURN 'retry';
+END
+$$;
+
 CREATE FUNCTION hookwire.json_of(payload bytea) RETURNS jsonb
     LANGUAGE plpgsql STABLE STRICT
     AS $$
@@ -160,6 +561,72 @@ CREATE FUNCTION hookwire.filter_document(topic text, key text, accepted_at times
     LANGUAGE sql STABLE
     RETURN jsonb_build_object('topic', topic, 'key', key, 'time', to_char((accepted_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text), 'content_type', content_type, 'headers', headers, 'data', hookwire.json_of(payload));
 
+CREATE FUNCTION hookwire.finish_tasks(ids text[], claims bigint[]) RETURNS SETOF text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    held CONSTANT text[] := hookwire.held_tasks(ids, claims);
+BEGIN
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM hookwire.task_rows t WHERE t.id = ANY (held) RETURNING t.*
+    ), archived AS (
+        INSERT INTO hookwire.task_archive (id, kind, description, outcome, created_at, start_time, finish_time, attempts, worker)
+        SELECT g.id, g.kind, g.description, 'finished', g.created_at, g.start_time, clock_timestamp(), g.attempts, g.worker
+        FROM gone g WHERE (hookwire.task_policy(g.kind)).keeps_record
+    )
+    SELECT g.id FROM gone g;
+END
+$$;
+
+CREATE FUNCTION hookwire.graduate(queue text) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := graduate.queue;
+    place text;
+BEGIN
+    PERFORM hookwire.check_queue_name(in_queue);
+    INSERT INTO hookwire.queues (name) VALUES (in_queue) ON CONFLICT DO NOTHING;
+    SELECT 'messages_' || q.id INTO place FROM hookwire.queues q WHERE q.name = in_queue FOR UPDATE;
+    IF to_regclass(format('hookwire.%I', place)) IS NULL THEN
+        EXECUTE format('CREATE TABLE hookwire.%I (LIKE hookwire.messages INCLUDING ALL, CHECK (queue = %L))
+                        WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000)', place, in_queue);
+        EXECUTE format('ALTER TABLE hookwire.%I INHERIT hookwire.messages', place);
+    END IF;
+    UPDATE hookwire.queues q SET graduated = true WHERE q.name = in_queue;
+    RETURN 'hookwire.' || place;
+END
+$$;
+
+CREATE FUNCTION hookwire.graduate_batch(queue text, most integer) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    moved bigint;
+BEGIN
+    EXECUTE format(
+        'WITH picked AS MATERIALIZED (
+             SELECT m.id FROM ONLY hookwire.messages m WHERE m.queue = $1 AND m.claim IS NULL AND m.due_at IS NULL
+             ORDER BY m.id LIMIT $2 FOR UPDATE SKIP LOCKED
+         ), gone AS (
+             DELETE FROM ONLY hookwire.messages m WHERE m.id = ANY (ARRAY(SELECT p.id FROM picked p)) RETURNING m.*
+         )
+         INSERT INTO hookwire.%I (id, queue, claim, due_at, lease_until, claimed_at, created_at, deliveries, priority, receiver,
+                                  type, key, content_type, headers, payload, last_reason)
+         SELECT id, queue, claim, due_at, lease_until, claimed_at, created_at, deliveries, priority, receiver,
+                type, key, content_type, headers, payload, last_reason FROM gone',
+        (SELECT 'messages_' || q.id FROM hookwire.queues q WHERE q.name = graduate_batch.queue AND q.graduated))
+    USING graduate_batch.queue, most;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    RETURN moved;
+END
+$_$;
+
 CREATE TABLE hookwire.layouts (
     number smallint NOT NULL,
     groups jsonb NOT NULL,
@@ -173,6 +640,33 @@ CREATE TABLE hookwire.layouts (
 CREATE FUNCTION hookwire.groups_of(layout smallint, sink text) RETURNS smallint
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN (SELECT COALESCE(((l.groups ->> groups_of.sink))::smallint, (1)::smallint) AS "coalesce" FROM hookwire.layouts l WHERE (l.number = groups_of.layout));
+
+CREATE FUNCTION hookwire.held_messages(ids bigint[], claims bigint[], in_queue text) RETURNS bigint[]
+    LANGUAGE sql
+    AS $$
+    SELECT coalesce(array_agg(d.id ORDER BY d.id), '{}')
+    FROM (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.id) AS r
+    CROSS JOIN LATERAL (
+        SELECT m.id FROM hookwire.messages m
+        WHERE m.id BETWEEN r.id AND r.id AND m.claim = r.claim AND (in_queue IS NULL OR m.queue = in_queue)
+        ORDER BY m.id LIMIT 1 FOR UPDATE OF m
+    ) AS d
+$$;
+
+CREATE FUNCTION hookwire.held_tasks(ids text[], claims bigint[]) RETURNS text[]
+    LANGUAGE sql
+    AS $$
+    SELECT coalesce(array_agg(d.id), '{}')
+    FROM (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.id) AS r
+    CROSS JOIN LATERAL (
+        SELECT t.id FROM hookwire.task_rows t WHERE t.id BETWEEN r.id AND r.id AND t.claim = r.claim
+        ORDER BY t.id LIMIT 1 FOR UPDATE OF t
+    ) AS d
+$$;
+
+CREATE FUNCTION hookwire.is_queue_name(name text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN COALESCE(((octet_length(name) <= 200) AND (name ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)), false);
 
 CREATE FUNCTION hookwire.key_digest(topic text, key text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -202,6 +696,32 @@ CREATE FUNCTION hookwire.ledger_sum(total numeric) RETURNS numeric
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN mod((mod(COALESCE(total, (0)::numeric), '18446744073709551616'::numeric) + '18446744073709551616'::numeric), '18446744073709551616'::numeric);
 
+CREATE TABLE hookwire.messages (
+    id bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    claim bigint,
+    due_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    claimed_at timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    deliveries integer DEFAULT 0 NOT NULL,
+    priority smallint DEFAULT 0 NOT NULL,
+    receiver text,
+    type text COLLATE pg_catalog."C",
+    key text COLLATE pg_catalog."C",
+    content_type text,
+    headers jsonb DEFAULT '{}'::jsonb NOT NULL,
+    payload bytea NOT NULL,
+    last_reason text
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
+
+CREATE FUNCTION hookwire.message_count(queue text) RETURNS bigint
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN (SELECT count(*) AS count FROM hookwire.messages m WHERE ((m.queue = message_count.queue) AND (m.claim IS NULL) AND (m.due_at IS NULL)));
+
 CREATE FUNCTION hookwire.next_in_lane(subscription bigint, lane text, event bigint) RETURNS TABLE(place tid)
     LANGUAGE sql STABLE
     AS $_$
@@ -229,6 +749,44 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION hookwire.notify_tasks(ids text[], ways text[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    relayed CONSTANT text[] := ARRAY(SELECT w.id FROM unnest(ids, ways) AS w(id, way) WHERE w.way = 'relay');
+    notified CONSTANT text[] := ARRAY(SELECT w.id FROM unnest(ids, ways) AS w(id, way) WHERE w.way = 'notify');
+BEGIN
+    IF cardinality(notified) = 1 THEN
+        PERFORM pg_notify('hookwire_tasks', notified[1]);
+    ELSIF notified <> '{}' THEN
+        PERFORM pg_notify('hookwire_tasks', '');     -- one for all: look for yourself (JS-09)
+    END IF;
+    IF relayed <> '{}' THEN
+        PERFORM hookwire.publish_batch(
+            'default', array_fill(1, size), array_fill('hookwire.tasks'::text, size), array_fill(NULL::text, size),
+            array_fill('text/plain; charset=utf-8'::text, size), array_fill('{}'::text, size),
+            ARRAY(SELECT convert_to(r, 'UTF8') FROM unnest(relayed) AS r), array_fill(NULL::text, size),
+            array_fill(NULL::bytea, size), true)
+        FROM (SELECT ARRAY[cardinality(relayed)] AS size) AS s;
+        IF (SELECT i.sql_notify FROM hookwire.installation i) THEN
+            PERFORM pg_notify('hookwire_outbox', '');
+        END IF;
+    END IF;
+END
+$$;
+
+CREATE TABLE hookwire.sinks (
+    name text NOT NULL,
+    configured boolean NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sinks_name_check CHECK ((name = ANY (ARRAY['kafka'::text, 'amqp'::text, 'webhooks'::text])))
+);
+
+CREATE FUNCTION hookwire.notify_way() RETURNS text
+    LANGUAGE sql STABLE
+    RETURN CASE WHEN (SELECT s.configured FROM hookwire.sinks s WHERE (s.name = 'amqp'::text)) THEN 'relay'::text ELSE 'notify'::text END;
+
 CREATE FUNCTION hookwire.origin() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
@@ -239,6 +797,40 @@ $$;
 CREATE FUNCTION hookwire.passes(document jsonb, filter_path jsonpath) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE(jsonb_path_match(document, filter_path, '{}'::jsonb, true), false);
+
+CREATE FUNCTION hookwire.pick_filtered(in_queue text, most integer, filter jsonb, after_id bigint) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    window_rows CONSTANT integer := 1000;
+    found bigint[];
+BEGIN
+    IF filter ? 'type' THEN
+        found := ARRAY(SELECT m.id FROM hookwire.messages m
+                       WHERE m.queue = in_queue AND m.type = filter->>'type' AND m.type IS NOT NULL
+                         AND m.claim IS NULL AND m.due_at IS NULL AND m.id > after_id
+                       ORDER BY m.id LIMIT window_rows);
+    ELSIF filter ? 'key' THEN
+        found := ARRAY(SELECT m.id FROM hookwire.messages m
+                       WHERE m.queue = in_queue AND m.key = filter->>'key' AND m.key IS NOT NULL
+                         AND m.claim IS NULL AND m.due_at IS NULL AND m.id > after_id
+                       ORDER BY m.id LIMIT window_rows);
+    ELSE
+        found := ARRAY(SELECT m.id FROM hookwire.messages m
+                       WHERE m.queue = in_queue AND m.claim IS NULL AND m.due_at IS NULL AND m.id > after_id
+                       ORDER BY m.id LIMIT window_rows);
+    END IF;
+    RETURN ARRAY(
+        SELECT m.id FROM hookwire.messages m
+        WHERE m.id = ANY (found) AND m.claim IS NULL AND m.due_at IS NULL
+          AND (filter->>'key' IS NULL OR m.key = filter->>'key')
+          AND m.headers @> coalesce(filter->'headers', '{}')
+          AND m.priority >= coalesce((filter->>'priority_min')::numeric, -32768)
+          AND m.created_at <= clock_timestamp() - make_interval(secs => coalesce((filter->>'age_seconds_min')::double precision, 0))
+        ORDER BY m.id LIMIT most FOR UPDATE SKIP LOCKED);
+END
+$$;
 
 CREATE FUNCTION hookwire.publish(topic text, payload bytea, key text DEFAULT NULL::text, content_type text DEFAULT NULL::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
@@ -416,6 +1008,355 @@ BEGIN
 END
 $$;
 
+CREATE TABLE hookwire.queues (
+    id integer NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    moves boolean DEFAULT true NOT NULL,
+    copies boolean DEFAULT false NOT NULL,
+    history boolean DEFAULT false NOT NULL,
+    lease_seconds real DEFAULT 30 NOT NULL,
+    deliveries_max integer DEFAULT 5 NOT NULL,
+    retention_days integer DEFAULT 14 NOT NULL,
+    paused boolean DEFAULT false NOT NULL,
+    owner text,
+    expires_at timestamp with time zone,
+    lifetime_seconds integer,
+    graduated boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT queues_check CHECK (((lifetime_seconds IS NULL) = (expires_at IS NULL))),
+    CONSTRAINT queues_check1 CHECK ((moves OR copies)),
+    CONSTRAINT queues_deliveries_max_check CHECK (((deliveries_max >= 1) AND (deliveries_max <= 1000))),
+    CONSTRAINT queues_lease_seconds_check CHECK (((lease_seconds >= (0.05)::double precision) AND (lease_seconds <= (43200)::double precision))),
+    CONSTRAINT queues_retention_days_check CHECK (((retention_days >= 1) AND (retention_days <= 3660)))
+);
+
+CREATE FUNCTION hookwire.queue_settings(name text) RETURNS hookwire.queues
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    found hookwire.queues;
+BEGIN
+    PERFORM hookwire.check_queue_name(name);
+    SELECT * INTO found FROM hookwire.queues q WHERE q.name = queue_settings.name;
+    IF found.id IS NULL THEN
+        IF starts_with(name, 'tmp.') THEN
+            RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('the temporary queue %L does not exist, or has ended', name);
+        ELSIF NOT (SELECT i.queues_auto_create FROM hookwire.installation i) THEN
+            RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown queue %L', name),
+                HINT = 'Make it with PUT /queues/{queue}, or set HOOKWIRE_QUEUES_AUTO_CREATE.';
+        END IF;
+        found.name := name; found.moves := true; found.copies := false; found.history := false;
+        found.lease_seconds := 30; found.deliveries_max := 5; found.retention_days := 14;
+        found.paused := false; found.graduated := false;
+    ELSIF found.expires_at <= clock_timestamp() THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('the temporary queue %L does not exist, or has ended', name);
+    END IF;
+    RETURN found;
+END
+$$;
+
+CREATE FUNCTION hookwire.reap_messages(most integer) RETURNS TABLE(returned bigint, dead bigint, promoted bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    expired CONSTANT bigint[] := ARRAY(
+        SELECT m.id FROM hookwire.messages m WHERE m.claim IS NOT NULL AND m.lease_until <= clock_timestamp()
+        ORDER BY m.lease_until LIMIT most FOR UPDATE SKIP LOCKED);
+    due CONSTANT bigint[] := ARRAY(
+        SELECT m.id FROM hookwire.messages m WHERE m.due_at <= clock_timestamp()
+        ORDER BY m.due_at LIMIT most FOR UPDATE SKIP LOCKED);
+BEGIN
+    RETURN QUERY
+    WITH worn AS MATERIALIZED (
+        SELECT m.id FROM hookwire.messages m LEFT JOIN hookwire.queues q ON q.name = m.queue
+        WHERE m.id = ANY (expired) AND m.deliveries >= coalesce(q.deliveries_max, 5)
+    ), buried AS (
+        DELETE FROM hookwire.messages m WHERE m.id = ANY (ARRAY(SELECT w.id FROM worn w)) RETURNING m.*
+    ), letters AS (
+        INSERT INTO hookwire.dead_messages (id, queue, created_at, died_at, deliveries, reason, priority, receiver, type, key,
+                                            content_type, headers, payload)
+        SELECT b.id, b.queue, b.created_at, clock_timestamp(), b.deliveries,
+               format('received %s times and never settled', b.deliveries), b.priority,
+               b.receiver, b.type, b.key, b.content_type, b.headers, b.payload
+        FROM buried b
+    ), freed AS (
+        UPDATE hookwire.messages m SET claim = NULL, lease_until = NULL, claimed_at = NULL, last_reason = 'lease expired'
+        WHERE m.id = ANY (ARRAY(SELECT e FROM unnest(expired) AS e EXCEPT SELECT w.id FROM worn w)) RETURNING m.id
+    ), woken AS (
+        UPDATE hookwire.messages m SET due_at = NULL WHERE m.id = ANY (due) RETURNING m.id
+    )
+    SELECT (SELECT count(*) FROM freed), (SELECT count(*) FROM buried), (SELECT count(*) FROM woken);
+END
+$$;
+
+CREATE FUNCTION hookwire.receive(queue text, count integer DEFAULT 1, lease_seconds double precision DEFAULT NULL::double precision, filter jsonb DEFAULT NULL::jsonb, receiver text DEFAULT NULL::text, after_id bigint DEFAULT 0) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := receive.queue;
+    in_receiver CONSTANT text := left(receive.receiver, 200);
+    most CONSTANT integer := receive.count;
+    settings hookwire.queues;
+    until timestamptz;
+    picked bigint[];
+BEGIN
+    settings := hookwire.queue_settings(in_queue);
+    IF most NOT BETWEEN 1 AND 10000 OR receive.lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.receive: count is 1 to 10000, lease_seconds 0.05 to 43200';
+    END IF;
+    IF settings.expires_at < clock_timestamp() + make_interval(secs => settings.lifetime_seconds * 0.9) THEN
+        UPDATE hookwire.queues q SET expires_at = clock_timestamp() + make_interval(secs => q.lifetime_seconds) WHERE q.id = settings.id;
+    END IF;
+    IF settings.paused THEN
+        RETURN;
+    END IF;
+    IF filter IS NULL THEN
+        picked := ARRAY(
+            SELECT m.id FROM hookwire.messages m
+            WHERE m.queue = in_queue AND m.claim IS NULL AND m.due_at IS NULL AND m.id > after_id
+            ORDER BY m.id LIMIT most FOR UPDATE SKIP LOCKED);
+    ELSE
+        PERFORM hookwire.check_filter(filter);
+        picked := hookwire.pick_filtered(in_queue, most, filter, after_id);
+    END IF;
+    IF picked = '{}' THEN
+        RETURN;
+    END IF;
+    until := clock_timestamp() + make_interval(secs => coalesce(receive.lease_seconds, settings.lease_seconds));
+    RETURN QUERY
+    WITH fence AS MATERIALIZED (
+        SELECT nextval('hookwire.lease_fence') AS value
+    ), taken AS (
+        UPDATE hookwire.messages m
+        SET claim = (SELECT f.value FROM fence f), lease_until = until, claimed_at = clock_timestamp(),
+            deliveries = m.deliveries + 1, receiver = in_receiver
+        WHERE m.id = ANY (picked)
+        RETURNING m.id, m.claim, m.deliveries, m.lease_until, m.created_at, m.content_type, m.headers, m.payload,
+                  m.type, m.key, m.priority
+    )
+    SELECT * FROM taken t ORDER BY t.id;
+END
+$$;
+
+CREATE FUNCTION hookwire.receive_copies(queue text, name text, count integer DEFAULT 1, lease_seconds double precision DEFAULT 30, filter jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := receive_copies.queue;
+    in_name CONSTANT text := receive_copies.name;
+    most CONSTANT integer := receive_copies.count;
+    until CONSTANT timestamptz := clock_timestamp() + make_interval(secs => coalesce(lease_seconds, 30));
+    consumer hookwire.consumers;
+    seen record;
+BEGIN
+    IF hookwire.queue_settings(in_queue) IS NULL OR most NOT BETWEEN 1 AND 10000 OR lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.receive_copies: count is 1 to 10000, lease_seconds 0.05 to 43200';
+    END IF;
+    IF filter IS NOT NULL THEN
+        PERFORM hookwire.check_filter(filter);
+        IF filter ? 'age_seconds_min' THEN
+            RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+                MESSAGE = 'a consumer of copies reads in order and goes past what its filter leaves: no age_seconds_min';
+        END IF;
+    END IF;
+    UPDATE hookwire.consumers c SET claim = nextval('hookwire.lease_fence'), lease_until = until
+    WHERE c.queue = in_queue AND c.name = in_name AND (c.claim IS NULL OR c.lease_until <= clock_timestamp())
+    RETURNING c.* INTO consumer;
+    IF consumer.name IS NULL THEN
+        IF NOT EXISTS (SELECT FROM hookwire.consumers c WHERE c.queue = in_queue AND c.name = in_name) THEN
+            RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('the queue %L has no consumer %L', in_queue, in_name);
+        END IF;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH batch AS MATERIALIZED (
+        SELECT l.* FROM hookwire.message_log l
+        WHERE l.queue = in_queue AND (l.xid, l.id) > (consumer.xid, consumer.id)
+          AND l.xid < pg_snapshot_xmin(pg_current_snapshot())
+          AND l.id > consumer.after_id AND l.created_at >= consumer.since
+        ORDER BY l.xid, l.id LIMIT most
+    )
+    SELECT b.id, consumer.claim, 1, until, b.created_at, b.content_type, b.headers, b.payload, b.type, b.key, b.priority
+    FROM batch b
+    WHERE filter IS NULL
+       OR ((filter->>'type' IS NULL OR b.type = filter->>'type') AND (filter->>'key' IS NULL OR b.key = filter->>'key')
+           AND b.headers @> coalesce(filter->'headers', '{}')
+           AND b.priority >= coalesce((filter->>'priority_min')::numeric, -32768))
+    ORDER BY b.xid, b.id;
+    IF NOT FOUND THEN
+        -- Nothing of the batch passes the filter: go on behind it, and let go.
+        SELECT b.xid, b.id INTO seen
+        FROM (SELECT l.xid, l.id FROM hookwire.message_log l
+              WHERE l.queue = in_queue AND (l.xid, l.id) > (consumer.xid, consumer.id)
+                AND l.xid < pg_snapshot_xmin(pg_current_snapshot())
+                AND l.id > consumer.after_id AND l.created_at >= consumer.since
+              ORDER BY l.xid, l.id LIMIT most) AS b
+        WHERE filter IS NOT NULL ORDER BY b.xid DESC, b.id DESC LIMIT 1;
+        UPDATE hookwire.consumers c
+        SET claim = NULL, lease_until = NULL, xid = coalesce(seen.xid, c.xid), id = coalesce(seen.id, c.id)
+        WHERE c.queue = in_queue AND c.name = in_name AND c.claim = consumer.claim;
+    END IF;
+END
+$$;
+
+CREATE TABLE hookwire.task_rows (
+    id text NOT NULL COLLATE pg_catalog."C",
+    tenant text DEFAULT 'default'::text NOT NULL,
+    description text NOT NULL,
+    start_time timestamp with time zone,
+    finish_time timestamp with time zone,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    seq bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    due_at timestamp with time zone,
+    notify_at timestamp with time zone,
+    claim bigint,
+    worker text,
+    lease_until timestamp with time zone,
+    attempts integer DEFAULT 0 NOT NULL,
+    last_error text,
+    CONSTRAINT task_rows_description_check CHECK ((octet_length(description) <= 1048576)),
+    CONSTRAINT task_rows_id_check CHECK (((octet_length(id) >= 1) AND (octet_length(id) <= 200)))
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
+
+CREATE FUNCTION hookwire.recover_task(crashed hookwire.task_rows) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    policy CONSTANT hookwire.task_kinds := hookwire.task_policy(crashed.kind);
+    why CONSTANT text := format('crashed: begun by %s at %s and not finished', coalesce(crashed.worker, 'an application'),
+                                to_char(crashed.start_time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'));
+    done text := policy.on_crash;
+BEGIN
+    IF done = 'retry' AND hookwire.task_is_worn(crashed.attempts, crashed.created_at, policy) THEN
+        done := 'abandon';
+    END IF;
+    IF done = 'retry' THEN
+        UPDATE hookwire.task_rows t
+        SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, last_error = why,
+            notify_at = CASE WHEN policy.notify <> 'nobody' THEN clock_timestamp() + make_interval(secs => policy.cleanup_seconds) END
+        WHERE t.id = crashed.id;
+        PERFORM hookwire.notify_tasks(ARRAY[crashed.id], ARRAY[CASE policy.notify WHEN 'enqueuer' THEN hookwire.notify_way() ELSE policy.notify END]);
+    ELSIF done = 'compensate' THEN
+        PERFORM hookwire.enqueue(coalesce(policy.compensation_kind, left(crashed.kind, 189) || '.compensate'),
+            jsonb_build_object('id', crashed.id, 'kind', crashed.kind, 'description', crashed.description, 'attempts', crashed.attempts));
+        INSERT INTO hookwire.task_archive (id, kind, description, outcome, created_at, start_time, finish_time, attempts, worker)
+        VALUES (crashed.id, crashed.kind, crashed.description, 'compensated', crashed.created_at, crashed.start_time,
+                clock_timestamp(), crashed.attempts, crashed.worker);
+        DELETE FROM hookwire.task_rows t WHERE t.id = crashed.id;
+    ELSE
+        PERFORM hookwire.bury_tasks(ARRAY[crashed.id], why);
+    END IF;
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason) VALUES ('default', 'cleaner', 'task.' || done, crashed.id, why);
+    RETURN done;
+END
+$$;
+
+CREATE FUNCTION hookwire.register_consumer(queue text, name text, since timestamp with time zone DEFAULT 'infinity'::timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := register_consumer.queue;
+    in_name CONSTANT text := register_consumer.name;
+    from_now CONSTANT boolean := register_consumer.since = 'infinity';
+BEGIN
+    PERFORM hookwire.queue_settings(in_queue), hookwire.check_queue_name(in_name);
+    PERFORM pg_advisory_xact_lock(1215262572, hashtext(in_queue));
+    INSERT INTO hookwire.queues (name, copies) VALUES (in_queue, true)
+    ON CONFLICT (name) DO UPDATE SET copies = true WHERE NOT hookwire.queues.copies;
+    INSERT INTO hookwire.consumers (queue, name, xid, id, after_id, since)
+    SELECT in_queue, in_name, CASE WHEN from_now THEN pg_snapshot_xmin(pg_current_snapshot()) ELSE '0'::xid8 END, 0,
+           CASE WHEN from_now THEN CASE WHEN s.is_called THEN s.last_value ELSE 0 END ELSE 0 END,
+           CASE WHEN from_now THEN '-infinity' ELSE register_consumer.since END
+    FROM hookwire.message_id AS s
+    ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END
+$$;
+
+CREATE FUNCTION hookwire.reject_held(ids bigint[], claims bigint[], queue text DEFAULT NULL::text, delay_seconds double precision DEFAULT 0, reason text DEFAULT NULL::text, dead boolean DEFAULT false, counts boolean DEFAULT true) RETURNS SETOF bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := reject_held.queue;
+    in_reason CONSTANT text := left(reject_held.reason, 500);
+    held bigint[];
+BEGIN
+    IF delay_seconds NOT BETWEEN 0 AND 315360000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.reject: delay_seconds is 0 to 315360000';
+    END IF;
+    held := hookwire.held_messages(ids, claims, in_queue);
+    RETURN QUERY
+    WITH worn AS MATERIALIZED (
+        SELECT m.id FROM hookwire.messages m LEFT JOIN hookwire.queues q ON q.name = m.queue
+        WHERE m.id = ANY (held) AND (dead OR (counts AND m.deliveries >= coalesce(q.deliveries_max, 5)))
+    ), buried AS (
+        DELETE FROM hookwire.messages m WHERE m.id = ANY (ARRAY(SELECT w.id FROM worn w)) RETURNING m.*
+    ), letters AS (
+        INSERT INTO hookwire.dead_messages (id, queue, created_at, died_at, deliveries, reason, priority, receiver, type, key,
+                                            content_type, headers, payload)
+        SELECT b.id, b.queue, b.created_at, clock_timestamp(), b.deliveries, coalesce(in_reason, 'rejected'), b.priority,
+               b.receiver, b.type, b.key, b.content_type, b.headers, b.payload
+        FROM buried b
+    ), returned AS (
+        UPDATE hookwire.messages m
+        SET claim = NULL, lease_until = NULL, claimed_at = NULL, last_reason = in_reason,
+            deliveries = m.deliveries - CASE WHEN counts THEN 0 ELSE 1 END,
+            due_at = CASE WHEN delay_seconds > 0 THEN clock_timestamp() + make_interval(secs => delay_seconds) END
+        WHERE m.id = ANY (ARRAY(SELECT h FROM unnest(held) AS h EXCEPT SELECT w.id FROM worn w))
+        RETURNING m.id
+    )
+    SELECT b.id FROM buried b UNION ALL SELECT r.id FROM returned r;
+END
+$$;
+
+CREATE FUNCTION hookwire.reject(ids bigint[], claim bigint, delay_seconds double precision DEFAULT 0, reason text DEFAULT NULL::text, dead boolean DEFAULT false, counts boolean DEFAULT true) RETURNS integer
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.reject_held(ids, array_fill(claim, ARRAY[cardinality(ids)]), NULL::text, delay_seconds, reason, dead, counts) AS reject_held), claim);
+
+CREATE FUNCTION hookwire.release_copies(queue text, name text, claim bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    UPDATE hookwire.consumers c SET claim = NULL, lease_until = NULL
+    WHERE c.queue = release_copies.queue AND c.name = release_copies.name AND c.claim = release_copies.claim;
+    RETURN FOUND;
+END
+$$;
+
+CREATE FUNCTION hookwire.release_tasks(ids text[], claims bigint[]) RETURNS SETOF text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    held CONSTANT text[] := hookwire.held_tasks(ids, claims);
+BEGIN
+    RETURN QUERY
+    UPDATE hookwire.task_rows t SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, attempts = t.attempts - 1
+    WHERE t.id = ANY (held) RETURNING t.id;
+    PERFORM hookwire.notify_tasks(array_agg(t.id), array_agg((hookwire.task_policy(t.kind)).notify))
+    FROM hookwire.task_rows t WHERE t.id = ANY (held);
+END
+$$;
+
 CREATE FUNCTION hookwire.scope_of(layout smallint) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN (SELECT l.order_scope FROM hookwire.layouts l WHERE (l.number = scope_of.layout));
@@ -446,6 +1387,146 @@ CREATE FUNCTION hookwire.stripe_of(digest bytea) RETURNS integer
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN (((get_byte(digest, 1) << 8) | get_byte(digest, 2)) & 1023);
 
+CREATE FUNCTION hookwire.submit_batch(queue text, payloads bytea[], content_types text[] DEFAULT NULL::text[], headers jsonb[] DEFAULT NULL::jsonb[], types text[] DEFAULT NULL::text[], keys text[] DEFAULT NULL::text[], priorities integer[] DEFAULT NULL::integer[], delays_seconds double precision[] DEFAULT NULL::double precision[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := submit_batch.queue;
+    moment CONSTANT timestamptz := clock_timestamp();
+    settings hookwire.queues;
+    ids bigint[];
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(1215262572, hashtext(in_queue));
+    settings := hookwire.queue_settings(in_queue);
+    PERFORM hookwire.check_messages(payloads, content_types, headers, types, keys);
+    IF EXISTS (SELECT FROM unnest(priorities) AS p WHERE p NOT BETWEEN -32768 AND 32767)
+       OR EXISTS (SELECT FROM unnest(delays_seconds) AS s WHERE s NOT BETWEEN 0 AND 315360000) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.submit: a priority is -32768 to 32767, a delay 0 to 315360000 seconds';
+    END IF;
+    SELECT array_agg(nextval('hookwire.message_id')) INTO ids FROM generate_series(1, cardinality(payloads));
+    IF settings.copies THEN
+        INSERT INTO hookwire.message_log (queue, xid, id, created_at, priority, type, key, content_type, headers, payload)
+        SELECT in_queue, pg_current_xact_id(), d.id, moment, coalesce(d.priority, 0), d.type, d.key, d.content_type,
+               coalesce(d.headers, '{}'), d.payload
+        FROM unnest(ids, payloads, content_types, headers, types, keys, priorities)
+             AS d(id, payload, content_type, headers, type, key, priority);
+    END IF;
+    IF settings.moves AND NOT settings.graduated THEN
+        INSERT INTO hookwire.messages (id, queue, due_at, created_at, priority, type, key, content_type, headers, payload)
+        SELECT d.id, in_queue, CASE WHEN d.delay > 0 THEN moment + make_interval(secs => d.delay) END, moment,
+               coalesce(d.priority, 0), d.type, d.key, d.content_type, coalesce(d.headers, '{}'), d.payload
+        FROM unnest(ids, payloads, content_types, headers, types, keys, priorities, delays_seconds)
+             AS d(id, payload, content_type, headers, type, key, priority, delay);
+    ELSIF settings.moves THEN
+        EXECUTE format(
+            'INSERT INTO hookwire.%I (id, queue, due_at, created_at, priority, type, key, content_type, headers, payload)
+             SELECT d.id, $9, CASE WHEN d.delay > 0 THEN $10 + make_interval(secs => d.delay) END, $10,
+                    coalesce(d.priority, 0), d.type, d.key, d.content_type, coalesce(d.headers, ''{}''), d.payload
+             FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
+                  AS d(id, payload, content_type, headers, type, key, priority, delay)', 'messages_' || settings.id)
+        USING ids, payloads, content_types, headers, types, keys, priorities, delays_seconds, in_queue, moment;
+    END IF;
+    IF (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_jobs', in_queue);
+    END IF;
+    RETURN QUERY SELECT unnest(ids);
+END
+$_$;
+
+CREATE FUNCTION hookwire.submit(queue text, payload bytea, content_type text DEFAULT NULL::text, headers jsonb DEFAULT '{}'::jsonb, type text DEFAULT NULL::text, key text DEFAULT NULL::text, priority integer DEFAULT 0, delay_seconds double precision DEFAULT 0) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN (SELECT hookwire.submit_batch(queue, ARRAY[payload], ARRAY[content_type], ARRAY[headers], ARRAY[type], ARRAY[key], ARRAY[priority], ARRAY[delay_seconds]) AS submit_batch);
+
+CREATE FUNCTION hookwire.submit(queue text, payload jsonb, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT '{}'::jsonb, type text DEFAULT NULL::text, key text DEFAULT NULL::text, priority integer DEFAULT 0, delay_seconds double precision DEFAULT 0) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.submit(queue, convert_to((payload)::text, 'UTF8'::name), content_type, headers, type, key, priority, delay_seconds);
+
+CREATE FUNCTION hookwire.submit(queue text, payload text, content_type text DEFAULT 'text/plain; charset=utf-8'::text, headers jsonb DEFAULT '{}'::jsonb, type text DEFAULT NULL::text, key text DEFAULT NULL::text, priority integer DEFAULT 0, delay_seconds double precision DEFAULT 0) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.submit(queue, convert_to(payload, 'UTF8'::name), content_type, headers, type, key, priority, delay_seconds);
+
+CREATE TABLE hookwire.task_kinds (
+    kind text NOT NULL COLLATE pg_catalog."C",
+    on_crash text,
+    compensation_kind text,
+    notify text,
+    lookup_seconds real,
+    giveup_seconds real,
+    cleanup_seconds real,
+    crash_seconds real,
+    attempts_max integer,
+    age_seconds_max real,
+    backoff_seconds_min real,
+    backoff_seconds_max real,
+    doublings_max integer,
+    keeps_record boolean,
+    is_unique boolean,
+    CONSTRAINT task_kinds_age_seconds_max_check CHECK ((age_seconds_max > (0)::double precision)),
+    CONSTRAINT task_kinds_attempts_max_check CHECK (((attempts_max >= 1) AND (attempts_max <= 1000000))),
+    CONSTRAINT task_kinds_backoff_seconds_max_check CHECK (((backoff_seconds_max >= (0)::double precision) AND (backoff_seconds_max <= (2592000)::double precision))),
+    CONSTRAINT task_kinds_backoff_seconds_min_check CHECK (((backoff_seconds_min >= (0)::double precision) AND (backoff_seconds_min <= (86400)::double precision))),
+    CONSTRAINT task_kinds_check CHECK (((kind <> '*'::text) OR (num_nulls(on_crash, lookup_seconds, giveup_seconds, cleanup_seconds, crash_seconds, attempts_max, backoff_seconds_min, backoff_seconds_max, doublings_max, keeps_record, is_unique) = 0))),
+    CONSTRAINT task_kinds_cleanup_seconds_check CHECK (((cleanup_seconds >= (0.1)::double precision) AND (cleanup_seconds <= (86400)::double precision))),
+    CONSTRAINT task_kinds_compensation_kind_check CHECK (((compensation_kind IS NULL) OR hookwire.is_queue_name(compensation_kind))),
+    CONSTRAINT task_kinds_crash_seconds_check CHECK (((crash_seconds >= (0.1)::double precision) AND (crash_seconds <= (2592000)::double precision))),
+    CONSTRAINT task_kinds_doublings_max_check CHECK (((doublings_max >= 0) AND (doublings_max <= 60))),
+    CONSTRAINT task_kinds_giveup_seconds_check CHECK (((giveup_seconds >= (0)::double precision) AND (giveup_seconds <= (600)::double precision))),
+    CONSTRAINT task_kinds_kind_check CHECK (((kind = '*'::text) OR hookwire.is_queue_name(kind))),
+    CONSTRAINT task_kinds_lookup_seconds_check CHECK (((lookup_seconds >= (0.01)::double precision) AND (lookup_seconds <= (60)::double precision))),
+    CONSTRAINT task_kinds_notify_check CHECK ((notify = ANY (ARRAY['nobody'::text, 'notify'::text, 'relay'::text, 'enqueuer'::text]))),
+    CONSTRAINT task_kinds_on_crash_check CHECK ((on_crash = ANY (ARRAY['retry'::text, 'compensate'::text, 'abandon'::text])))
+);
+
+CREATE FUNCTION hookwire.task_backoff_seconds(attempt integer, policy hookwire.task_kinds) RETURNS double precision
+    LANGUAGE sql IMMUTABLE
+    RETURN LEAST(((policy).backoff_seconds_max)::double precision, (((policy).backoff_seconds_min * power((2)::double precision, (LEAST((attempt - 1), (policy).doublings_max))::double precision)) * ((1 + GREATEST(((attempt - 1) - (policy).doublings_max), 0)))::double precision));
+
+CREATE FUNCTION hookwire.task_is_worn(attempts integer, created_at timestamp with time zone, policy hookwire.task_kinds) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN ((attempts >= COALESCE((policy).attempts_max, 0)) AND (((policy).age_seconds_max IS NULL) OR (created_at <= (clock_timestamp() - make_interval(secs => ((policy).age_seconds_max)::double precision)))));
+
+CREATE FUNCTION hookwire.task_policy(of_kind text) RETURNS hookwire.task_kinds
+    LANGUAGE sql STABLE
+    RETURN (SELECT ROW(task_policy.of_kind, COALESCE(k.on_crash, d.on_crash), COALESCE(k.compensation_kind, d.compensation_kind), COALESCE(k.notify, d.notify, CASE WHEN (SELECT s.configured FROM hookwire.sinks s WHERE (s.name = 'amqp'::text)) THEN 'relay'::text ELSE 'nobody'::text END), COALESCE(k.lookup_seconds, d.lookup_seconds), COALESCE(k.giveup_seconds, d.giveup_seconds), COALESCE(k.cleanup_seconds, d.cleanup_seconds), COALESCE(k.crash_seconds, d.crash_seconds), COALESCE(k.attempts_max, d.attempts_max), COALESCE(k.age_seconds_max, d.age_seconds_max), COALESCE(k.backoff_seconds_min, d.backoff_seconds_min), COALESCE(k.backoff_seconds_max, d.backoff_seconds_max), COALESCE(k.doublings_max, d.doublings_max), COALESCE(k.keeps_record, d.keeps_record), COALESCE(k.is_unique, d.is_unique))::hookwire.task_kinds AS "row" FROM (hookwire.task_kinds d LEFT JOIN hookwire.task_kinds k ON ((k.kind = task_policy.of_kind))) WHERE (d.kind = '*'::text));
+
+CREATE FUNCTION hookwire.tell_operators(notices jsonb[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF cardinality(notices) > 0 AND (
+        EXISTS (SELECT FROM hookwire.subscriptions x
+                WHERE x.tenant = 'default' AND x.state = 'active' AND x.topic_regex IS NULL AND x.topic = 'hookwire.operator')
+        OR EXISTS (SELECT FROM hookwire.subscriptions x
+                   WHERE x.tenant = 'default' AND x.state = 'active' AND x.topic_regex IS NOT NULL AND x.topic LIKE 'hookwire.%')) THEN
+        PERFORM hookwire.publish_batch(
+            'default', array_fill(1, size), array_fill('hookwire.operator'::text, size), array_fill(NULL::text, size),
+            array_fill('application/json'::text, size), array_fill('{}'::text, size),
+            ARRAY(SELECT convert_to((n || jsonb_build_object('at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))::text, 'UTF8')
+                  FROM unnest(notices) AS n),
+            array_fill(NULL::text, size), array_fill(NULL::bytea, size), true)
+        FROM (SELECT ARRAY[cardinality(notices)] AS size) AS s;
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.waiting_kinds() RETURNS SETOF text
+    LANGUAGE sql STABLE
+    AS $$
+    WITH RECURSIVE names AS (
+        (SELECT t.kind FROM hookwire.task_rows t WHERE t.start_time IS NULL AND t.due_at IS NULL ORDER BY t.kind LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.kind FROM hookwire.task_rows t WHERE t.start_time IS NULL AND t.due_at IS NULL AND t.kind > n.kind ORDER BY t.kind LIMIT 1)
+        FROM names n WHERE n.kind IS NOT NULL
+    )
+    SELECT n.kind FROM names n WHERE n.kind IS NOT NULL
+$$;
+
 CREATE TABLE hookwire.api_keys (
     id bigint NOT NULL,
     public_id text NOT NULL,
@@ -457,8 +1538,14 @@ CREATE TABLE hookwire.api_keys (
     expires_at timestamp with time zone,
     revoked_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    queues text[],
+    kinds text[],
+    services text[],
     CONSTRAINT api_keys_digest_check CHECK ((length(digest) = 32)),
-    CONSTRAINT api_keys_scopes_check CHECK (((scopes <@ ARRAY['publish'::text, 'subscribe'::text, 'read'::text, 'admin'::text]) AND (cardinality(scopes) > 0))),
+    CONSTRAINT api_keys_kinds_check CHECK ((cardinality(kinds) > 0)),
+    CONSTRAINT api_keys_queues_check CHECK ((cardinality(queues) > 0)),
+    CONSTRAINT api_keys_scopes_check CHECK (((scopes <@ ARRAY['publish'::text, 'subscribe'::text, 'read'::text, 'payloads'::text, 'operate'::text, 'enqueue'::text, 'work'::text, 'call'::text, 'admin'::text]) AND (cardinality(scopes) > 0))),
+    CONSTRAINT api_keys_services_check CHECK ((cardinality(services) > 0)),
     CONSTRAINT api_keys_topics_check CHECK ((cardinality(topics) > 0))
 );
 
@@ -526,6 +1613,19 @@ CREATE TABLE hookwire.compat_parked (
     probe_at timestamp with time zone NOT NULL
 );
 
+CREATE TABLE hookwire.consumers (
+    tenant text DEFAULT 'default'::text NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    xid xid8 NOT NULL,
+    id bigint NOT NULL,
+    after_id bigint NOT NULL,
+    since timestamp with time zone NOT NULL,
+    claim bigint,
+    lease_until timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE hookwire.dead_letters (
     event_id bigint NOT NULL,
     subscription_id bigint NOT NULL,
@@ -537,6 +1637,46 @@ CREATE TABLE hookwire.dead_letters (
     detail text,
     died_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
+);
+
+CREATE TABLE hookwire.dead_messages (
+    id bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    created_at timestamp with time zone NOT NULL,
+    died_at timestamp with time zone NOT NULL,
+    deliveries integer NOT NULL,
+    reason text NOT NULL,
+    priority smallint NOT NULL,
+    receiver text,
+    type text,
+    key text,
+    content_type text,
+    headers jsonb NOT NULL,
+    payload bytea NOT NULL
+);
+
+CREATE TABLE hookwire.dead_tasks (
+    number bigint NOT NULL,
+    id text NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    description text NOT NULL,
+    reason text NOT NULL,
+    attempts integer NOT NULL,
+    worker text,
+    created_at timestamp with time zone NOT NULL,
+    died_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    told_at timestamp with time zone
+);
+
+ALTER TABLE hookwire.dead_tasks ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.dead_tasks_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE TABLE hookwire.deliveries (
@@ -725,6 +1865,8 @@ CREATE TABLE hookwire.installation (
     sql_notify boolean DEFAULT true NOT NULL,
     payload_bytes_max integer DEFAULT 1048576 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    queues_auto_create boolean DEFAULT true NOT NULL,
+    kinds_auto_create boolean DEFAULT true NOT NULL,
     CONSTRAINT installation_incarnation_check CHECK ((incarnation ~ '^[a-z2-7]{8}$'::text)),
     CONSTRAINT installation_singleton_check CHECK (singleton)
 );
@@ -817,6 +1959,13 @@ CREATE TABLE hookwire.lake_slo (
     burn double precision NOT NULL
 );
 
+CREATE SEQUENCE hookwire.lease_fence
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
 CREATE TABLE hookwire.ledger (
     sink text NOT NULL COLLATE pg_catalog."C",
     tenant text NOT NULL,
@@ -865,6 +2014,44 @@ ALTER TABLE hookwire.ledger_entries ALTER COLUMN id ADD GENERATED ALWAYS AS IDEN
     CACHE 1
 );
 
+CREATE TABLE hookwire.message_archive (
+    id bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    created_at timestamp with time zone NOT NULL,
+    claimed_at timestamp with time zone NOT NULL,
+    accepted_at timestamp with time zone NOT NULL,
+    deliveries integer NOT NULL,
+    priority smallint NOT NULL,
+    receiver text,
+    type text,
+    key text,
+    content_type text,
+    headers jsonb NOT NULL,
+    payload bytea NOT NULL
+);
+
+CREATE SEQUENCE hookwire.message_id
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE hookwire.message_log (
+    tenant text DEFAULT 'default'::text NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    xid xid8 NOT NULL,
+    id bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    priority smallint NOT NULL,
+    type text,
+    key text,
+    content_type text,
+    headers jsonb NOT NULL,
+    payload bytea NOT NULL
+);
+
 CREATE TABLE hookwire.migrations (
     version integer NOT NULL,
     name text NOT NULL,
@@ -879,6 +2066,15 @@ CREATE TABLE hookwire.outbox (
     sink text NOT NULL COLLATE pg_catalog."C"
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
+
+ALTER TABLE hookwire.queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.queues_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE hookwire.rabbithub_resources (
     id bigint NOT NULL,
@@ -1016,13 +2212,6 @@ ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
-CREATE TABLE hookwire.sinks (
-    name text NOT NULL,
-    configured boolean NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT sinks_name_check CHECK ((name = ANY (ARRAY['kafka'::text, 'amqp'::text, 'webhooks'::text])))
-);
-
 CREATE VIEW hookwire.stash AS
  SELECT NULL::text AS event_id,
     NULL::text AS topic,
@@ -1111,6 +2300,53 @@ ALTER TABLE hookwire.subscriptions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENT
     CACHE 1
 );
 
+CREATE TABLE hookwire.task_archive (
+    id text NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    kind text NOT NULL,
+    description text NOT NULL,
+    outcome text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    start_time timestamp with time zone,
+    finish_time timestamp with time zone NOT NULL,
+    attempts integer NOT NULL,
+    worker text,
+    CONSTRAINT task_archive_outcome_check CHECK ((outcome = ANY (ARRAY['finished'::text, 'compensated'::text])))
+);
+
+ALTER TABLE hookwire.task_rows ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.task_rows_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE hookwire.task_workers (
+    name text NOT NULL,
+    kinds text[] NOT NULL,
+    slots integer NOT NULL,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    seen_until timestamp with time zone NOT NULL,
+    completed bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE VIEW hookwire.tasks AS
+ SELECT id,
+    description,
+    start_time,
+    finish_time,
+    kind,
+    created_at,
+    due_at,
+    attempts,
+    worker,
+    last_error
+   FROM hookwire.task_rows;
+
 CREATE TABLE hookwire.topics (
     tenant text DEFAULT 'default'::text NOT NULL,
     name text NOT NULL,
@@ -1177,8 +2413,17 @@ ALTER TABLE ONLY hookwire.audit
 ALTER TABLE ONLY hookwire.compat_parked
     ADD CONSTRAINT compat_parked_pkey PRIMARY KEY (outbox, key);
 
+ALTER TABLE ONLY hookwire.consumers
+    ADD CONSTRAINT consumers_pkey PRIMARY KEY (queue, name);
+
 ALTER TABLE ONLY hookwire.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (event_id, subscription_id);
+
+ALTER TABLE ONLY hookwire.dead_messages
+    ADD CONSTRAINT dead_messages_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.dead_tasks
+    ADD CONSTRAINT dead_tasks_pkey PRIMARY KEY (number);
 
 ALTER TABLE ONLY hookwire.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (event_id, subscription_id);
@@ -1246,11 +2491,23 @@ ALTER TABLE ONLY hookwire.ledger_entries
 ALTER TABLE ONLY hookwire.ledger
     ADD CONSTRAINT ledger_pkey PRIMARY KEY (hour, sink, tenant, topic, bucket);
 
+ALTER TABLE ONLY hookwire.message_log
+    ADD CONSTRAINT message_log_pkey PRIMARY KEY (queue, xid, id);
+
+ALTER TABLE ONLY hookwire.messages
+    ADD CONSTRAINT messages_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY hookwire.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
 
 ALTER TABLE ONLY hookwire.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (sink, shard, id);
+
+ALTER TABLE ONLY hookwire.queues
+    ADD CONSTRAINT queues_name_key UNIQUE (name);
+
+ALTER TABLE ONLY hookwire.queues
+    ADD CONSTRAINT queues_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY hookwire.rabbithub_resources
     ADD CONSTRAINT rabbithub_resources_pkey PRIMARY KEY (id);
@@ -1297,6 +2554,15 @@ ALTER TABLE ONLY hookwire.subscriptions
 ALTER TABLE ONLY hookwire.subscriptions
     ADD CONSTRAINT subscriptions_public_id_key UNIQUE (public_id);
 
+ALTER TABLE ONLY hookwire.task_kinds
+    ADD CONSTRAINT task_kinds_pkey PRIMARY KEY (kind);
+
+ALTER TABLE ONLY hookwire.task_rows
+    ADD CONSTRAINT task_rows_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.task_workers
+    ADD CONSTRAINT task_workers_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY hookwire.topics
     ADD CONSTRAINT topics_pkey PRIMARY KEY (tenant, name);
 
@@ -1312,6 +2578,14 @@ ALTER TABLE ONLY hookwire.verification_buckets
 CREATE INDEX attempts_subscription ON ONLY hookwire.attempts USING btree (subscription_id, event_id);
 
 CREATE INDEX dead_letters_subscription ON hookwire.dead_letters USING btree (subscription_id, event_id);
+
+CREATE INDEX dead_messages_age ON hookwire.dead_messages USING btree (queue, died_at);
+
+CREATE INDEX dead_messages_queue ON hookwire.dead_messages USING btree (queue, id);
+
+CREATE INDEX dead_tasks_age ON hookwire.dead_tasks USING btree (died_at);
+
+CREATE INDEX dead_tasks_untold ON hookwire.dead_tasks USING btree (number) WHERE (told_at IS NULL);
 
 CREATE INDEX deliveries_due ON hookwire.deliveries USING btree (subscription_id, due_at, event_id);
 
@@ -1347,6 +2621,22 @@ CREATE INDEX intents_pair ON hookwire.intents USING btree (tenant, identity, id)
 
 CREATE INDEX ledger_unequal ON hookwire.ledger USING btree (hour) WHERE ((sink <> ''::text) AND ((((owed_count IS DISTINCT FROM (sent_count + dead_count)) OR (owed_sum IS DISTINCT FROM settled_sum)) OR (owed_min IS DISTINCT FROM settled_min)) OR (owed_max IS DISTINCT FROM settled_max)));
 
+CREATE INDEX message_archive_age ON hookwire.message_archive USING btree (queue, accepted_at);
+
+CREATE INDEX message_log_age ON hookwire.message_log USING btree (queue, created_at);
+
+CREATE INDEX messages_available ON hookwire.messages USING btree (queue, id) WHERE ((claim IS NULL) AND (due_at IS NULL));
+
+CREATE INDEX messages_delayed ON hookwire.messages USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX messages_key ON hookwire.messages USING btree (queue, key, id) WHERE ((claim IS NULL) AND (due_at IS NULL) AND (key IS NOT NULL));
+
+CREATE INDEX messages_leased ON hookwire.messages USING btree (lease_until) WHERE (claim IS NOT NULL);
+
+CREATE INDEX messages_type ON hookwire.messages USING btree (queue, type, id) WHERE ((claim IS NULL) AND (due_at IS NULL) AND (type IS NOT NULL));
+
+CREATE INDEX queues_expire ON hookwire.queues USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
 CREATE INDEX rabbithub_subscriptions_bindings ON hookwire.rabbithub_subscriptions USING btree (queue_id) WHERE (queue_id IS NOT NULL);
 
 CREATE INDEX rabbithub_subscriptions_resource ON hookwire.rabbithub_subscriptions USING btree (resource_id);
@@ -1379,7 +2669,27 @@ CREATE INDEX subscriptions_rabbithub_lease ON hookwire.subscriptions USING btree
 
 CREATE UNIQUE INDEX subscriptions_websub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
+CREATE INDEX task_archive_age ON hookwire.task_archive USING btree (finish_time);
+
+CREATE INDEX task_rows_due ON hookwire.task_rows USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX task_rows_finished ON hookwire.task_rows USING btree (finish_time) WHERE (finish_time IS NOT NULL);
+
+CREATE INDEX task_rows_lease ON hookwire.task_rows USING btree (lease_until) WHERE (start_time IS NOT NULL);
+
+CREATE INDEX task_rows_notify ON hookwire.task_rows USING btree (notify_at) WHERE ((start_time IS NULL) AND (due_at IS NULL) AND (notify_at IS NOT NULL));
+
+CREATE INDEX task_rows_waiting ON hookwire.task_rows USING btree (kind, seq) WHERE ((start_time IS NULL) AND (due_at IS NULL));
+
+CREATE INDEX task_rows_worker ON hookwire.task_rows USING btree (worker) WHERE (worker IS NOT NULL);
+
 CREATE INDEX upstreams_due ON hookwire.upstreams USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE TRIGGER announce AFTER INSERT ON hookwire.task_rows REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION hookwire.announce_tasks();
+
+CREATE TRIGGER complete_begun BEFORE UPDATE ON hookwire.task_rows FOR EACH ROW WHEN ((((old.start_time IS NULL) <> (new.start_time IS NULL)) AND (NOT (old.claim IS DISTINCT FROM new.claim)))) EXECUTE FUNCTION hookwire.complete_task();
+
+CREATE TRIGGER complete_new BEFORE INSERT ON hookwire.task_rows FOR EACH ROW EXECUTE FUNCTION hookwire.complete_task();
 
 CREATE TRIGGER note_batch_no BEFORE UPDATE OF term ON hookwire.relay_terms FOR EACH ROW EXECUTE FUNCTION hookwire.note_batch_no();
 
