@@ -66,14 +66,15 @@ async def test_a_delivery_carries_topic_key_sequence_and_attributes(database_url
 
 
 async def test_headers_that_a_publisher_wrote_by_sql_neither_forge_nor_break_a_delivery(database_url: str) -> None:
-    """WH-05, EG-16: framing and signatures are ours, nonsense is not carried."""
+    """WH-05, EG-16: framing and signatures are ours, nonsense is not carried. An older version stored it (FS-13)."""
     forged = (
         '{"webhook-id": "evil", "x-hub-signature": "sha1=0", "host": "evil", "content-length": "1", "link": "<evil>",'
         ' "hookwire-hops": "many", "hookwire-key": "evil", "transfer-encoding": "chunked", "x-mine": "ж"}'
     )
     async with delivery_bench(database_url) as bench, hostile_server() as server:
         await bench.subscribe(server.url("/ok"))
-        await bench.deliver(b"{}", headers=forged)
+        await bench.deliver(b"{}")
+        await bench.sql.execute("UPDATE hookwire.events SET headers = $1", forged)
         async with bench.working():
             await bench.drained()
         (request,) = server.requests
