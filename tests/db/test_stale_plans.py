@@ -143,7 +143,7 @@ _OWN: dict[str, tuple[str, ...]] = {
 }
 
 
-_COMMAND = re.compile(r"^(?:CREATE|ALTER|DROP|LOCK)\b", re.MULTILINE)  # is not planned
+_COMMAND = re.compile(r"^(?:ALTER|BEGIN|CREATE|DROP|LOCK|ROLLBACK)\b", re.MULTILINE)  # is not planned
 
 
 async def _planned(connection: asyncpg.Connection) -> dict[str, str]:
