@@ -196,7 +196,7 @@ TestPair.settings = settings(max_examples=40, stateful_step_count=30, deadline=N
 
 
 def test_two_hundred_switches_never_leave_two_active() -> None:
-    """XX-05, BS-05, BS-06, BS-07, BS-13, BS-14, ZP-35: kill the active side, ask as a client, start it again."""
+    """XX-05, BS-05, BS-06, BS-07, BS-13, BS-14, ZP-35: kill the active side, ask, restart it."""
     pair, switches, gaps = Pair(), 0, []
     pair.pass_time(2.5, True)
     while switches < 200:
