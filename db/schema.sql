@@ -385,7 +385,7 @@ BEGIN
     FOR crashed IN
         (SELECT t.* FROM hookwire.task_rows t
          WHERE t.worker = ANY (lost) AND t.start_time IS NOT NULL AND t.finish_time IS NULL
-         ORDER BY t.id LIMIT most FOR UPDATE SKIP LOCKED)
+         LIMIT most FOR UPDATE SKIP LOCKED)
     LOOP
         done := hookwire.recover_task(crashed);
         retried := retried + (done = 'retry')::integer;
