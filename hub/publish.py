@@ -30,6 +30,7 @@ from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.pool import Database, Row, Session
 from event.event import Draft
 from event.key_hash import hash_key
+from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
 from relay.trouble import Trouble
 
 __all__ = [
@@ -52,26 +53,6 @@ _IN_FLIGHT_PAUSE_SECONDS = 0.02
 
 _UNIQUE_VIOLATION = "23505"
 """What ``publish_batch`` raises when a part of a unit conflicts. That of an index is the server's trouble (FC-06)."""
-
-
-class PublishRefused(Exception):
-    """The database refused the unit's data; nothing of it was stored. The text is safe to show."""
-
-
-class IdempotencyConflict(Exception):
-    """An idempotency key was used before on its topic with other contents; nothing of the unit was stored."""
-
-
-class IdempotencyInFlight(Exception):
-    """The transaction of the first unit with an idempotency key is still open; nothing of this unit was stored."""
-
-
-class KeyBusy(Exception):
-    """Another transaction holds an ordering key of the unit for longer than the limit; nothing was stored."""
-
-
-class Overloaded(Exception):
-    """More units wait than the limit allows; nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True)

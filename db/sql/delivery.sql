@@ -430,13 +430,25 @@ WITH result AS MATERIALIZED (
         AS r(event_id, subscription_id, started_at, status, total_seconds)
     JOIN hookwire.subscriptions s ON s.id = r.subscription_id AND s.at_most_once
 ), claimed AS (
-    DELETE FROM hookwire.deliveries d USING result r
-    WHERE d.event_id = r.event_id AND d.subscription_id = r.subscription_id AND d.fence IS NOT NULL
-    RETURNING d.event_id, d.subscription_id, d.attempts, d.tenant
+    DELETE FROM hookwire.deliveries
+    WHERE ctid = ANY (ARRAY(
+        SELECT d.place FROM result r CROSS JOIN LATERAL (
+            SELECT x.ctid AS place FROM hookwire.deliveries x
+            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id
+            ORDER BY x.event_id LIMIT 1
+        ) AS d))
+      AND fence IS NOT NULL
+    RETURNING event_id, subscription_id, attempts, tenant
 ), risen AS (
-    DELETE FROM hookwire.dead_letters l USING result r
-    WHERE l.event_id = r.event_id AND l.subscription_id = r.subscription_id AND l.kind = 'internal' AND l.last_outcome = 'unknown'
-    RETURNING l.event_id, l.subscription_id, l.attempts, l.tenant
+    DELETE FROM hookwire.dead_letters
+    WHERE ctid = ANY (ARRAY(
+        SELECT l.place FROM result r CROSS JOIN LATERAL (
+            SELECT x.ctid AS place FROM hookwire.dead_letters x
+            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id
+            ORDER BY x.event_id LIMIT 1
+        ) AS l))
+      AND kind = 'internal' AND last_outcome = 'unknown'
+    RETURNING event_id, subscription_id, attempts, tenant
 )
 INSERT INTO hookwire.attempts AS a (event_id, subscription_id, number, tenant, started_at, status, total_seconds, outcome,
     decision, trigger, worker)

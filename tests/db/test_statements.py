@@ -106,6 +106,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "ledger_entries",
         "migrations",
         "outbox",
+        "readiness",
         "rabbithub_subscriptions",
         "relay_batch_numbers",
         "relay_batches",
