@@ -2,6 +2,32 @@
 
 CREATE SCHEMA hookwire;
 
+CREATE FUNCTION hookwire.accept(ids bigint[], claim bigint) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.accept_held(ids, array_fill(claim, ARRAY[cardinality(ids)]))), claim);
+END
+$$;
+
+CREATE FUNCTION hookwire.accept_copies(queue text, name text, claim bigint, ids bigint[]) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    UPDATE hookwire.consumers c SET xid = l.xid, id = l.id, claim = NULL, lease_until = NULL
+    FROM (SELECT x.xid, x.id FROM hookwire.message_log x, hookwire.consumers o
+          WHERE o.queue = accept_copies.queue AND o.name = accept_copies.name AND o.claim = accept_copies.claim
+            AND x.queue = accept_copies.queue AND x.id = ANY (ids) AND (x.xid, x.id) > (o.xid, o.id)
+            AND x.xid < pg_snapshot_xmin(pg_current_snapshot())
+          ORDER BY x.xid DESC, x.id DESC LIMIT 1) AS l
+    WHERE c.queue = accept_copies.queue AND c.name = accept_copies.name AND c.claim = accept_copies.claim;
+    RETURN FOUND;
+END
+$$;
+
 CREATE FUNCTION hookwire.accept_held(ids bigint[], claims bigint[], queue text DEFAULT NULL::text) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -22,43 +48,6 @@ BEGIN
         FROM gone g JOIN hookwire.queues q ON q.name = g.queue AND q.history
     )
     SELECT g.id FROM gone g;
-END
-$$;
-
-CREATE FUNCTION hookwire.refuse_stale(wanted bigint[], settled bigint[], claim bigint) RETURNS integer
-    LANGUAGE plpgsql IMMUTABLE
-    AS $$
-DECLARE
-    stale CONSTANT bigint[] := ARRAY(SELECT unnest(wanted) EXCEPT SELECT unnest(settled) ORDER BY 1);
-BEGIN
-    IF stale <> '{}' THEN
-        RAISE EXCEPTION USING ERRCODE = 'HW001',
-            MESSAGE = format('the claim %s does not hold %s any more; nothing was changed', claim, left(stale::text, 200)),
-            HINT = 'Its lease ended, or it was settled before. Receive again.';
-    END IF;
-    RETURN cardinality(settled);
-END
-$$;
-
-CREATE FUNCTION hookwire.accept(ids bigint[], claim bigint) RETURNS integer
-    LANGUAGE sql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.accept_held(ids, array_fill(claim, ARRAY[cardinality(ids)])) AS accept_held), claim);
-
-CREATE FUNCTION hookwire.accept_copies(queue text, name text, claim bigint, ids bigint[]) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-#variable_conflict use_column
-BEGIN
-    UPDATE hookwire.consumers c SET xid = l.xid, id = l.id, claim = NULL, lease_until = NULL
-    FROM (SELECT x.xid, x.id FROM hookwire.message_log x, hookwire.consumers o
-          WHERE o.queue = accept_copies.queue AND o.name = accept_copies.name AND o.claim = accept_copies.claim
-            AND x.queue = accept_copies.queue AND x.id = ANY (ids) AND (x.xid, x.id) > (o.xid, o.id)
-            AND x.xid < pg_snapshot_xmin(pg_current_snapshot())
-          ORDER BY x.xid DESC, x.id DESC LIMIT 1) AS l
-    WHERE c.queue = accept_copies.queue AND c.name = accept_copies.name AND c.claim = accept_copies.claim;
-    RETURN FOUND;
 END
 $$;
 
@@ -516,6 +505,21 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.refuse_stale(wanted bigint[], settled bigint[], claim bigint) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    stale CONSTANT bigint[] := ARRAY(SELECT unnest(wanted) EXCEPT SELECT unnest(settled) ORDER BY 1);
+BEGIN
+    IF stale <> '{}' THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW001',
+            MESSAGE = format('the claim %s does not hold %s any more; nothing was changed', claim, left(stale::text, 200)),
+            HINT = 'Its lease ended, or it was settled before. Receive again.';
+    END IF;
+    RETURN cardinality(settled);
+END
+$$;
+
 CREATE FUNCTION hookwire.extend(ids bigint[], claim bigint, lease_seconds double precision DEFAULT 30) RETURNS integer
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -642,26 +646,30 @@ CREATE FUNCTION hookwire.groups_of(layout smallint, sink text) RETURNS smallint
     RETURN (SELECT COALESCE(((l.groups ->> groups_of.sink))::smallint, (1)::smallint) AS "coalesce" FROM hookwire.layouts l WHERE (l.number = groups_of.layout));
 
 CREATE FUNCTION hookwire.held_messages(ids bigint[], claims bigint[], in_queue text) RETURNS bigint[]
-    LANGUAGE sql
+    LANGUAGE plpgsql
     AS $$
-    SELECT coalesce(array_agg(d.id ORDER BY d.id), '{}')
+BEGIN
+    RETURN (SELECT coalesce(array_agg(d.id ORDER BY d.id), '{}')
     FROM (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.id) AS r
     CROSS JOIN LATERAL (
         SELECT m.id FROM hookwire.messages m
         WHERE m.id BETWEEN r.id AND r.id AND m.claim = r.claim AND (in_queue IS NULL OR m.queue = in_queue)
         ORDER BY m.id LIMIT 1 FOR UPDATE OF m
-    ) AS d
+    ) AS d);
+END
 $$;
 
 CREATE FUNCTION hookwire.held_tasks(ids text[], claims bigint[]) RETURNS text[]
-    LANGUAGE sql
+    LANGUAGE plpgsql
     AS $$
-    SELECT coalesce(array_agg(d.id), '{}')
+BEGIN
+    RETURN (SELECT coalesce(array_agg(d.id), '{}')
     FROM (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.id) AS r
     CROSS JOIN LATERAL (
         SELECT t.id FROM hookwire.task_rows t WHERE t.id BETWEEN r.id AND r.id AND t.claim = r.claim
         ORDER BY t.id LIMIT 1 FOR UPDATE OF t
-    ) AS d
+    ) AS d);
+END
 $$;
 
 CREATE FUNCTION hookwire.is_queue_name(name text) RETURNS boolean

@@ -79,12 +79,12 @@ class MessageWorker:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._waiting.run())
             holding = group.create_task(self._hold())
-            await self._receive()
+            await self._receive(group)
             self._waiting.stop()
             await self._drain()
             holding.cancel()
 
-    async def _receive(self) -> None:
+    async def _receive(self, group: asyncio.TaskGroup) -> None:
         options = self._options
         while not self._stopping:
             self._freed.clear()
@@ -98,7 +98,7 @@ class MessageWorker:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             for received in found:
-                self._running[asyncio.create_task(self._handle(received))] = received.receipt
+                self._running[group.create_task(self._handle(received))] = received.receipt
             if not found:
                 await self._waiting.wait(options.queue, _WAIT_SECONDS)
 

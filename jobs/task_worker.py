@@ -21,6 +21,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -118,8 +119,10 @@ class TaskWorker:
         await self._beat_once()
         async with asyncio.TaskGroup() as group:
             helpers = [group.create_task(self._beat()), group.create_task(self._settle())]
-            helpers += [group.create_task(transport.run(self._notified)) for transport in self._transports]
-            await self._poll()
+            helpers += [
+                group.create_task(transport.run(partial(self._notified, group))) for transport in self._transports
+            ]
+            await self._poll(group)
             for following in [*self._followed]:
                 following.cancel()
             await self._drain()
@@ -130,7 +133,7 @@ class TaskWorker:
 
     # --- finding work ---
 
-    async def _poll(self) -> None:
+    async def _poll(self, group: asyncio.TaskGroup) -> None:
         while not self._stopping.is_set():
             self._look.clear()
             claimed: list[Task] = []
@@ -143,7 +146,7 @@ class TaskWorker:
                 finally:
                     self._slots.give_back(most - len(claimed))
                 for task in claimed:
-                    self._begin(task)
+                    self._begin(group, task)
             if not claimed:
                 await pause(self._look, self._options.poll_seconds)
             elif not self._slots.free:
@@ -157,26 +160,26 @@ class TaskWorker:
         begun = self.tally.finished + self.tally.failed + self.tally.stale + len(self._running) + len(self._finished)
         return min(self._slots.free, max(self._options.count - begun, 0))
 
-    def _notified(self, notification: Notification) -> None:
+    def _notified(self, group: asyncio.TaskGroup, notification: Notification) -> None:
         if not notification.task_id or self._stopping.is_set() or len(self._followed) >= self._options.follow_max:
             self._look.set()
-            self._keep(notification.acknowledge())
+            self._keep(group, notification.acknowledge())
             return
-        self._keep(self._follow(notification))
+        self._keep(group, self._follow(group, notification))
 
-    def _keep(self, work: Awaitable[None]) -> None:
+    def _keep(self, group: asyncio.TaskGroup, work: Awaitable[None]) -> None:
         async def done() -> None:
             await work
 
-        following = asyncio.get_running_loop().create_task(done())
+        following = group.create_task(done())
         self._followed.add(following)
         following.add_done_callback(self._followed.discard)
 
-    async def _follow(self, notification: Notification) -> None:
+    async def _follow(self, group: asyncio.TaskGroup, notification: Notification) -> None:
         """From the notification to the claim; the steps of JB-26."""
         began, looks = time.monotonic(), 0
         while not self._stopping.is_set():
-            outcome = await self._claim(notification.task_id)
+            outcome = await self._claim(group, notification.task_id)
             if outcome == "absent" and time.monotonic() - began < self._policy.giveup_seconds:
                 step = _FIRST_LOOKS[looks] if looks < len(_FIRST_LOOKS) else self._policy.lookup_seconds
                 looks += 1
@@ -189,14 +192,14 @@ class TaskWorker:
             await notification.acknowledge()
             return
 
-    async def _claim(self, task_id: str) -> str:
+    async def _claim(self, group: asyncio.TaskGroup, task_id: str) -> str:
         await self._slots.one()
         outcome: str = "failed"
         try:
             if not self._stopping.is_set():
                 outcome, task = await self._tasks.claim(task_id, self._options.name, self._options.kinds)
                 if task is not None:
-                    self._begin(task)
+                    self._begin(group, task)
                     return outcome
         except DatabaseError as error:
             _log.warning("task_claim_failed", error=str(error))
@@ -206,8 +209,8 @@ class TaskWorker:
 
     # --- running ---
 
-    def _begin(self, task: Task) -> None:
-        running = asyncio.get_running_loop().create_task(self._run(task))
+    def _begin(self, group: asyncio.TaskGroup, task: Task) -> None:
+        running = group.create_task(self._run(task))
         self._running[running] = task
 
     async def _run(self, task: Task) -> None:

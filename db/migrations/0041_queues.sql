@@ -397,16 +397,19 @@ $$;
 
 -- --- settle ---
 
--- Which of these (id, claim) pairs are held by that claim; locked, in the order of their ids (JS-13).
+-- Which of these (id, claim) pairs are held by that claim; locked, in the order of their ids (JS-13). In plpgsql, which keeps
+-- the plan: a function in SQL is planned at each call.
 CREATE FUNCTION hookwire.held_messages(ids bigint[], claims bigint[], in_queue text) RETURNS bigint[]
-LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(array_agg(d.id ORDER BY d.id), '{}')
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (SELECT coalesce(array_agg(d.id ORDER BY d.id), '{}')
     FROM (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.id) AS r
     CROSS JOIN LATERAL (
         SELECT m.id FROM hookwire.messages m
         WHERE m.id BETWEEN r.id AND r.id AND m.claim = r.claim AND (in_queue IS NULL OR m.queue = in_queue)
         ORDER BY m.id LIMIT 1 FOR UPDATE OF m
-    ) AS d
+    ) AS d);
+END
 $$;
 
 -- Each of these that its claim still holds leaves the table; where its queue keeps history, into the archive (JB-05).
@@ -502,8 +505,11 @@ END
 $$;
 
 CREATE FUNCTION hookwire.accept(ids bigint[], claim bigint) RETURNS integer
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.accept_held(ids, array_fill(claim, ARRAY[cardinality(ids)]))), claim);
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.accept_held(ids, array_fill(claim, ARRAY[cardinality(ids)]))), claim);
+END
+$$;
 
 CREATE FUNCTION hookwire.reject(
     ids bigint[], claim bigint, delay_seconds double precision DEFAULT 0, reason text DEFAULT NULL, dead boolean DEFAULT false,

@@ -289,13 +289,15 @@ $$;
 -- --- settle ---
 
 CREATE FUNCTION hookwire.held_tasks(ids text[], claims bigint[]) RETURNS text[]
-LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(array_agg(d.id), '{}')
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (SELECT coalesce(array_agg(d.id), '{}')
     FROM (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.id) AS r
     CROSS JOIN LATERAL (
         SELECT t.id FROM hookwire.task_rows t WHERE t.id BETWEEN r.id AND r.id AND t.claim = r.claim
         ORDER BY t.id LIMIT 1 FOR UPDATE OF t
-    ) AS d
+    ) AS d);
+END
 $$;
 
 -- Done: the rows leave the table, where the kind keeps a record into the archive (JB-29).

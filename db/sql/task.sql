@@ -34,9 +34,6 @@ RETURNING w.started_at;
 -- name: leave
 DELETE FROM hookwire.task_workers w WHERE w.name = $1 AND NOT EXISTS (SELECT FROM hookwire.task_rows t WHERE t.worker = w.name);
 
--- name: workers
-SELECT w.name, w.kinds, w.slots, w.started_at, w.seen_until, w.completed, w.failed FROM hookwire.task_workers w ORDER BY w.name LIMIT 1000;
-
 -- name: list
 SELECT t.id, t.kind, t.description, t.created_at, t.start_time, t.due_at, t.attempts, t.worker, t.lease_until, t.last_error, t.seq
 FROM hookwire.task_rows t

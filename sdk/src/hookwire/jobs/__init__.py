@@ -15,7 +15,7 @@ SQLSTATE of the reference: 22023 bad argument, 42704 unknown queue or kind, HW00
 """
 
 from hookwire.call import NotInTransaction
-from hookwire.jobs.queue import Message, Queue
+from hookwire.jobs.message_queue import Message, Queue
 from hookwire.jobs.task import enqueue
 from hookwire.jobs.worker import Refused, Worker
 

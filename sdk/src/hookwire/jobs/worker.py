@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from hookwire.jobs.queue import Message, Queue
+from hookwire.jobs.message_queue import Message, Queue
 
 __all__ = ["Refused", "Worker"]
 
@@ -31,7 +31,9 @@ class Refused(Exception):
 
 
 class Worker:
-    """``batch`` messages are held at most, all handled at once; ``idle_seconds`` is the pause when there is nothing.
+    """``batch`` messages are handled at once, and as many more may wait for their settlement.
+
+    ``idle_seconds`` is the pause when there is nothing.
 
     Any exception of a handler but a cancellation returns its message, later each time.
     """
@@ -49,6 +51,7 @@ class Worker:
         self._idle_seconds = idle_seconds
         self._flush_seconds = flush_seconds
         self._held: dict[int, Message] = {}
+        self._running = 0
         self._done: list[Message] = []
         self._changed = asyncio.Event()
         self._flush = asyncio.Event()
@@ -67,8 +70,9 @@ class Worker:
             settling, holding = group.create_task(self._settle()), group.create_task(self._hold())
             while not self._stopping:
                 self._changed.clear()
-                room = self._batch - len(self._held)
+                room = min(self._batch - self._running, 2 * self._batch - len(self._held))
                 found = await self._receive(room) if room else []
+                self._running += len(found)
                 for message in found:
                     self._held[message.id] = message
                     group.create_task(self._handle(message))
@@ -108,6 +112,9 @@ class Worker:
         else:
             self._done.append(message)
             self._flush.set()
+        finally:
+            self._running -= 1
+            self._changed.set()
 
     async def _reject(self, message: Message, reason: str, *, dead: bool) -> None:
         delay = min(float(2 ** (message.attempts - 1)), _DELAY_SECONDS_MAX)
@@ -120,7 +127,7 @@ class Worker:
     async def _settle(self) -> None:
         while True:
             await self._flush.wait()
-            if len(self._done) < self._batch:
+            if self._running and len(self._done) < self._batch:
                 await asyncio.sleep(self._flush_seconds)
             self._flush.clear()
             if batch := self._done:
