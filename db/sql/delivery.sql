@@ -428,7 +428,7 @@ RETURNING f.subscription_id, f.failures_before, f.failures, cardinality(f.failed
 WITH result AS MATERIALIZED (
     SELECT r.* FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::real[])
         AS r(event_id, subscription_id, started_at, status, total_seconds)
-    JOIN hookwire.subscriptions s ON s.id = r.subscription_id AND s.at_most_once
+    WHERE (SELECT s.at_most_once FROM hookwire.subscriptions s WHERE s.id = r.subscription_id)
 ), claimed AS (
     DELETE FROM hookwire.deliveries
     WHERE ctid = ANY (ARRAY(
