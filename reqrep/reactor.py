@@ -59,11 +59,12 @@ class Reactor:
 
     def turn(self) -> None:
         """Wait once, then call what is due."""
-        times = [at for find, _ in self._deadlines if (at := find()) is not None]
-        first = min(times, default=None)
+        first = min([at for find, _ in self._deadlines if (at := find()) is not None], default=None)
         for socket in self._poll.wait(None if first is None else first - self.clock()):
             self._readers[socket]()
         now = self.clock()
+        if first is None or now < first:
+            return
         for find, handler in self._deadlines:
             at = find()
             if at is not None and at <= now:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from reqrep.frames import Frames
 
@@ -44,12 +44,10 @@ _KINDS: Final[Mapping[str, int]] = {
 _NOT_SENT: Final[Mapping[int | None, str]] = {zmq.EAGAIN: "full", zmq.EHOSTUNREACH: "unreachable"}
 _CLOSED: Final = -1
 # The methods below pyzmq's convenience layer, and flags as plain numbers: a third of the time for each frame.
-_receive: Final[Callable[..., bytes]] = zmq.backend.Socket.recv
+_receive: Final[Callable[..., Any]] = zmq.backend.Socket.recv
 _send: Final[Callable[..., None]] = zmq.backend.Socket.send
-_option: Final[Callable[..., int | bytes]] = zmq.backend.Socket.get
 _NOW: Final = int(zmq.NOBLOCK)
 _NOW_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
-_HAS_MORE: Final = int(zmq.RCVMORE)
 _ZAP_ENDPOINT: Final = "inproc://zeromq.zap.01"
 
 
@@ -137,28 +135,23 @@ class Socket:
 
     def receive(self) -> Frames | None:
         """Return the next message, or None. Frames above the limit are read and thrown away: the count shows it."""
-        raw = self.raw
-        try:
-            frames: Frames = [_receive(raw, _NOW)]
-        except zmq.Again:
-            return None
-        while _option(raw, _HAS_MORE):
-            frame = _receive(raw, _NOW)
-            if len(frames) <= self._frames_max:
-                frames.append(frame)
-        return frames
+        message = self.receive_with_user()
+        return None if message is None else message[0]
 
     def receive_with_user(self) -> tuple[Frames, str] | None:
-        """Return the next message and its authenticated sender, or None."""
-        if not self._knows_users:
-            frames = self.receive()
-            return None if frames is None else (frames, "")
+        """Return the next message and its authenticated sender, or None; the sender is empty without keys."""
+        raw = self.raw
         try:
-            parts = self.raw.recv_multipart(zmq.NOBLOCK, copy=False)
+            part = _receive(raw, _NOW, False)
         except zmq.Again:
             return None
-        user = parts[0].get("User-Id")
-        return [part.bytes for part in parts[: self._frames_max + 1]], str(user or "")
+        user = str(part.get("User-Id") or "") if self._knows_users else ""
+        frames: Frames = [part.bytes]
+        while part.more:
+            part = _receive(raw, _NOW, False)
+            if len(frames) <= self._frames_max:
+                frames.append(part.bytes)
+        return frames, user
 
     def send(self, frames: Frames) -> str | None:
         """Send a message; return None, or "full" or "unreachable" when it was not taken."""

@@ -97,8 +97,10 @@ class Broker:
 
     def deadline(self) -> float | None:
         """Return when ``tick`` has work to do, or None when nothing waits."""
-        times = [at for at in (self._worker_deadlines.first(), self._service_deadlines.first()) if at is not None]
-        return min(times, default=None)
+        of_workers, of_services = self._worker_deadlines.first(), self._service_deadlines.first()
+        if of_workers is None or of_services is None:
+            return of_workers if of_services is None else of_services
+        return min(of_workers, of_services)
 
     def stop(self) -> Step:
         """Tell all workers to leave, before a planned stop: they register again at once elsewhere."""
