@@ -397,13 +397,13 @@ $$;
 
 -- --- settle ---
 
--- Which of these (id, claim) pairs are held by that claim; locked, in the order of their ids (JS-13). In plpgsql, which keeps
+-- Which of these (id, claim) pairs are held by that claim; locked, by claim and id (JS-13). In plpgsql, which keeps
 -- the plan: a function in SQL is planned at each call.
 CREATE FUNCTION hookwire.held_messages(ids bigint[], claims bigint[], in_queue text) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RETURN (SELECT coalesce(array_agg(d.id ORDER BY d.id), '{}')
-    FROM (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.id) AS r
+    FROM (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.claim, r.id) AS r
     CROSS JOIN LATERAL (
         SELECT m.id FROM hookwire.messages m
         WHERE m.id BETWEEN r.id AND r.id AND m.claim = r.claim AND (in_queue IS NULL OR m.queue = in_queue)
@@ -418,11 +418,14 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     in_queue CONSTANT text := accept_held.queue;
-    held CONSTANT bigint[] := hookwire.held_messages(ids, claims, in_queue);
+    held record;
 BEGIN
+    -- Claim by claim, so that the DELETE itself finds what is held: a lock before it would write each row once more.
+    FOR held IN SELECT r.claim, array_agg(r.id ORDER BY r.id) AS ids FROM unnest(ids, claims) AS r(id, claim) GROUP BY r.claim ORDER BY r.claim LOOP
     RETURN QUERY
     WITH gone AS (
-        DELETE FROM hookwire.messages m WHERE m.id = ANY (held) RETURNING m.*
+        DELETE FROM hookwire.messages m
+        WHERE m.id = ANY (held.ids) AND m.claim = held.claim AND (in_queue IS NULL OR m.queue = in_queue) RETURNING m.*
     ), archived AS (
         INSERT INTO hookwire.message_archive (id, queue, created_at, claimed_at, accepted_at, deliveries, priority, receiver,
                                               type, key, content_type, headers, payload)
@@ -431,6 +434,7 @@ BEGIN
         FROM gone g JOIN hookwire.queues q ON q.name = g.queue AND q.history
     )
     SELECT g.id FROM gone g;
+    END LOOP;
 END
 $$;
 
