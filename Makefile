@@ -60,6 +60,10 @@ bench: dev-environment ## Ours and a yardstick in one run, and their ratio
 fuzz: dev-environment ## schemathesis over the OpenAPI file: some 9,000 requests and their answers
 	@$(PYTHON_IN_VENV) -m scripts.fuzz
 
+.PHONY: test-interop
+test-interop: dev-environment ## Strangers' clients and workers against ours (needs Node >= 20; fetches one npm package)
+	@$(PYTHON_IN_VENV) -m scripts.interop_services
+
 .PHONY: servers
 servers: dev-environment ## Start PostgreSQL, MariaDB, Kafka, RabbitMQ and Prosody in the background (stop them: make servers-down)
 	@scripts/install-servers postgres15 mariadb kafka rabbitmq prosody

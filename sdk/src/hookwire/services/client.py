@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
+from typing import Self
 
 from hookwire.services.error import ClientClosed, NoReply
 from hookwire.services.machine import Answered, Event, Frames, GaveUp, Part, Stray
@@ -70,7 +71,7 @@ class RetryingClient:
             self._link.close()
             self._poll.close()
 
-    def __enter__(self) -> RetryingClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
