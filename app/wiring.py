@@ -433,6 +433,7 @@ class _Builder:
         return Worker(self._database, outbound, subscribers, contents, DeliveryMetrics(self._registry), options)
 
     def _make_relaying(self) -> Relaying:
+        notify = self._signals.fanned_out.notify
         relaying = Relaying(
             self._settings,
             self._database,
@@ -441,7 +442,7 @@ class _Builder:
             self.sinks,
             self._relay_metrics,
             self._points,
-            lambda: FanOutSink(FanOut(self._database, self._signals.fanned_out.notify)),
+            lambda: FanOutSink(FanOut(self._database, notify, seconds_max=self._settings.fan_out_seconds_max)),
             self._on_event,
         )
         self._signals.published.connect(relaying.ring)

@@ -8,7 +8,16 @@ from typing import Any
 
 import asyncpg
 
-from db.errors import Busy, DatabaseError, OutcomeUnknown, Refused, ServerTrouble, TooManyConnections, Unavailable
+from db.errors import (
+    Busy,
+    DatabaseError,
+    OutcomeUnknown,
+    Overdue,
+    Refused,
+    ServerTrouble,
+    TooManyConnections,
+    Unavailable,
+)
 from db.foreign import origin
 from db.statements import STATEMENTS
 
@@ -31,7 +40,6 @@ _BUSY_CLASSES = (
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
-    asyncpg.QueryCanceledError,
 )
 
 
@@ -46,6 +54,8 @@ def translated(*, sent: bool) -> Iterator[None]:
     """
     try:
         yield
+    except asyncpg.QueryCanceledError as error:
+        raise Overdue(str(error)) from error
     except _BUSY_CLASSES as error:
         raise Busy(str(error)) from error
     except _CONNECTION_CLASSES as error:

@@ -8,6 +8,7 @@
     │   └── ServerTrouble        the server answered that it cannot do it now: rolled back, may be repeated
     ├── OutcomeUnknown     the connection or the deadline went while a statement ran: it may have committed
     ├── Busy               a lock time-out, deadlock or serialisation failure: rolled back, may be repeated
+    │   └── Overdue              it ran longer than statements may
     └── Refused            the statement's data was refused: rolled back, repeating is no use
 
 Only data is the caller's fault (FC-06): SQLSTATE class 22, a check or NOT NULL constraint of ours, and what our own SQL
@@ -16,7 +17,16 @@ raises. Everything else that a server answers is :class:`ServerTrouble`: a full 
 
 from __future__ import annotations
 
-__all__ = ["Busy", "DatabaseError", "OutcomeUnknown", "Refused", "ServerTrouble", "TooManyConnections", "Unavailable"]
+__all__ = [
+    "Busy",
+    "DatabaseError",
+    "OutcomeUnknown",
+    "Overdue",
+    "Refused",
+    "ServerTrouble",
+    "TooManyConnections",
+    "Unavailable",
+]
 
 
 class DatabaseError(Exception):
@@ -49,6 +59,10 @@ class OutcomeUnknown(DatabaseError):
 
 class Busy(DatabaseError):
     """Somebody else holds what the statement needs; it was rolled back."""
+
+
+class Overdue(Busy):
+    """The statement ran until its time-out, or was cancelled by somebody; it was rolled back (57014)."""
 
 
 class Refused(DatabaseError):

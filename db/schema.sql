@@ -2613,7 +2613,9 @@ CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id
 
 CREATE INDEX foreign_topics_due ON hookwire.foreign_topics USING btree (due_at) WHERE (due_at IS NOT NULL);
 
-CREATE INDEX former_audiences_by_topic ON hookwire.former_audiences USING btree (tenant, until_id);
+CREATE INDEX former_audiences_exact ON hookwire.former_audiences USING btree (tenant, topic, until_id) WHERE (topic_regex IS NULL);
+
+CREATE INDEX former_audiences_patterns ON hookwire.former_audiences USING btree (tenant, topic_regex, until_id) WHERE (topic_regex IS NOT NULL);
 
 CREATE INDEX held_id ON hookwire.held USING btree (sink, id);
 
@@ -2669,7 +2671,7 @@ CREATE INDEX subscriptions_of_requester ON hookwire.subscriptions USING btree (r
 
 CREATE INDEX subscriptions_pair ON hookwire.subscriptions USING btree (tenant, identity, id) WHERE (protocol = 'websub'::text);
 
-CREATE INDEX subscriptions_pattern ON hookwire.subscriptions USING btree (tenant) WHERE ((state = 'active'::text) AND (topic_regex IS NOT NULL));
+CREATE INDEX subscriptions_patterns ON hookwire.subscriptions USING btree (tenant, topic_regex) WHERE ((state = 'active'::text) AND (topic_regex IS NOT NULL));
 
 CREATE INDEX subscriptions_permanent ON hookwire.subscriptions USING btree (lease_until) WHERE (permanent AND (protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 

@@ -220,6 +220,6 @@ def _head(row: Row, incarnation: str) -> Record:
     """A record without contents, for a sink that reads the event in its own statement."""
     return Record(
         id=row["id"], shard=row["shard"], event_id=f"evt_{incarnation}_{row['id']}", tenant=row["tenant"],
-        topic=row["topic"], key=None, sequence=None, content_type=None, headers={}, payload=b"",
+        topic=row["topic"], key=row["key"], sequence=None, content_type=None, headers={}, payload=b"",
         accepted_at=_EPOCH,
     )  # fmt: skip

@@ -1,21 +1,41 @@
 """Fan-out: one event becomes one delivery per matching active subscription, in one statement (RR-10).
 
 It is the send of the webhooks sink, and it is exactly once: the statement that inserts the deliveries is the one
-that deletes the outbox row, and it names the term it was claimed under. A fan-out is cut by the rows it writes;
-a single event with more subscribers than that is fanned out in slices behind a stored cursor.
+that deletes the outbox row, and it names the term it was claimed under. A fan-out is cut by the rows it writes, by the
+patterns it compares and by the contents it parses for filters; a single event with more subscribers than that is fanned
+out in slices behind a stored cursor.
+
+What subscribers chose, filters and patterns, can still make a statement dear. It is given a few seconds, and is rolled
+back then (FC-02)::
+
+    batch --overdue--> half of it ... --overdue--> one event: slices of few subscriptions, one with each batch of others
+                                                       |  overdue: half as many; in time: twice as many
+                                                       '--of one, again and again--> a dead letter for that subscription
+
+Meanwhile everything is fanned out but what must not pass the dear event: later events of its key.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
 
-from db.pool import Database
+import structlog
+
+from db.errors import Overdue
+from db.pool import Database, Row
 
 __all__ = ["FanOut", "FannedOut", "TermOver"]
 
+_log = structlog.get_logger(__name__)
 _AUDIENCE_SECONDS = 1.0
+_EVENTS_MAX = 1_024
+_FILTERED_BYTES_MAX = 4 * 1024 * 1024  # of payload that is parsed in one statement; a larger event is alone in it
+_COMPARISONS_MAX = 300_000  # of a topic with a pattern, in one statement: well below a second
+_SLICE = 16  # subscriptions of a dear event to begin with
+_TRIES = 3  # of a single subscription's filter: what is overdue once may have met a slow database
 
 
 class TermOver(Exception):
@@ -45,66 +65,211 @@ class FannedOut(Protocol):
         """Its topic."""
         ...
 
+    @property
+    def key(self) -> str | None:
+        """Its key: later events of it must not pass."""
+        ...
+
 
 R = TypeVar("R", bound=FannedOut)
 
 
+class _Audience(NamedTuple):
+    """Of a topic: how many subscriptions, whether some of them have a filter, and of how many patterns to choose."""
+
+    subscriptions: int
+    is_filtered: bool
+    patterns: int
+
+
+@dataclass(slots=True)
+class _Dear:
+    """An event that is too dear for one statement: subscriptions in its next slice, and how often one was overdue."""
+
+    slice: int = _SLICE
+    overdue: int = 0
+
+
 class FanOut:
-    """``deliveries_max`` bounds one transaction; ``on_due`` is told the subscriptions that have something to do."""
+    """``deliveries_max`` bounds one transaction; ``seconds_max`` a statement that judges filters or patterns;
+    ``on_due`` is told the subscriptions that have something to do."""
 
     def __init__(
-        self, database: Database, on_due: Callable[[Sequence[int]], None], deliveries_max: int = 20_000
+        self,
+        database: Database,
+        on_due: Callable[[Sequence[int]], None],
+        deliveries_max: int = 20_000,
+        seconds_max: float = 5.0,
     ) -> None:
         self._database = database
         self._on_due = on_due
         self._deliveries_max = deliveries_max
-        self._audience: dict[tuple[str, str], int] = {}
+        self._seconds_max = seconds_max
+        self._audience: dict[tuple[str, str], _Audience] = {}
         self._audience_until = 0.0
+        self._patterns = _COMPARISONS_MAX // _SLICE
+        self._events_max = _EVENTS_MAX
+        self._suspects: set[int] = set()
+        self._dear: dict[int, _Dear] = {}
 
     async def send(self, group: int, term: int, records: Sequence[R]) -> Sequence[R]:
-        """Fan out records, lowest id first; returns those that are done, perhaps not all.
+        """Fan out records, lowest id first; returns those that are done, perhaps not all, perhaps none yet.
 
         Raises :class:`TermOver`, ``db.errors.DatabaseError``.
         """
-        whole = await self._affordable(records)
+        self._dear = {record.id: self._dear[record.id] for record in records if record.id in self._dear}
+        if not self._dear:
+            return await self._send_lowest(group, term, records)
+        others = _not_behind(self._dear, records)
+        done = await self._send_lowest(group, term, others) if others else ()
+        dear = next(record for record in records if record.id in self._dear)
+        before = {record.id for record in others if record.id < dear.id and _lane(record) == _lane(dear)}
+        if before <= {record.id for record in done} and await self._next_slice(group, term, dear):
+            return [*done, dear]
+        return done
+
+    async def _send_lowest(self, group: int, term: int, records: Sequence[R]) -> Sequence[R]:
+        """As many as one statement may take; twice as many when the dear one of a batch has been found."""
+        whole = await self._affordable(records[: self._events_max])
         if not whole:
-            await self._in_slices(group, term, records[0])
-            return records[:1]
-        row = await self._database.fetchrow(
-            "delivery.fan_out", group, term, [r.shard for r in whole], [r.id for r in whole]
-        )
+            return records[:1] if await self._in_slices(group, term, records[0]) else ()
+        arguments = (group, term, [r.shard for r in whole], [r.id for r in whole])
+        try:
+            self._made(await self._run("delivery.fan_out", *arguments, bounded=self._may_be_dear(whole)))
+        except Overdue:
+            self._note_overdue(whole)
+            return ()
+        self._suspects -= {record.id for record in whole}
+        if not any(record.id in self._suspects for record in records):
+            self._events_max = min(self._events_max * 2, _EVENTS_MAX)
+        return whole
+
+    def _note_overdue(self, records: Sequence[FannedOut]) -> None:
+        self._events_max = max(len(records) // 2, 1)
+        self._suspects = {record.id for record in records}
+        if len(records) == 1:
+            self._dear[records[0].id] = _Dear()
+        _log.warning("fan_out_overdue", events=len(records), first=records[0].id, seconds_max=self._seconds_max)
+
+    async def _run(self, name: str, *arguments: object, bounded: bool) -> Row | None:
+        """A statement of the fan-out; what strangers can make dear has less time than others."""
+        if not bounded:
+            return await self._database.fetchrow(name, *arguments)
+        async with self._database.transaction() as transaction:
+            await transaction.fetchval("plan.for_seconds", self._seconds_max)
+            return await transaction.fetchrow(name, *arguments)
+
+    def _made(self, row: Row | None) -> None:
         if row is None or not row["reigns"]:
             raise TermOver
         self._on_due(row["subscriptions"])
-        return whole
+
+    # --- cuts
 
     async def _affordable(self, records: Sequence[R]) -> Sequence[R]:
+        """The lowest records that one statement may take; none where the first has too many subscribers."""
         await self._count({(record.tenant, record.topic) for record in records})
+        records = await self._light(records)
+        topics: set[tuple[str, str]] = set()
         total = 0
         for count, record in enumerate(records):
-            total += self._audience[record.tenant, record.topic]
-            if total > self._deliveries_max:
+            topic = record.tenant, record.topic
+            topics.add(topic)
+            total += self._audience[topic].subscriptions
+            if total > self._deliveries_max or (count and len(topics) * self._patterns > _COMPARISONS_MAX):
                 return records[:count]
         return records
 
+    async def _light(self, records: Sequence[R]) -> Sequence[R]:
+        """Without what would be too much to parse beside the first, and what must not pass that."""
+        sizes = await self._sizes(records)
+        parsed, heavy = 0, set()
+        for record in records:
+            size = sizes.get(record.id, 0)
+            if size and parsed and parsed + size > _FILTERED_BYTES_MAX:
+                heavy.add(record.id)
+            else:
+                parsed += size
+        return _not_behind(heavy, records) if heavy else records
+
+    def _may_be_dear(self, records: Sequence[FannedOut]) -> bool:
+        audiences = [self._audience[record.tenant, record.topic] for record in records]
+        return self._events_max < _EVENTS_MAX or any(found.is_filtered or found.patterns for found in audiences)
+
     async def _count(self, topics: set[tuple[str, str]]) -> None:
-        """Learn how many subscriptions each topic has; a second old is good enough, it only decides where to cut."""
+        """Learn who listens to each topic; a second old is good enough, it only decides where to cut."""
         now = time.monotonic()
         if now >= self._audience_until:
             self._audience.clear()
             self._audience_until = now + _AUDIENCE_SECONDS
         unknown = [topic for topic in topics if topic not in self._audience]
-        if unknown:
-            rows = await self._database.fetch("delivery.audience", [t for t, _ in unknown], [n for _, n in unknown])
-            self._audience.update(((row["tenant"], row["topic"]), row["audience"]) for row in rows)
+        while unknown:
+            some = unknown[: max(_COMPARISONS_MAX // max(self._patterns, 1), 1)]
+            unknown = unknown[len(some) :]
+            rows = await self._database.fetch("delivery.audience", [t for t, _ in some], [n for _, n in some])
+            for row in rows:
+                found = _Audience(row["audience"], row["is_filtered"], row["patterns"])
+                self._audience[row["tenant"], row["topic"]] = found
+            self._patterns = max(row["patterns"] for row in rows)
 
-    async def _in_slices(self, group: int, term: int, record: FannedOut) -> None:
+    async def _sizes(self, records: Sequence[FannedOut]) -> dict[int, int]:
+        """How many bytes the events have that some filter asks about."""
+        filtered = [record.id for record in records if self._audience[record.tenant, record.topic].is_filtered]
+        if not filtered:
+            return {}
+        return {row["id"]: row["bytes"] for row in await self._database.fetch("delivery.sizes", filtered)}
+
+    # --- slices
+
+    async def _in_slices(self, group: int, term: int, record: FannedOut) -> bool:
+        """An event with many subscribers, to the end; False where that is too dear."""
         more = True
         while more:
-            row = await self._database.fetchrow(
-                "delivery.fan_out_slice", group, term, record.shard, record.id, self._deliveries_max
-            )
-            if row is None or not row["reigns"]:
-                raise TermOver
-            self._on_due(row["subscriptions"])
-            more = row["more"]
+            try:
+                more = await self._slice(group, term, record, self._deliveries_max)
+            except Overdue:
+                self._note_overdue([record])
+                return False
+        return True
+
+    async def _next_slice(self, group: int, term: int, record: FannedOut) -> bool:
+        """One slice of a dear event; whether it was the last."""
+        dear = self._dear[record.id]
+        try:
+            more = await self._slice(group, term, record, dear.slice, is_given_up=dear.overdue == _TRIES)
+        except Overdue:
+            dear.overdue = min(dear.overdue + 1, _TRIES) if dear.slice == 1 else 0
+            dear.slice = max(dear.slice // 2, 1)
+            return False
+        if dear.overdue == _TRIES:
+            _log.warning("fan_out_given_up", number=record.id, topic=record.topic)
+        else:
+            dear.slice = min(dear.slice * 2, self._deliveries_max)
+        dear.overdue = 0
+        return not more
+
+    async def _slice(self, group: int, term: int, record: FannedOut, most: int, *, is_given_up: bool = False) -> bool:
+        """The event's next subscriptions; whether there are more. What is given up is not judged by its filter."""
+        arguments = (group, term, record.shard, record.id, most, is_given_up)
+        found = self._audience.get((record.tenant, record.topic))
+        bounded = record.id in self._dear or (found is not None and found.is_filtered)
+        row = await self._run("delivery.fan_out_slice", *arguments, bounded=bounded)
+        self._made(row)
+        return bool(row and row["more"])
+
+
+def _lane(record: FannedOut) -> object:
+    """What keeps its order: a key, which a lane may hold of several topics; an event without one is alone."""
+    return record.id if record.key is None else (record.tenant, record.key)
+
+
+def _not_behind(held: Collection[int], records: Sequence[R]) -> Sequence[R]:
+    """The records, in order, that are not held, nor behind one of their lane that is."""
+    lanes = set()
+    passing = []
+    for record in records:
+        if record.id in held or _lane(record) in lanes:
+            lanes.add(_lane(record))
+        else:
+            passing.append(record)
+    return passing

@@ -27,3 +27,16 @@ BEGIN
     RETURN true;
 END
 $$;
+
+-- The patterns of a tenant, each once, and the subscriptions of each (FC-02): the fan-out compares a pattern with a topic
+-- once, whatever the number of its subscriptions. Takes the place of an index of the tenant alone.
+CREATE INDEX IF NOT EXISTS subscriptions_patterns ON hookwire.subscriptions (tenant, topic_regex)
+    WHERE state = 'active' AND topic_regex IS NOT NULL;
+DROP INDEX hookwire.subscriptions_pattern;
+
+-- The same of former audiences (FC-08): one index of the topics that they name, one of their patterns. Many subscriptions
+-- that change while the fan-out lags behind are not read anew for each topic.
+CREATE INDEX IF NOT EXISTS former_audiences_exact ON hookwire.former_audiences (tenant, topic, until_id) WHERE topic_regex IS NULL;
+CREATE INDEX IF NOT EXISTS former_audiences_patterns ON hookwire.former_audiences (tenant, topic_regex, until_id)
+    WHERE topic_regex IS NOT NULL;
+DROP INDEX hookwire.former_audiences_by_topic;

@@ -7,15 +7,53 @@
 -- a claimed row and leaves its fence, so one that has moved meanwhile has another fence, or none.
 
 -- name: audience
--- How many active subscriptions each topic has, to cut a fan-out by the rows it will write.
-SELECT d.tenant, d.topic,
-       (SELECT count(*) FROM hookwire.subscriptions s
-        WHERE s.tenant = d.tenant AND s.topic = d.topic AND s.state = 'active' AND s.topic_regex IS NULL)
-     + (SELECT count(*) FROM hookwire.subscriptions s
-        WHERE s.tenant = d.tenant AND d.topic ~ s.topic_regex AND s.state = 'active' AND s.topic_regex IS NOT NULL)
-     + (SELECT count(*) FROM hookwire.former_audiences f
-        WHERE f.tenant = d.tenant AND CASE WHEN f.topic_regex IS NULL THEN f.topic = d.topic ELSE d.topic ~ f.topic_regex END) AS audience
-FROM unnest($1::text[], $2::text[]) AS d(tenant, topic);
+-- How many active subscriptions each topic has, how many former audiences (FC-08), and whether some of them have filters, to
+-- cut a fan-out by what it will cost; and among how many patterns its tenant's topics choose. A pattern is compiled once and
+-- compared with all topics in a row: PostgreSQL keeps 32 of them compiled.
+WITH asked AS MATERIALIZED (
+    SELECT d.tenant, d.topic FROM unnest($1::text[], $2::text[]) AS d(tenant, topic)
+), pattern AS MATERIALIZED (
+    SELECT s.tenant, s.topic_regex, count(*) AS subscriptions, bool_or(s.filter_path IS NOT NULL) AS is_filtered
+    FROM (SELECT DISTINCT a.tenant FROM asked a) AS t
+    CROSS JOIN LATERAL (
+        SELECT x.tenant, x.topic_regex, x.filter_path FROM hookwire.subscriptions x
+        WHERE x.tenant = t.tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL
+        UNION ALL
+        SELECT f.tenant, f.topic_regex, f.filter_path FROM hookwire.former_audiences f
+        WHERE f.tenant = t.tenant AND f.topic_regex IS NOT NULL
+        OFFSET 0
+    ) AS s
+    GROUP BY s.tenant, s.topic_regex
+), matched AS MATERIALIZED (
+    SELECT t.tenant, t.topic, sum(p.subscriptions) AS subscriptions, bool_or(p.is_filtered) AS is_filtered
+    FROM pattern p CROSS JOIN LATERAL (
+        SELECT a.tenant, a.topic FROM asked a WHERE a.tenant = p.tenant AND a.topic ~ p.topic_regex OFFSET 0
+    ) AS t
+    GROUP BY t.tenant, t.topic
+)
+SELECT a.tenant, a.topic, (e.subscriptions + coalesce(m.subscriptions, 0))::bigint AS audience,
+       e.is_filtered OR coalesce(m.is_filtered, false) AS is_filtered,
+       (SELECT count(*) FROM pattern p WHERE p.tenant = a.tenant) AS patterns
+FROM asked a
+CROSS JOIN LATERAL (
+    SELECT count(*) AS subscriptions, coalesce(bool_or(s.filter_path IS NOT NULL), false) AS is_filtered
+    FROM (
+        SELECT x.filter_path FROM hookwire.subscriptions x
+        WHERE x.tenant = a.tenant AND x.topic = a.topic AND x.state = 'active' AND x.topic_regex IS NULL
+        UNION ALL
+        SELECT f.filter_path FROM hookwire.former_audiences f
+        WHERE f.tenant = a.tenant AND f.topic = a.topic AND f.topic_regex IS NULL
+    ) AS s
+) AS e
+LEFT JOIN matched m ON m.tenant = a.tenant AND m.topic = a.topic;
+
+-- name: sizes
+-- Of events that filters ask about: how much has to be parsed.
+SELECT e.id, octet_length(e.payload) AS bytes
+FROM unnest($1::bigint[]) AS a(id)
+CROSS JOIN LATERAL (
+    SELECT x.id, x.payload FROM hookwire.events x WHERE x.id BETWEEN a.id AND a.id ORDER BY x.id LIMIT 1
+) AS e;
 
 -- name: fan_out
 -- The purge of the outbox rows feeds the deliveries: each event is fanned out exactly once (RR-10). An event that was
@@ -41,21 +79,58 @@ WITH reign AS MATERIALIZED (
     FROM gone CROSS JOIN LATERAL (
         SELECT x.* FROM hookwire.events x WHERE x.id BETWEEN gone.id AND gone.id ORDER BY x.id LIMIT 1
     ) AS e
-), audience AS MATERIALIZED (
-    SELECT t.tenant, t.topic, s.id, s.ordered, s.protocol, s.filter_path, s.lease_until, s.until_id
-    FROM (SELECT tenant, topic, min(id) AS first_id FROM event GROUP BY tenant, topic) AS t
+), topic AS MATERIALIZED (
+    SELECT tenant, topic, min(id) AS first_id FROM event GROUP BY tenant, topic
+), matched AS MATERIALIZED (
+    -- Each distinct pattern, once for each distinct topic; as in audience.
+    SELECT t.tenant, t.topic, t.first_id, p.topic_regex
+    FROM (SELECT DISTINCT x.tenant, x.topic_regex
+          FROM (SELECT tenant, min(first_id) AS first_id FROM topic GROUP BY tenant) AS of
+          CROSS JOIN LATERAL (
+              SELECT y.tenant, y.topic_regex FROM hookwire.subscriptions y
+              WHERE y.tenant = of.tenant AND y.state = 'active' AND y.topic_regex IS NOT NULL
+              UNION ALL
+              SELECT f.tenant, f.topic_regex FROM hookwire.former_audiences f
+              WHERE f.tenant = of.tenant AND f.topic_regex IS NOT NULL AND f.until_id >= of.first_id
+              OFFSET 0
+          ) AS x) AS p
     CROSS JOIN LATERAL (
-        SELECT x.id, x.ordered, x.protocol, x.filter_path, x.lease_until, NULL::bigint AS until_id FROM hookwire.subscriptions x
+        SELECT o.tenant, o.topic, o.first_id FROM topic o WHERE o.tenant = p.tenant AND o.topic ~ p.topic_regex OFFSET 0
+    ) AS t
+), former AS MATERIALIZED (
+    SELECT t.tenant, t.topic, f.subscription_id, f.filter_path, f.lease_until, f.until_id
+    FROM topic t CROSS JOIN LATERAL (
+        SELECT y.subscription_id, y.filter_path, y.lease_until, y.until_id FROM hookwire.former_audiences y
+        WHERE y.tenant = t.tenant AND y.topic = t.topic AND y.topic_regex IS NULL AND y.until_id >= t.first_id
+        OFFSET 0
+    ) AS f
+    UNION ALL
+    SELECT m.tenant, m.topic, f.subscription_id, f.filter_path, f.lease_until, f.until_id
+    FROM matched m CROSS JOIN LATERAL (
+        SELECT y.subscription_id, y.filter_path, y.lease_until, y.until_id FROM hookwire.former_audiences y
+        WHERE y.tenant = m.tenant AND y.topic_regex = m.topic_regex AND y.topic_regex IS NOT NULL AND y.until_id >= m.first_id
+        OFFSET 0
+    ) AS f
+), audience AS MATERIALIZED (
+    SELECT t.tenant, t.topic, s.id, s.ordered, s.protocol, s.filter_path, s.lease_until, NULL::bigint AS until_id
+    FROM topic t CROSS JOIN LATERAL (
+        SELECT x.id, x.ordered, x.protocol, x.filter_path, x.lease_until FROM hookwire.subscriptions x
         WHERE x.tenant = t.tenant AND x.topic = t.topic AND x.state = 'active' AND x.topic_regex IS NULL
-        UNION ALL
-        SELECT x.id, x.ordered, x.protocol, x.filter_path, x.lease_until, NULL FROM hookwire.subscriptions x
-        WHERE x.tenant = t.tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL AND t.topic ~ x.topic_regex
-        UNION ALL
-        SELECT x.id, x.ordered, x.protocol, f.filter_path, f.lease_until, f.until_id
-        FROM hookwire.former_audiences f JOIN hookwire.subscriptions x ON x.id = f.subscription_id
-        WHERE f.tenant = t.tenant AND f.until_id >= t.first_id
-          AND CASE WHEN f.topic_regex IS NULL THEN f.topic = t.topic ELSE t.topic ~ f.topic_regex END
-          AND (x.protocol <> 'websub' OR x.state IN ('active', 'disabled'))
+        OFFSET 0
+    ) AS s
+    UNION ALL
+    SELECT m.tenant, m.topic, s.id, s.ordered, s.protocol, s.filter_path, s.lease_until, NULL
+    FROM matched m CROSS JOIN LATERAL (
+        SELECT x.id, x.ordered, x.protocol, x.filter_path, x.lease_until FROM hookwire.subscriptions x
+        WHERE x.tenant = m.tenant AND x.topic_regex = m.topic_regex AND x.state = 'active' AND x.topic_regex IS NOT NULL
+        OFFSET 0
+    ) AS s
+    UNION ALL
+    SELECT f.tenant, f.topic, s.id, s.ordered, s.protocol, f.filter_path, f.lease_until, f.until_id
+    FROM former f CROSS JOIN LATERAL (
+        SELECT x.id, x.ordered, x.protocol FROM hookwire.subscriptions x
+        WHERE x.id = f.subscription_id AND (x.protocol <> 'websub' OR x.state IN ('active', 'disabled'))
+        OFFSET 0
     ) AS s
 ), filtered AS MATERIALIZED (
     -- Contents that some filter asks about, parsed once; read only where a filter is.
@@ -113,7 +188,8 @@ SELECT (SELECT count(*) FROM gone) AS events,
        EXISTS (SELECT FROM reign) AS reigns;
 
 -- name: fan_out_slice
--- One event, up to $5 deliveries; the last slice purges. The upper end is fixed by the first slice. Lanes as in fan_out.
+-- One event, up to $5 of its subscriptions; the last slice purges. The upper end is fixed by the first slice. Lanes as in
+-- fan_out. $6: whoever has a filter here gets a dead letter, because it could not be judged in time (FC-02).
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), event AS MATERIALIZED (
@@ -127,21 +203,33 @@ WITH reign AS MATERIALIZED (
 ), filtered AS MATERIALIZED (
     SELECT hookwire.filter_document(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload) AS document
     FROM event e JOIN hookwire.events x ON x.id = e.id
-), slice AS MATERIALIZED (
-    SELECT x.id, x.protocol, e.id AS event_id, e.tenant, CASE WHEN x.ordered THEN e.key END AS lane
+), wanted AS MATERIALIZED (
+    SELECT x.id, x.protocol, w.is_plain, w.filter_paths, e.id AS event_id, e.tenant, CASE WHEN x.ordered THEN e.key END AS lane
     FROM event e, span, hookwire.subscriptions x
+    CROSS JOIN LATERAL (
+        -- What it wants, and what it wanted when the event was accepted (FC-08); one of them is enough.
+        SELECT bool_or(v.filter_path IS NULL) AS is_plain, array_agg(v.filter_path) AS filter_paths
+        FROM (SELECT x.topic, x.topic_regex, x.filter_path, x.lease_until WHERE x.state = 'active'
+              UNION ALL
+              SELECT f.topic, f.topic_regex, f.filter_path, f.lease_until FROM hookwire.former_audiences f
+              WHERE f.subscription_id = x.id AND f.until_id >= e.id
+                AND (x.protocol <> 'websub' OR x.state IN ('active', 'disabled'))) AS v
+        WHERE (v.lease_until IS NULL OR v.lease_until > e.accepted_at)
+          AND CASE WHEN v.topic_regex IS NULL THEN v.topic = e.topic ELSE e.topic ~ v.topic_regex END
+        HAVING count(*) > 0
+    ) AS w
     WHERE x.tenant = e.tenant AND x.id > span.low AND x.id <= span.high
-      AND (x.state = 'active' AND (x.lease_until IS NULL OR x.lease_until > e.accepted_at)
-           AND CASE WHEN x.topic_regex IS NULL THEN x.topic = e.topic ELSE e.topic ~ x.topic_regex END
-           AND (x.filter_path IS NULL OR hookwire.passes((SELECT f.document FROM filtered f), x.filter_path))
-           OR (x.protocol <> 'websub' OR x.state IN ('active', 'disabled'))
-           AND EXISTS (SELECT FROM hookwire.former_audiences a
-                       WHERE a.subscription_id = x.id AND a.until_id >= e.id
-                         AND (a.lease_until IS NULL OR a.lease_until > e.accepted_at)
-                         AND CASE WHEN a.topic_regex IS NULL THEN a.topic = e.topic ELSE e.topic ~ a.topic_regex END
-                         AND (a.filter_path IS NULL
-                              OR hookwire.passes((SELECT f.document FROM filtered f), a.filter_path))))
     ORDER BY x.id LIMIT $5
+), slice AS MATERIALIZED (
+    SELECT w.id, w.protocol, w.event_id, w.tenant, w.lane FROM wanted w
+    WHERE CASE WHEN w.is_plain THEN true WHEN $6::boolean THEN false
+               ELSE EXISTS (SELECT FROM unnest(w.filter_paths) AS p(filter_path)
+                            WHERE hookwire.passes((SELECT f.document FROM filtered f), p.filter_path)) END
+), given_up AS (
+    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, detail)
+    SELECT w.event_id, w.id, w.tenant, 'internal', 0, 'the filter takes too long to judge this event'
+    FROM wanted w WHERE $6::boolean AND NOT w.is_plain
+    ON CONFLICT DO NOTHING
 ), made AS (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
     SELECT s.event_id, s.id,
@@ -154,7 +242,7 @@ WITH reign AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING subscription_id
 ), full_slice AS MATERIALIZED (
-    SELECT count(*) >= $5 AS more, max(id) AS last FROM slice
+    SELECT count(*) >= $5 AS more, max(id) AS last FROM wanted
 ), onward AS (
     INSERT INTO hookwire.fanout_cursors AS c (event_id, tenant, last_subscription_id, upper_subscription_id)
     SELECT e.id, e.tenant, f.last, span.high FROM event e, full_slice f, span WHERE f.more

@@ -47,7 +47,7 @@ WHERE before < $9
 ORDER BY id;
 
 -- name: claim_heads
-SELECT c.id, c.shard, e.tenant, e.topic, t.name IS NOT NULL AS topic_known
+SELECT c.id, c.shard, e.tenant, e.topic, e.key, t.name IS NOT NULL AS topic_known
 FROM (
     SELECT o.id, o.shard
     FROM unnest($2::smallint[], $3::bigint[]) AS s(shard, low)
@@ -61,7 +61,7 @@ FROM (
     ORDER BY o.id LIMIT $8
 ) AS c
 LEFT JOIN LATERAL (
-    SELECT x.tenant, x.topic FROM hookwire.events x WHERE x.id BETWEEN c.id AND c.id ORDER BY x.id LIMIT 1
+    SELECT x.tenant, x.topic, x.key FROM hookwire.events x WHERE x.id BETWEEN c.id AND c.id ORDER BY x.id LIMIT 1
 ) AS e ON true
 LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ORDER BY c.id;

@@ -25,7 +25,7 @@ _WORD = "webhooks"
 _TABLES = (
     "relay_batch_numbers", "relay_batches", "relay_terms", "topics", "outbox", "holds", "held", "deliveries",
     "attempts", "dead_letters", "relay_dead_letters", "idempotency_keys", "intents", "ledger_entries", "compat_parked",
-    "foreign_topics", "audit", "events", "subscriptions",
+    "foreign_topics", "audit", "events", "subscriptions", "former_audiences",
 )  # fmt: skip
 _FILL = """
 SELECT setval('hookwire.event_id', {rows});
@@ -39,6 +39,9 @@ INSERT INTO hookwire.subscriptions (id, public_id, tenant, protocol, topic, call
            CASE WHEN n % 100 = 0 THEN '{word}' ELSE 't' || n END, 'https://a.example/', 'active',
            sha256(n::text::bytea), now() + interval '9 days'
     FROM generate_series(1, {rows}) n;
+INSERT INTO hookwire.former_audiences (subscription_id, until_id, tenant, topic, topic_regex)
+    SELECT s.id, {rows}, s.tenant, s.topic, CASE WHEN s.id % 100 = 50 THEN '^none' || s.id % 3 || '$' END
+    FROM hookwire.subscriptions s WHERE s.id % 2 = 0;
 INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, headers, sinks, payload)
     SELECT n, now(), true, '{word}', CASE WHEN n % 100 = 0 THEN '{word}' ELSE 't' || n END, 'k', '{{}}',
            '{{{word}}}', ''
@@ -199,6 +202,7 @@ _LONG = {
     "event.purge_idempotency_keys",
     "delivery.fan_out_slice",
     "delivery.cancel_ended",
+    "delivery.forget_former_audiences",
     "outbox.oldest",
 }
 # Run by hand or by the witness, over everything, because everything is what they are asked about.

@@ -161,7 +161,7 @@ class Bench:
 
     async def outbox(self) -> list[SimpleNamespace]:
         rows = await self.sql.fetch(
-            "SELECT o.id, o.shard, e.tenant, e.topic FROM hookwire.outbox o JOIN hookwire.events e USING (id)"
+            "SELECT o.id, o.shard, e.tenant, e.topic, e.key FROM hookwire.outbox o JOIN hookwire.events e USING (id)"
             " WHERE o.sink = 'webhooks' ORDER BY o.id LIMIT 500"
         )
         return [SimpleNamespace(**dict(row)) for row in rows]

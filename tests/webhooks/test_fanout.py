@@ -6,14 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from app.maintenance.cleanup import Upkeep
+from app.maintenance.cleanup import Cleanup
 from db.errors import OutcomeUnknown
 from db.pool import Database, Row
 from tests.webhooks.bench import TERM, Bench, delivery_bench
 from webhooks.fanout import FanOut, TermOver
 
 CALLBACK = "http://127.0.0.1:8000/"
+MEBIBYTE = 1024 * 1024
 
 
 async def made(bench: Bench) -> list[tuple[int, int]]:
@@ -451,11 +453,11 @@ async def test_what_a_deleted_subscription_is_still_owed_becomes_a_dead_letter(d
         subscription = await bench.subscribe(CALLBACK)
         (event,) = await bench.publish(b"1")
         await bench.change(subscription, state="deleted", state_reason="subscription deleted")
-        upkeep = Upkeep(bench.database, 60)
-        await upkeep.once()
+        cleanup = Cleanup(bench.database, 60)
+        await cleanup.once()
         remembered = [await former(bench)]
         await bench.fan_out()
-        await upkeep.once()
+        await cleanup.once()
         remembered.append(await former(bench))
         assert (await bench.deliveries(), await bench.dead_letters()) == ([], [(event, "gone", 0, None)])
         assert remembered == [1, 0]
@@ -474,3 +476,135 @@ async def test_an_event_that_was_accepted_within_the_lease_is_owed_after_its_end
         (late,) = await bench.publish(b"2")
         await bench.fan_out()
         assert (await made(bench), late > event) == ([(event, subscription)], True)
+
+
+# --- what subscribers make dear ---------------------------------------------------------------------------------
+
+_NEVER_ENDS = """
+CREATE OR REPLACE FUNCTION hookwire.passes(document jsonb, filter_path jsonpath) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_sleep(3600) WHERE filter_path::text LIKE '%never%' AND document #>> '{data,dear}' = 'yes';
+    RETURN coalesce(jsonb_path_match(document, filter_path, '{}', true), false);
+END $$
+"""
+_NEVER, _ALWAYS = '$."data"."never" == 1', '$."topic" == "t"'
+
+
+async def filtered(bench: Bench, path: str, count: int = 1, topic: str = "t") -> list[int]:
+    """Subscriptions whose filter is this predicate."""
+    await bench.sql.execute(_NEVER_ENDS)
+    subscriptions = await subscribe_many(bench, count, topic)
+    await bench.sql.execute(
+        "UPDATE hookwire.subscriptions SET filter_path = $2::text::jsonpath WHERE id = ANY ($1::bigint[])",
+        subscriptions,
+        path,
+    )
+    return subscriptions
+
+
+async def rounds(bench: Bench, fan_out: FanOut) -> list[list[int]]:
+    """What each call fans out, until nothing is left."""
+    await bench.reign(TERM)
+    found = []
+    while records := await bench.outbox():
+        found.append(sorted(record.id for record in await fan_out.send(0, TERM, records)))
+        assert len(found) < 100, "it ends"
+    return found
+
+
+async def test_filters_that_never_end_hold_up_their_event_and_its_key_for_a_while_and_nothing_else(
+    database_url: str,
+) -> None:
+    """FC-02, RR-10: a time-out took the batch back, and the same batch was tried again for ever."""
+    async with delivery_bench(database_url) as bench:
+        (plain,) = await subscribe_many(bench, 1)
+        slow = await filtered(bench, _NEVER, 2)
+        (quick,) = await filtered(bench, _ALWAYS)
+        (bystander,) = await subscribe_many(bench, 1, "other")
+        (dear,) = await bench.publish(b'{"dear": "yes"}', key="k")
+        (after,) = await bench.publish(b"{}", key="k")
+        (elsewhere,) = await bench.publish(b"{}", topic="other", key="other")
+        found = await rounds(bench, FanOut(bench.database, lambda _: None, seconds_max=0.2))
+        dead = await bench.sql.fetch("SELECT event_id, subscription_id, detail FROM hookwire.dead_letters ORDER BY 2")
+        assert sorted(await made(bench)) == sorted(
+            [(dear, plain), (dear, quick), (after, plain), (after, quick), (elsewhere, bystander)]
+        )
+        assert [tuple(row) for row in dead] == [
+            (dear, one, "the filter takes too long to judge this event") for one in slow
+        ]
+        order = [event for some in found for event in some]
+        # A few calls cut the batch to the one event; from then on others are fanned out beside it.
+        assert (order, [elsewhere] in found[:4]) == ([elsewhere, dear, after], True)
+        assert (len(found) <= 24, await bench.outbox(), await cursors(bench)) == (True, [], 0)
+
+
+async def test_a_former_filter_that_never_ends_is_given_up_unless_another_wish_has_none(database_url: str) -> None:
+    """FC-02, FC-08: filters of former audiences are judged in the same bounds."""
+    async with delivery_bench(database_url) as bench:
+        narrowed, deleted, widened = await filtered(bench, _NEVER, 3)
+        (event,) = await bench.publish(b'{"dear": "yes"}')
+        await change_as_text(bench, narrowed, {"filter_path": '$."topic" == "none"'})
+        await change_as_text(bench, deleted, {"state": "deleted"})
+        await bench.sql.execute("UPDATE hookwire.subscriptions SET filter_path = NULL WHERE id = $1", widened)
+        await rounds(bench, FanOut(bench.database, lambda _: None, seconds_max=0.2))
+        dead = await bench.sql.fetch("SELECT subscription_id, kind FROM hookwire.dead_letters ORDER BY 1")
+        assert (await made(bench), [tuple(row) for row in dead], await cursors(bench)) == (
+            [(event, widened)], [(narrowed, "internal"), (deleted, "internal")], 0,
+        )  # fmt: skip
+
+
+async def test_a_batch_that_is_overdue_is_halved_and_grows_again(database_url: str) -> None:
+    """FC-02."""
+    async with delivery_bench(database_url) as bench:
+        (subscription,) = await filtered(bench, _NEVER)
+        events = await bench.publish(*[b"{}"] * 7, b'{"dear": "yes"}', *[b"{}"] * 8)
+        with capture_logs() as logs:
+            found = await rounds(bench, FanOut(bench.database, lambda _: None, seconds_max=0.2))
+        overdue = [line["events"] for line in logs if line["event"] == "fan_out_overdue"]
+        assert (overdue, found[0], found[1]) == ([16, 8, 4, 2, 1], [], [])
+        assert (sorted(event for some in found for event in some), await made(bench)) == (events, [])
+        dead = await bench.sql.fetch("SELECT event_id, subscription_id FROM hookwire.dead_letters")
+        assert [tuple(row) for row in dead] == [(events[7], subscription)]
+
+
+async def test_an_event_whose_many_subscribers_are_too_dear_goes_on_in_slices_of_few(database_url: str) -> None:
+    """FC-02, RR-10: with a stored cursor, nobody missed and nobody twice."""
+    async with delivery_bench(database_url) as bench:
+        first = await subscribe_many(bench, 20)
+        (slow,) = await filtered(bench, _NEVER)
+        last = await subscribe_many(bench, 20)
+        (event,) = await bench.publish(b'{"dear": "yes"}')
+        await rounds(bench, FanOut(bench.database, lambda _: None, 30, 0.2))
+        dead = await bench.sql.fetchval("SELECT array_agg(subscription_id) FROM hookwire.dead_letters")
+        assert (await made(bench), dead, await cursors(bench)) == ([(event, one) for one in first + last], [slow], 0)
+
+
+async def test_a_batch_is_cut_by_what_filters_have_to_parse(database_url: str) -> None:
+    """FC-02: 999 events of a mebibyte and one trivial filter never came to an end."""
+    async with delivery_bench(database_url) as bench:
+        payloads = [b'{"data": "%s"}' % (b"x" * MEBIBYTE)] * 6
+        await bench.sql.execute("UPDATE hookwire.installation SET payload_bytes_max = 2 * 1048576")
+        events = await bench.publish(*payloads)
+        before = await rounds(bench, FanOut(bench.database, lambda _: None))
+        await filtered(bench, _ALWAYS)
+        again = await bench.publish(*payloads, key="k")
+        (bystander,) = await bench.publish(b"", topic="other")
+        (behind,) = await bench.publish(b"", topic="other", key="k")
+        after = await rounds(bench, FanOut(bench.database, lambda _: None))
+        assert (before, after) == ([events], [[*again[:3], bystander], [*again[3:], behind]])
+
+
+@pytest.mark.parametrize("state", ["active", "disabled"])
+async def test_a_batch_is_cut_by_the_patterns_that_its_topics_are_compared_with(state: str, database_url: str) -> None:
+    """FC-02: 1,000 topics and 3,000 patterns were three million expressions in a statement, each compiled anew.
+    Patterns of former audiences count as well (FC-08)."""
+    async with delivery_bench(database_url) as bench:
+        await bench.sql.execute(
+            "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, topic_regex, callback, state)"
+            " SELECT 'sub_' || n, 'webhook', 'a.*', '^a' || n % 3000 || '\\.[^.]+$', 'http://127.0.0.1/', 'active'"
+            " FROM generate_series(1, 6000) n"
+        )
+        events = [(await bench.publish(b"", topic=f"a{number}.b"))[0] for number in range(150)]
+        await bench.sql.execute("UPDATE hookwire.subscriptions SET state = $1", state)
+        found = await rounds(bench, FanOut(bench.database, lambda _: None))
+        assert (found, len(await made(bench))) == ([events[:100], events[100:]], 300)
