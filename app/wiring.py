@@ -401,7 +401,7 @@ class _Builder:
             registry=self._registry,
             backlog=Backlog(self._database, self._registry),
             overview=overview,
-            readiness=Readiness(self._database, overview.silence_of),
+            readiness=Readiness(self._database, overview.classify_outage),
             relay_states=self._relay_states,
         )
 

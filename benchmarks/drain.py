@@ -23,7 +23,7 @@ import uvloop
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from prometheus_client import CollectorRegistry
 
-from app.cli.entry import spare_the_collector
+from app.cli.entry import tune_gc
 from benchmarks.clock import Clock
 from benchmarks.stage import postgres_cpu_seconds
 from db.direct import connect_direct
@@ -269,7 +269,7 @@ def on_servers(run: Callable[[str, str, int | None], Awaitable[None]]) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     # At the start of a transaction the broker asks for a repeat, and the client says so each time.
     logging.getLogger("aiokafka").setLevel(logging.ERROR)
-    spare_the_collector()  # as every command of ours begins
+    tune_gc()  # as every command of ours begins
     with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
         Path(folder).chmod(0o711)  # PostgreSQL runs under another account
         postgres = take_server("postgres18", Path(folder), os.environ)

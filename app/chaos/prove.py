@@ -79,12 +79,12 @@ _POINTS = tuple(point for point in POINTS if not point.endswith("_manifest"))
 class ProveOptions:
     """``seconds``: about how long the whole run takes; below 42, not every kind of fault has its turn.
 
-    ``seed`` None: a new one. ``breaks``: a seeded bug by name.
+    ``seed`` None: a new one. ``seed_bug``: the name of a seeded bug.
     """
 
     seconds: float = 45.0
     seed: int | None = None
-    breaks: str | None = None
+    seed_bug: str | None = None
     json: bool = False
 
 
@@ -114,11 +114,11 @@ async def prove(options: ProveOptions) -> int:
 
     Raises SettingsRefused, ``EmbeddedError``, ``DatabaseError``.
     """
-    if options.breaks is not None:
-        from app.chaos.seeded_bugs import BREAKS
+    if options.seed_bug is not None:
+        from app.chaos.seeded_bugs import SEEDED_BUGS
 
-        if options.breaks not in BREAKS:
-            raise SettingsRefused(f"{options.breaks!r} is no seeded bug; there are {', '.join(BREAKS)}")
+        if options.seed_bug not in SEEDED_BUGS:
+            raise SettingsRefused(f"{options.seed_bug!r} is no seeded bug; there are {', '.join(SEEDED_BUGS)}")
     if options.seconds < 25:
         raise SettingsRefused("a run takes at least 25 seconds")
     run = _Run(options.seed if options.seed is not None else secrets.randbelow(1_000_000))
@@ -137,7 +137,7 @@ async def prove(options: ProveOptions) -> int:
     if run.holds:
         shutil.rmtree(folder)
         return 0
-    return 1 if options.breaks is None or run.is_broken else 2
+    return 1 if options.seed_bug is None or run.is_broken else 2
 
 
 async def _run_to_the_end(options: ProveOptions, run: _Run, folder: Path) -> None:
@@ -175,7 +175,7 @@ async def _run(options: ProveOptions, run: _Run, folder: Path) -> None:
         broker = await stack.enter_async_context(open_broker(folder))
         stage_options = StageOptions(
             postgres.dsn, folder, run.seed, lease_seconds=_LEASE_SECONDS,
-            delivery_timeout_seconds=_ATTEMPT_SECONDS, seeded_bug=options.breaks,
+            delivery_timeout_seconds=_ATTEMPT_SECONDS, seeded_bug=options.seed_bug,
             keys=_KEYS, pause_seconds=_WRITE_PAUSE_SECONDS, settings={"AMQP_URL": broker.url},
             promises={"amqp": Promise.RECORD},
         )  # fmt: skip
@@ -307,9 +307,9 @@ def _print(options: ProveOptions, run: _Run, folder: Path) -> None:
         _say(f"FAILED: {failure}")
     for line in _evidence(run.report) if run.report is not None else ():
         _say(f"FAILED: {line}")
-    if options.breaks and not run.is_broken:
-        _say(f"FAILED: the witness has not found {options.breaks}")
-    broken = f" --break {options.breaks}" if options.breaks else ""
+    if options.seed_bug and not run.is_broken:
+        _say(f"FAILED: the witness has not found {options.seed_bug}")
+    broken = f" --seed-bug {options.seed_bug}" if options.seed_bug else ""
     _say(f"again:  hookwire prove --seconds {options.seconds:g} --seed {run.seed}{broken}")
     _say(f"logs:   {folder}")
 

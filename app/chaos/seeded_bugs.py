@@ -1,8 +1,8 @@
 """Seeded bugs: the product with one promise taken away, to show that the witness would notice (faults.md 7, OR-03).
 
-``python -m app.cli.seeded_bug NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --break NAME`` starts
-its children so and has to fail. The product itself has no switch for this and no code: each bug replaces a function or
-the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
+``python -m app.cli.seeded_bug NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --seed-bug NAME``
+starts its children so and has to fail. The product itself has no switch for this and no code: each bug replaces a
+function or the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
 
 A bug that no longer fits the product is stale and refused too, before anything runs: what it replaces and what it calls
 is looked at first. Otherwise the crash of a process might count as the bug that was to be found.
@@ -53,7 +53,7 @@ from webhooks.retry import DELIVERED
 from webhooks.settlement import Result, Settlement
 from webhooks.worker import Worker
 
-__all__ = ["BREAKS", "StaleBug", "apply"]
+__all__ = ["SEEDED_BUGS", "StaleBug", "apply"]
 
 _EARLY_SECONDS = 0.05
 """How much too early something happens: long enough for a kill to fall into it now and then."""
@@ -296,7 +296,7 @@ def _poison_stops_all() -> None:
     _replace(Harvester, "_note", "(self, batch, receipt)", make)
 
 
-BREAKS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
+SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
     {
         "ack-before-commit": _ack_before_commit,
         "purge-before-ack": _purge_before_ack,
@@ -317,6 +317,6 @@ def apply(name: str, settings: Settings) -> None:
     """Break this process; raises SettingsRefused for an unknown name and in production, else :class:`StaleBug`."""
     if settings.profile == "production":
         raise SettingsRefused("seeded bugs are refused in production")
-    if name not in BREAKS:
-        raise SettingsRefused(f"{name!r} is no seeded bug; there are {', '.join(BREAKS)}")
-    BREAKS[name]()
+    if name not in SEEDED_BUGS:
+        raise SettingsRefused(f"{name!r} is no seeded bug; there are {', '.join(SEEDED_BUGS)}")
+    SEEDED_BUGS[name]()
