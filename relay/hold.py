@@ -161,8 +161,8 @@ class Holds:
         if policy != "skip" or refusal.scope == "topic":
             return False
         buried = await self._database.fetch(
-            "hold.give_up", self._sink, term.group, term.number, record.shard, record.id, record.tenant, record.topic,
-            record.key, refusal.reason, refusal.detail,
+            "hold.dead_letter", self._sink, term.group, term.number, record.shard, record.id, record.tenant,
+            record.topic, record.key, refusal.reason, refusal.detail,
         )  # fmt: skip
         if not buried:
             raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")

@@ -153,7 +153,7 @@ class Relayout:
             finally:
                 # After the switch they are open already; after a failure nothing has changed but the terms.
                 with suppress(DatabaseError):
-                    await self._database.fetchrow("layout.turn", list(plan.sinks), True)
+                    await self._database.fetchrow("layout.set_leases_open", list(plan.sinks), True)
             stood_seconds = time.monotonic() - began
             self._say(f"layout {plan.after.number} is seated; its sinks stood still for {stood_seconds:.1f} s")
             return plan
@@ -171,13 +171,13 @@ class Relayout:
     async def _open(self, layout: Layout) -> None:
         """What a change that was killed has left closed."""
         sinks = [row["name"] for row in await self._database.fetch("layout.sinks")]
-        row = await self._database.fetchrow("layout.turn", sinks, True)
+        row = await self._database.fetchrow("layout.set_leases_open", sinks, True)
         if row is not None and row["count"]:
             self._say(f"an earlier change was cut off: {row['count']} seats of layout {layout.number} are open again")
 
     async def _empty(self, sinks: Sequence[str]) -> None:
         """Close the seats and wait until nobody sits on one."""
-        row = await self._database.fetchrow("layout.turn", list(sinks), False)
+        row = await self._database.fetchrow("layout.set_leases_open", list(sinks), False)
         assert row is not None, "a count is a row"
         self._say(f"closing {row['count']} seats of {', '.join(sinks)}")
         deadline, said = time.monotonic() + self._patience_seconds, ""
@@ -237,7 +237,7 @@ class Relayout:
                 async with self._database.transaction() as session:
                     await self._move(session, plan)
                     await session.execute("layout.audit", actor, f"layout {plan.after.number}", reason)
-                    await session.execute("member.tell")
+                    await session.execute("member.notify")
             except Busy as error:
                 if time.monotonic() > deadline:
                     raise LayoutRefused(f"a publishing transaction stays open: {error}") from error

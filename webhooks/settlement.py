@@ -115,7 +115,7 @@ class Settlement:
                 for result in batch:
                     await self._follow_up(result)
                 if well := [standing.subscription_id for standing in standings if standing.is_well]:
-                    await self._database.execute("delivery.forget_failures", well)
+                    await self._database.execute("delivery.reset_failures", well)
             except Refused as error:
                 await self._write_refused(batch, error)
                 return
@@ -138,7 +138,7 @@ class Settlement:
         if not notices:
             return
         try:
-            await self._database.fetchval("operator.tell", json.dumps(notices))
+            await self._database.fetchval("operator.notify", json.dumps(notices))
         except DatabaseError as error:
             _log.warning("operators_not_told", notices=len(notices), error=str(error))
 
@@ -211,11 +211,11 @@ class Settlement:
     async def _turn_breaker(self, subscription: int, turn: Turn) -> None:
         options = self._breaker
         if turn == "close":
-            if await self._database.fetchval("gate.close", [subscription]) is not None:
+            if await self._database.fetchval("throttle.close", [subscription]) is not None:
                 _log.info("breaker_closed", subscription=subscription)
             return
         row = await self._database.fetchrow(
-            "gate.trip", subscription, options.open_seconds, options.open_seconds_max, options.disable_seconds,
+            "throttle.trip", subscription, options.open_seconds, options.open_seconds_max, options.disable_seconds,
             turn == "retrip",
         )  # fmt: skip
         if row is not None:

@@ -241,7 +241,9 @@ class Worker:
             self._shed(subscription)
         if orphans:
             _log.error("events_lost", deliveries=len(orphans), first=orphans[0]["event_id"])
-            await self._database.execute("delivery.bury", *_columns(orphans), "its event no longer exists")
+            await self._database.execute(
+                "delivery.dead_letter_orphans", *_columns(orphans), "its event no longer exists"
+            )
         if surplus:
             await self._database.execute("delivery.release", *_columns(surplus))
             self.due([row["subscription_id"] for row in surplus])

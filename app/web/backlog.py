@@ -57,7 +57,7 @@ class Backlog:
 
     async def _ask(self) -> Literal[True] | None:
         """Holds first, of which there are few: to count what waits may take too long, and that is no outage."""
-        holds = await self._answer("hold.standing")
+        holds = await self._answer("hold.active")
         sinks = await self._answer("outbox.oldest", _COUNTED_MAX) if holds is not None else None
         self._answers.set(holds is not None)
         self._forget()

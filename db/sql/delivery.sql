@@ -447,7 +447,7 @@ ON CONFLICT (event_id, subscription_id, number) DO UPDATE
 SET started_at = excluded.started_at, status = excluded.status, total_seconds = excluded.total_seconds,
     outcome = excluded.outcome, decision = excluded.decision, worker = excluded.worker, detail = NULL;
 
--- name: forget_failures
+-- name: reset_failures
 -- Nothing speaks against these any more.
 DELETE FROM hookwire.delivery_failures f
 WHERE subscription_id = ANY ($1::bigint[]) AND failures = 0 AND NOT true = ANY (failed);
@@ -464,7 +464,7 @@ WHERE ctid = ANY (ARRAY(
     ) AS d))
   AND fence = ANY ($3::bigint[]);
 
--- name: bury
+-- name: dead_letter_orphans
 -- Claimed, but there is nothing to send: the event's contents are gone.
 WITH ended AS (
     DELETE FROM hookwire.deliveries
@@ -532,7 +532,7 @@ WITH owed AS MATERIALIZED (
 )
 SELECT count(*) FROM gone;
 
--- name: try_now
+-- name: retry_now
 -- A waiting or parked delivery is due now; a parked one has its whole schedule again.
 WITH tried AS (
     UPDATE hookwire.deliveries d
@@ -548,7 +548,7 @@ WITH tried AS (
 )
 SELECT t.subscription_id FROM tried t;
 
--- name: give_up
+-- name: dead_letter
 -- A waiting or parked delivery is a dead letter; what waited behind it in its lane is due.
 WITH ended AS (
     DELETE FROM hookwire.deliveries d

@@ -110,7 +110,7 @@ INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', arra
 -- What follows for topic $2 when a record of it is refused; NULL: what the sink's setting says.
 SELECT on_refused FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
--- name: give_up
+-- name: dead_letter
 -- The policy is to skip: the refused record becomes a dead letter, wherever it waits, and its key goes on.
 WITH reign AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
@@ -199,7 +199,7 @@ WITH hold AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM hold) AS holds, (SELECT count(*) FROM chosen) AS chosen, (SELECT count(*) FROM gone) AS records;
 
--- name: standing
+-- name: active
 -- Per sink and scope: how many holds there are, and since when the oldest has stood.
 SELECT h.sink, CASE WHEN h.key = '' THEN 'topic' WHEN starts_with(h.key, E'\x1f') THEN 'record' ELSE 'key' END AS scope,
        count(*) AS holds, min(h.since) AS since

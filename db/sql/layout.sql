@@ -23,7 +23,7 @@ SELECT t.sink, t.grp, t.term, t.is_open, t.layout,
        CASE WHEN t.lease_until > clock_timestamp() THEN t.owner END AS owner
 FROM hookwire.relay_terms t ORDER BY t.sink, t.grp;
 
--- name: turn
+-- name: set_leases_open
 -- Close or open the seats of these sinks. Whoever sits on a closed one finishes what is in flight and leaves it.
 WITH turned AS (
     UPDATE hookwire.relay_terms SET is_open = $2 WHERE sink = ANY ($1::text[]) AND is_open <> $2 RETURNING 1

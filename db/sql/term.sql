@@ -61,7 +61,7 @@ WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database
   AND l.relation = 'hookwire.relay_terms'::regclass AND l.granted AND l.pid <> pg_backend_pid()
   AND a.application_name LIKE 'hookwire%' AND a.xact_start < clock_timestamp() - interval '1 second';
 
--- name: look
+-- name: check
 -- The seats of a sink in the present layout, as an election sees them that asks rarely. Those that it holds ($2, $3) say so
 -- for $4 seconds more, to whoever changes the layout or looks who leads.
 WITH held AS (

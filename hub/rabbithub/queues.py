@@ -89,7 +89,7 @@ class RabbitHubQueues:
             rows = await session.fetch("rabbithub.expiring", self._tell_seconds)
             if not rows:
                 return
-            await session.execute("operator.tell", json.dumps([_notice(row) for row in rows]))
+            await session.execute("operator.notify", json.dumps([_notice(row) for row in rows]))
         _log.warning("rabbithub_leases_end_soon", subscriptions=len(rows))
 
 

@@ -154,8 +154,8 @@ class Leases:
             renew = asked_at - self._renewed_at >= self._options.lease_seconds / 3 * 0.9
             held = [seat.term for _, seat in self._held()]
             rows = await self._database.fetch(
-                "member.attend", member, self._options.lease_seconds, [t.sink for t in held], [t.group for t in held],
-                [t.number for t in held], list(self._elections), renew,
+                "member.heartbeat", member, self._options.lease_seconds, [t.sink for t in held],
+                [t.group for t in held], [t.number for t in held], list(self._elections), renew,
             )  # fmt: skip
         if renew:
             self._renewed_at = asked_at
@@ -172,7 +172,7 @@ class Leases:
             )
         if self._session is None or self._session.lost.is_set():
             await self._open_session(self._member)
-            await self._database.execute("member.tell")
+            await self._database.execute("member.notify")
         return self._member
 
     async def _open_session(self, member: int) -> None:
@@ -230,7 +230,7 @@ class Leases:
             return
         try:
             async with asyncio.timeout(2):
-                await self._database.execute("member.stand", self._member, self._standing)
+                await self._database.execute("member.set_candidacy", self._member, self._standing)
         except (DatabaseError, TimeoutError) as error:
             _log.warning("not_withdrawn", sink=sink, error=str(error))
 
@@ -241,7 +241,7 @@ class Leases:
             try:
                 async with asyncio.timeout(2):
                     await self._database.execute("member.leave", self._member)
-                    await self._database.execute("member.tell")
+                    await self._database.execute("member.notify")
             except (DatabaseError, TimeoutError) as error:
                 _log.warning("member_not_removed", error=str(error))
         await self._drop_session()

@@ -200,7 +200,7 @@ class NeliElection:
             try:
                 held = [seat.term for seat in self.seats.values() if not seat.lost.is_set()]
                 found = await self._database.fetch(
-                    "term.look", self._sink, [term.group for term in held], [term.number for term in held],
+                    "term.check", self._sink, [term.group for term in held], [term.number for term in held],
                     _SEEN_SECONDS,
                 )  # fmt: skip
                 rows = {row["grp"]: row for row in found}

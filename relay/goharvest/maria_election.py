@@ -105,9 +105,9 @@ class MariaElection:
             return
         asked_at, lease = boot_seconds(), self._options.lease_seconds
         if not self._trusted_until:
-            await self._database.execute("seat.ensure", sink=self._sink)
+            await self._database.execute("lease.ensure", sink=self._sink)
         done = await self._database.execute(
-            "seat.take", sink=self._sink, owner=self._options.owner, lease_seconds=lease
+            "lease.take", sink=self._sink, owner=self._options.owner, lease_seconds=lease
         )
         if done.rows:
             self._trusted_until = asked_at + lease
@@ -116,7 +116,7 @@ class MariaElection:
 
     async def _renew(self, seat: Seat) -> None:
         asked_at, lease = boot_seconds(), self._options.lease_seconds
-        done = await self._database.execute("seat.renew", sink=self._sink, term=seat.term.number, lease_seconds=lease)
+        done = await self._database.execute("lease.renew", sink=self._sink, term=seat.term.number, lease_seconds=lease)
         if done.rows:
             self._trusted_until = asked_at + lease
         else:
@@ -140,7 +140,7 @@ class MariaElection:
         """The seat is held by nobody here any more; its row is freed if the database can be asked."""
         try:
             async with asyncio.timeout(2):
-                await self._database.execute("seat.release", sink=self._sink, term=seat.term.number)
+                await self._database.execute("lease.release", sink=self._sink, term=seat.term.number)
         except (DatabaseError, TimeoutError):
             _log.warning("lease_not_released", sink=self._sink, term=seat.term.number)
         self._seat = None

@@ -116,7 +116,7 @@ class MariaTable:
     async def unpark(self, keys: Collection[str]) -> None:
         """Let keys go on."""
         array = as_json(keys)
-        await self._database.execute("outbox.hurry", outbox=self.name, keys=array)
+        await self._database.execute("outbox.probe_topic_now", outbox=self.name, keys=array)
         await self._database.execute("outbox.unpark", outbox=self.name, keys=array)
         _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
 

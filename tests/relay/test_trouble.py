@@ -162,14 +162,14 @@ async def test_an_election_whose_database_was_away_says_so_once_and_that_it_is_a
 ) -> None:
     async with staged(database_url) as stage:
         database = FaultyDatabase(stage.database)
-        database.faults["member.attend"] = 3
+        database.faults["member.heartbeat"] = 3
         options = LeaseOptions("a", lease_seconds=600.0, poll_seconds=0.01)
         leases = Leases(database, lambda: connect_direct(database.options), [stage.sink], options)
         attending = asyncio.create_task(leases.run())
         await until(lambda: len(log.calls) == 4)
         leases.stop()
         await attending
-    away = "member.attend does not reach the database"
+    away = "member.heartbeat does not reach the database"
     again = ("debug", "election_unattended", away)
     assert told(log) == [
         ("warning", "election_unattended", away), again, again, ("info", "election_attended", None),

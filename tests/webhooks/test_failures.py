@@ -91,7 +91,7 @@ async def test_what_passes_an_open_breaker_counts_in_the_row_and_not_towards_ope
         subscription = await bench.subscribe(CALLBACK)
         await bench.deliver(*[b"{}"] * 40)
         (before,) = await settle(bench, subscription, *[FAILED] * 10)
-        await bench.database.fetchrow("gate.trip", subscription, 0.0, 600.0, None, False)
+        await bench.database.fetchrow("throttle.trip", subscription, 0.0, 600.0, None, False)
         (probe,) = await settle(bench, subscription, FAILED)
         assert (has_to_open(before, BreakerOptions()), probe) == (
             True, Standing(subscription, 10, 11, 0, 0, last_failed=False),

@@ -216,7 +216,7 @@ async def test_a_leader_that_cannot_renew_deposes_itself_before_its_lease_can_en
     database = FaultyDatabase(stage.database)
     async with process(leases_of(stage, seconds=0.6, database=database)) as one:
         await until(lambda: one.groups == [0])
-        database.faults = {"member.attend": 1_000_000}
+        database.faults = {"member.heartbeat": 1_000_000}
         await until(lambda: one.deposed == [0])
         assert not one.election.trusted(0)
 
@@ -232,7 +232,7 @@ class Hanging(FaultyDatabase):
         self._way = way
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
-        if name != "member.attend" or not self.broken:
+        if name != "member.heartbeat" or not self.broken:
             return await super().fetch(name, *args)
         if self._way == "cancelled by the client":
             raise asyncio.CancelledError

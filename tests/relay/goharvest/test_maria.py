@@ -24,7 +24,7 @@ from db.mariadb.database import MariaDatabase, MariaOptions, for_outbox, maria_o
 from relay.election.lease import LeaseOptions
 from relay.election.port import Deposed, Seat
 from relay.goharvest.maria_election import MariaElection
-from relay.goharvest.maria_installation import furnish
+from relay.goharvest.maria_installation import ensure_tables
 from relay.goharvest.maria_table import MariaTable
 from relay.goharvest.outbox_table import TableRefused
 from relay.sink import Refusal
@@ -127,12 +127,12 @@ async def test_a_table_that_is_not_fit_is_refused(yard: MariaYard, make: str | N
     if make is not None:
         await yard.change(make)
     with pytest.raises(TableRefused, match=says):
-        await furnish(yard.database, "t")
+        await ensure_tables(yard.database, "t")
 
 
 async def test_the_installation_keeps_its_name(yard: MariaYard) -> None:
     """Kafka's transactional id is made of it: a restart has to fence the process before it."""
-    assert await furnish(yard.database, MARIA_TABLE) == await furnish(yard.database, MARIA_TABLE)
+    assert await ensure_tables(yard.database, MARIA_TABLE) == await ensure_tables(yard.database, MARIA_TABLE)
 
 
 async def test_a_role_that_may_not_create_tables_finds_them(yard: MariaYard) -> None:
@@ -141,7 +141,7 @@ async def test_a_role_that_may_not_create_tables_finds_them(yard: MariaYard) -> 
     await yard.change(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.* TO {schema}")
     database = MariaDatabase(replace(maria_options(yard.url), user=schema, password="p"))
     try:
-        assert await furnish(database, MARIA_TABLE) == await furnish(yard.database, MARIA_TABLE)
+        assert await ensure_tables(database, MARIA_TABLE) == await ensure_tables(yard.database, MARIA_TABLE)
     finally:
         await database.aclose()
         await yard.change(f"DROP USER {schema}")
@@ -284,7 +284,7 @@ async def test_whatever_a_table_takes_can_be_parked(yard: MariaYard) -> None:
     await yard.change(
         "ALTER TABLE _outbox_ MODIFY kafka_key varchar(512) NOT NULL, MODIFY kafka_topic varchar(1000) NOT NULL"
     )
-    await furnish(yard.database, MARIA_TABLE)
+    await ensure_tables(yard.database, MARIA_TABLE)
     key, topic = "🔑" * 512, "t" * 1000
     await yard.write((topic, key, "v"))
     term, table = await yard.reign(), yard.table()
@@ -345,7 +345,7 @@ async def test_a_cancellation_that_the_driver_drops_while_it_connects_ends_the_s
 
     monkeypatch.setattr(aiomysql, "connect", dropping)
     database = MariaDatabase(maria_options(mariadb_url))
-    asked = asyncio.create_task(database.fetch("house.version"))
+    asked = asyncio.create_task(database.fetch("installation.version"))
     await begun.wait()
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):

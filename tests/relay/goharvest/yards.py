@@ -21,7 +21,7 @@ from db.statements import quoted_table
 from relay.embeddable import Relay
 from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.goharvest.compat_table import CompatTable
-from relay.goharvest.maria_installation import furnish
+from relay.goharvest.maria_installation import ensure_tables
 from relay.goharvest.maria_table import MariaTable
 from relay.goharvest.outbox_table import OutboxTable
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
@@ -189,9 +189,9 @@ class MariaYard(Yard):
         return MariaTable(self.database, MARIA_TABLE, fast=not self.marks_rows)
 
     async def reign(self) -> Term:
-        await self.database.execute("seat.ensure", sink=self.name)
+        await self.database.execute("lease.ensure", sink=self.name)
         await self.change("UPDATE hookwire_terms SET lease_until = '1970-01-01'")
-        done = await self.database.execute("seat.take", sink=self.name, owner="test", lease_seconds=60)
+        done = await self.database.execute("lease.take", sink=self.name, owner="test", lease_seconds=60)
         return Term(self.name, 0, done.last_id, 1, 0)
 
     @asynccontextmanager
@@ -313,7 +313,7 @@ async def on_mariadb(url: str, *, fast: bool = False) -> AsyncIterator[MariaYard
     try:
         async with sql.cursor() as cursor:
             await cursor.execute(CREATE_MARIA_TABLE)
-        await furnish(database, MARIA_TABLE)
+        await ensure_tables(database, MARIA_TABLE)
         yield (FastMariaYard if fast else MariaYard)(database, url, sql)
     finally:
         await database.aclose()

@@ -1,6 +1,6 @@
 -- Gates: rate limits and breakers of subscriptions, for the whole fleet. They are passed in delivery.claim.
 
--- name: keep
+-- name: ensure
 -- There is a gate where there is a rate limit; a new one is full.
 INSERT INTO hookwire.delivery_gates (subscription_id, tenant, tokens)
 SELECT s.id, s.tenant, coalesce(s.rate_burst, greatest(ceil(s.rate_per_second), 1)) FROM hookwire.subscriptions s
