@@ -1,4 +1,4 @@
-"""What hookwire keeps beside an outbox in MariaDB or MySQL: made where it is missing, and the outbox looked at."""
+"""The tables that hookwire keeps beside an outbox in MariaDB or MySQL: create what is missing, check the outbox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEY_BYTES_MAX = 2_048  # as installation.create_parked has it
 
 
 async def ensure_tables(database: MariaDatabase, table: str) -> str:
-    """Make our tables, look at the outbox; returns the installation's name. Raises TableRefused, DatabaseError."""
+    """Create our missing tables and check the outbox; return the installation's id. Raise TableRefused, DatabaseError."""
     if await database.fetchval("installation.made") < 3:
         for name in ("installation", "terms", "parked"):
             await database.execute(f"installation.create_{name}")
