@@ -1,4 +1,4 @@
-"""The stage of the relay's benchmarks: a migrated database, a broker, a clock, and our relay as it is in production."""
+"""The harness of the relay's benchmarks: a migrated database, a broker, a clock, and our relay as in production."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry
 
 from app.cli.entry import tune_gc
 from benchmarks.clock import Clock
-from benchmarks.stage import postgres_cpu_seconds
+from benchmarks.harness import postgres_cpu_seconds
 from db.direct import connect_direct
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
@@ -196,16 +196,16 @@ async def fill(bench: Bench, topic: str, events: int, keys: int) -> None:
 
 @dataclass
 class Relaying:
-    """A relay that runs. ``ring`` wakes all of its groups."""
+    """A relay that runs. ``notify`` wakes all of its groups."""
 
     relay: SinkRelay
     wakes: Sequence[Wake]
     stop: Callable[[], Awaitable[None]]
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """There is something to do."""
         for wake in self.wakes:
-            wake.ring()
+            wake.notify()
 
 
 @asynccontextmanager

@@ -116,12 +116,12 @@ class Harvester:
         """What was claimed and not dealt with yet, by id."""
         return self._in_flight
 
-    def look(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:
+    def on_poll(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:
         """Take over what the due poller saw: the last id drawn, its origin, and whether a hold is due for a probe."""
         if holds_are_due:
             self._holds_due_at = 0.0
         if holds_are_due or not self._outbox.is_carried_through(last_id, origin):
-            self._wake.ring()
+            self._wake.notify()
 
     async def reign(self, election: Election, seat: Seat) -> None:
         """Hold a seat until it is asked for or lost; what is in flight when it is asked for is finished and purged.
@@ -131,7 +131,7 @@ class Harvester:
         leader_id = _leader_id(seat.term)
         try:
             async with election.reign(seat), self._turn:
-                self._asked, seat.ring = seat.asked, self._wake.ring
+                self._asked, seat.notify = seat.asked, self._wake.notify
                 self._metrics.term(self._sink.name, seat.term.group, seat.term.number)
                 self._unpurged.clear()
                 self._observer.acquired(leader_id)
@@ -229,7 +229,7 @@ class Harvester:
                             self._trouble.over(sink=self._sink.name, group=term.group)
                         await self._wake.wait()
                     if batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max:
-                        # After an empty claim, too: what rings may be another group's, and most of it is.
+                        # After an empty claim, too: most notifications are of other groups.
                         await asyncio.sleep(lingers_until - time.monotonic())
         except BaseExceptionGroup as failed:
             raise _foremost(failed) from failed
@@ -251,7 +251,7 @@ class Harvester:
             if not records:
                 return None
             self._wake.busy()
-            if self._holds.any_standing:
+            if self._holds.any_active:
                 records = await self._set_aside(term, records)
             if term.order_scope == "key" and not features.purges:
                 records = one_topic_of_each_key(records)
@@ -358,7 +358,7 @@ class Harvester:
             self._metrics.failed(self._sink.name, batch.term.group)
         if receipt.reopen:
             self._reopening = True
-            self._wake.ring()
+            self._wake.notify()
 
     async def _purge(self, done: _Acknowledged) -> None:
         """Delete what was acknowledged, and the batch's manifest; remembered until the database has confirmed it."""
@@ -381,7 +381,7 @@ class Harvester:
         if time.monotonic() < self._holds_due_at:
             return
         due = await self._holds.due(term)
-        self._holds_due_at = time.monotonic() + (_HOLDS_SECONDS if self._holds.any_standing else _NO_HOLDS_SECONDS)
+        self._holds_due_at = time.monotonic() + (_HOLDS_SECONDS if self._holds.any_active else _NO_HOLDS_SECONDS)
         if not due:
             return
         self._wake.busy()

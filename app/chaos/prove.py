@@ -33,7 +33,7 @@ from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
 from app.chaos.child import ChildFailed
 from app.chaos.nemesis import Harm, HarmFailed, Nemesis
 from app.chaos.plan import INDISPENSABLE, Kind, make_plan
-from app.chaos.stage import NotQuiet, Stage, StageOptions, open_stage
+from app.chaos.scenario import NotQuiet, Scenario, ScenarioOptions, open_scenario
 from app.failpoints import POINTS
 from app.settings.settings import SettingsRefused
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
@@ -173,24 +173,24 @@ async def _run(options: ProveOptions, run: _Run, folder: Path) -> None:
     async with AsyncExitStack() as stack:
         postgres = await stack.enter_async_context(_own_postgres(folder / "data"))
         broker = await stack.enter_async_context(open_broker(folder))
-        stage_options = StageOptions(
+        scenario_options = ScenarioOptions(
             postgres.dsn, folder, run.seed, lease_seconds=_LEASE_SECONDS,
             delivery_timeout_seconds=_ATTEMPT_SECONDS, seeded_bug=options.seed_bug,
             keys=_KEYS, pause_seconds=_WRITE_PAUSE_SECONDS, settings={"AMQP_URL": broker.url},
             promises={"amqp": Promise.RECORD},
         )  # fmt: skip
-        stage = await stack.enter_async_context(open_stage(stage_options))
-        nemesis = Nemesis(stage, broker, postgres, folder / "data", _PAUSE_SECONDS)
-        stack.callback(lambda: run.crashes.extend(stage.crashes))
+        scenario = await stack.enter_async_context(open_scenario(scenario_options))
+        nemesis = Nemesis(scenario, broker, postgres, folder / "data", _PAUSE_SECONDS)
+        stack.callback(lambda: run.crashes.extend(scenario.crashes))
         left = options.seconds - (time.monotonic() - began)
-        async with stage.load():
-            await _stand_baseline(stage, run)
+        async with scenario.load():
+            await _stand_baseline(scenario, run)
             try:
                 await _do_harm(nemesis, run, left - _BASELINE_SECONDS - _TAIL_SECONDS - _QUIET_SECONDS)
             finally:
                 await nemesis.heal()
             await asyncio.sleep(_TAIL_SECONDS)
-        await _conclude(stage, run, max(_QUIET_SECONDS_MAX, _QUIET_SHARE * options.seconds))
+        await _conclude(scenario, run, max(_QUIET_SECONDS_MAX, _QUIET_SHARE * options.seconds))
 
 
 @contextmanager
@@ -220,14 +220,14 @@ async def _own_postgres(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
                 shutil.rmtree(cluster, ignore_errors=True)
 
 
-async def _stand_baseline(stage: Stage, run: _Run) -> None:
+async def _stand_baseline(scenario: Scenario, run: _Run) -> None:
     """The same load without a fault must show no repeat and no inversion, else the rest means nothing (OR-06).
 
     On a busy machine attempts may run out of time; what they repeat is no fault of the system's.
     """
     await asyncio.sleep(_BASELINE_SECONDS)
-    report = stage.judge_so_far()
-    unanswered = await stage.unanswered()
+    report = scenario.judge_so_far()
+    unanswered = await scenario.unanswered()
     # What is not there yet is on its way: a count of lost events means something only after the run has become quiet.
     summary = _summary(report).replace("lost=", "on_the_way=")
     _say(f"{_BASELINE_SECONDS:5.1f} s  baseline: {summary}")
@@ -257,21 +257,21 @@ async def _do_harm(nemesis: Nemesis, run: _Run, seconds: float) -> None:
         _say(f"{at_seconds:5.1f} s  {fault}: {harm.note} ({harm.accepted} accepted in {harm.seconds:.1f} s)")
 
 
-async def _conclude(stage: Stage, run: _Run, quiet_seconds_max: float) -> None:
+async def _conclude(scenario: Scenario, run: _Run, quiet_seconds_max: float) -> None:
     """Quiet, everything killed and started once more, quiet again, verdict (OR-10)."""
     try:
-        seconds = await stage.quiet(quiet_seconds_max)
+        seconds = await scenario.quiet(quiet_seconds_max)
         _say(f"quiet after {seconds:.1f} s")
-        for child in stage.children:
+        for child in scenario.children:
             await child.kill()
         async with asyncio.TaskGroup() as starting:
-            for child in stage.children:
+            for child in scenario.children:
                 starting.create_task(child.start())
-        await stage.quiet(_QUIET_SECONDS_MAX)
+        await scenario.quiet(_QUIET_SECONDS_MAX)
     except NotQuiet as failure:
         run.failures.append(str(failure))
-    run.report = await stage.judge()
-    duplicates_max = _DUPLICATES_PER_FAULT_MAX * len(run.harms) + await stage.unanswered()
+    run.report = await scenario.judge()
+    duplicates_max = _DUPLICATES_PER_FAULT_MAX * len(run.harms) + await scenario.unanswered()
     if _duplicated(run.report) > duplicates_max:
         run.failures.append(f"{_duplicated(run.report)} repeats, more than {duplicates_max} can have been in flight")
 

@@ -94,7 +94,7 @@ class Leases:
         self._member: int | None = None
         self._session: Direct | None = None
         self._alone = False
-        self._standing = list(sinks)
+        self._candidate_for = list(sinks)
         self._renewed_at = -options.lease_seconds
         self._in_vain: dict[tuple[str, int, int], float] = {}
         self._trouble = Trouble("election_unattended", "election_attended")
@@ -168,7 +168,7 @@ class Leases:
         if self._member is None:
             await ensure_seats(self._database, list(self._elections))
             self._member = await self._database.fetchval(
-                "member.enter", self._options.owner, self._standing, self._options.lease_seconds
+                "member.enter", self._options.owner, self._candidate_for, self._options.lease_seconds
             )
         if self._session is None or self._session.lost.is_set():
             await self._open_session(self._member)
@@ -225,12 +225,12 @@ class Leases:
 
     async def withdraw(self, sink: str) -> None:
         """Stand no more for a sink, so that what it frees falls to others."""
-        self._standing = [name for name in self._standing if name != sink]
+        self._candidate_for = [name for name in self._candidate_for if name != sink]
         if self._member is None:
             return
         try:
             async with asyncio.timeout(2):
-                await self._database.execute("member.set_candidacy", self._member, self._standing)
+                await self._database.execute("member.set_candidacy", self._member, self._candidate_for)
         except (DatabaseError, TimeoutError) as error:
             _log.warning("not_withdrawn", sink=sink, error=str(error))
 
@@ -256,7 +256,7 @@ class LeaseElection:
         self._leases = leases
         self._trusted_until: dict[int, float] = {}
         self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
-        self._standing = True
+        self._is_candidate = True
 
     async def campaign(self) -> Seat:
         """The next seat that falls to us."""
@@ -264,7 +264,7 @@ class LeaseElection:
 
     async def withdraw(self) -> None:
         """Take no more seats; those that we hold stay ours until they are left."""
-        self._standing = False
+        self._is_candidate = False
         await self._leases.withdraw(self._sink)
 
     def trusted(self, group: int) -> bool:
@@ -295,14 +295,14 @@ class LeaseElection:
 
     def _give(self, surplus: int) -> None:
         """Ask for the highest groups back, as many as are too many."""
-        if surplus <= 0 or not self._standing:
+        if surplus <= 0 or not self._is_candidate:
             return
         for group in sorted(self.seats)[-surplus:]:
             self.seats[group].ask()
 
     async def _take(self, vacant: Sequence[Row], share: int) -> None:
         for row in vacant:
-            if len(self.seats) >= share or not self._standing:
+            if len(self.seats) >= share or not self._is_candidate:
                 return
             asked_at = boot_seconds()
             if row["grp"] not in self.seats and (term := await self._leases.take(self._sink, row)) is not None:

@@ -80,7 +80,7 @@ class NeliElection:
         self._barrier_open = asyncio.Event()
         self._outputs: asyncio.Queue[Output] = asyncio.Queue()
         self._trouble = Trouble("election_unattended", "election_attended")
-        self._standing = True
+        self._is_candidate = True
         self._leaving = asyncio.Event()
         self._outdated = asyncio.Event()
 
@@ -105,7 +105,7 @@ class NeliElection:
 
     async def withdraw(self) -> None:
         """Take no more seats, and leave the group with the last one, so that a successor need not wait (RO-06 c)."""
-        self._standing = False
+        self._is_candidate = False
         self._leave_if_idle()
 
     def trusted(self, group: int) -> bool:
@@ -117,7 +117,7 @@ class NeliElection:
 
     def stop(self) -> None:
         """Leave; to be called when no seat is held any more."""
-        self._standing = False
+        self._is_candidate = False
         self._leaving.set()
 
     async def run(self) -> None:
@@ -242,7 +242,7 @@ class NeliElection:
     def _happened(self, event: Event) -> None:
         match event:
             case LeaderAcquired(role):
-                if self._standing and self._tasks is not None:
+                if self._is_candidate and self._tasks is not None:
                     self._taking[role] = self._tasks.create_task(self._take(role), name=f"{self.name} {role}")
             case LeaderRevoked(role):
                 self._stop_taking(role)
@@ -310,5 +310,5 @@ class NeliElection:
         self._receive(Left(role))
 
     def _leave_if_idle(self) -> None:
-        if not self._standing and not self.seats and not self._taking:
+        if not self._is_candidate and not self.seats and not self._taking:
             self._leaving.set()

@@ -35,7 +35,7 @@ class Seat:
     """One reign over a group, as its election and its holder see it.
 
     ``asked`` is set when the holder should finish what is in flight and leave (an orderly hand-over, RG-07); ``lost``
-    when the seat is gone. ``ring`` is the holder's: called when the seat is asked for, to wake it.
+    when the seat is gone. ``notify`` is the holder's: called when the seat is asked for, to wake it.
     """
 
     def __init__(self, term: Term) -> None:
@@ -43,12 +43,12 @@ class Seat:
         self.asked = asyncio.Event()
         self.lost = asyncio.Event()
         self.reason = ""
-        self.ring: Callable[[], None] = lambda: None
+        self.notify: Callable[[], None] = lambda: None
 
     def ask(self) -> None:
         """Ask the holder to leave; idempotent."""
         self.asked.set()
-        self.ring()
+        self.notify()
 
     def lose(self, reason: str) -> None:
         """Tell the holder that it is deposed; idempotent. It is asked to leave as well, should it miss that."""

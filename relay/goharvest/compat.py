@@ -93,7 +93,7 @@ class CompatHarvester:
     def stop(self) -> None:
         """Soft stop: finish the batch in flight, purge it, free the seat."""
         self._stopping.set()
-        self._wake.ring()
+        self._wake.notify()
 
     async def run(self) -> None:
         """Stand, reign, stand again, until stopped."""
@@ -117,7 +117,7 @@ class CompatHarvester:
         seat = await elected(self._election, self._stopping)
         if seat is None:
             return
-        seat.ring = self._wake.ring
+        seat.notify = self._wake.notify
         self._asked = seat.asked
         self._unpurged.clear()
         self._table.begin()

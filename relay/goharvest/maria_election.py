@@ -48,7 +48,7 @@ class MariaElection:
         self._seat: Seat | None = None
         self._trusted_until = 0.0
         self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
-        self._standing = True
+        self._is_candidate = True
         self._trouble = Trouble("election_unattended", "election_attended")
         self._look = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -59,7 +59,7 @@ class MariaElection:
 
     async def withdraw(self) -> None:
         """Take it no more; while we hold it, it stays ours until it is left."""
-        self._standing = False
+        self._is_candidate = False
 
     def trusted(self, group: int) -> bool:
         """Whether the lease still holds by our own clock."""
@@ -101,7 +101,7 @@ class MariaElection:
                 await self._renew(self._seat)
 
     async def _take(self) -> None:
-        if not self._standing:
+        if not self._is_candidate:
             return
         asked_at, lease = boot_seconds(), self._options.lease_seconds
         if not self._trusted_until:

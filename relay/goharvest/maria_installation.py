@@ -14,7 +14,7 @@ _KEY_BYTES_MAX = 2_048  # as installation.create_parked has it
 
 
 async def ensure_tables(database: MariaDatabase, table: str) -> str:
-    """Create our missing tables and check the outbox; return the installation's id. Raise TableRefused, DatabaseError."""
+    """Create our missing tables and check the outbox; return our id. Raise TableRefused, DatabaseError."""
     if await database.fetchval("installation.made") < 3:
         for name in ("installation", "terms", "parked"):
             await database.execute(f"installation.create_{name}")

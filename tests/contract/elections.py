@@ -18,7 +18,7 @@ from relay.goharvest.maria_election import MariaElection
 from relay.kafka.options import KafkaOptions
 from relay.memory import MemoryElection
 from tests.relay.goharvest.yards import on_mariadb
-from tests.relay.stage import Stage
+from tests.relay.harness import Harness
 
 Service = Leases | NeliElection | MariaElection
 TIMES = NeliTimes(beat_seconds=0.25, fence_seconds=4, session_seconds=6, rebalance_seconds=10)
@@ -28,7 +28,7 @@ TIMES = NeliTimes(beat_seconds=0.25, fence_seconds=4, session_seconds=6, rebalan
 class Ground:
     """What the arenas stand on: a database with a sink, Kafka, and the URL of an empty database on MariaDB."""
 
-    stage: Stage
+    harness: Harness
     bootstrap: str
     mariadb_url: str
 
@@ -46,7 +46,7 @@ class Arena:
 @asynccontextmanager
 async def in_memory(ground: Ground) -> AsyncIterator[Arena]:
     """All members share the one seat, and the object."""
-    election = MemoryElection(ground.stage.reign)
+    election = MemoryElection(ground.harness.reign)
 
     async def member() -> Election:
         return election
@@ -54,41 +54,41 @@ async def in_memory(ground: Ground) -> AsyncIterator[Arena]:
     async def depose() -> None:
         election.depose()
 
-    yield Arena(member, depose, lambda: _term(ground.stage))
+    yield Arena(member, depose, lambda: _term(ground.harness))
 
 
 @asynccontextmanager
 async def by_lease(ground: Ground) -> AsyncIterator[Arena]:
-    stage = ground.stage
-    async with _services(stage) as (start, depose):
+    harness = ground.harness
+    async with _services(harness) as (start, depose):
 
         async def member() -> Election:
             leases = Leases(
-                stage.database,
-                lambda: connect_direct(stage.database.options),
-                [stage.sink],
+                harness.database,
+                lambda: connect_direct(harness.database.options),
+                [harness.sink],
                 LeaseOptions("test", lease_seconds=6, poll_seconds=0.2),
             )
             start(leases)
-            return leases.election(stage.sink)
+            return leases.election(harness.sink)
 
-        yield Arena(member, depose, lambda: _term(stage))
+        yield Arena(member, depose, lambda: _term(harness))
 
 
 @asynccontextmanager
 async def by_neli(ground: Ground) -> AsyncIterator[Arena]:
-    stage, bootstrap = ground.stage, ground.bootstrap
+    harness, bootstrap = ground.harness, ground.bootstrap
     installation = secrets.token_hex(4)
-    async with _services(stage) as (start, depose):
+    async with _services(harness) as (start, depose):
 
         async def member() -> Election:
             kafka = KafkaOptions(bootstrap, installation)
             options = NeliOptions("test", installation, times=TIMES)
-            election = NeliElection(stage.database, kafka, stage.sink, options)
+            election = NeliElection(harness.database, kafka, harness.sink, options)
             start(election)
             return election
 
-        yield Arena(member, depose, lambda: _term(stage))
+        yield Arena(member, depose, lambda: _term(harness))
 
 
 @asynccontextmanager
@@ -109,14 +109,14 @@ async def by_mariadb(ground: Ground) -> AsyncIterator[Arena]:
         yield Arena(member, depose, term)
 
 
-async def _term(stage: Stage) -> int:
-    return int(await stage.connection.fetchval("SELECT term FROM hookwire.relay_terms WHERE sink = 'kafka'"))
+async def _term(harness: Harness) -> int:
+    return int(await harness.connection.fetchval("SELECT term FROM hookwire.relay_terms WHERE sink = 'kafka'"))
 
 
 @asynccontextmanager
-async def _services(stage: Stage) -> AsyncIterator[tuple[Callable[[Service], None], Callable[[], Awaitable[None]]]]:
+async def _services(harness: Harness) -> AsyncIterator[tuple[Callable[[Service], None], Callable[[], Awaitable[None]]]]:
     async def depose() -> None:
-        await stage.connection.execute("UPDATE hookwire.relay_terms SET term = term + 1, owner = 'somebody else'")
+        await harness.connection.execute("UPDATE hookwire.relay_terms SET term = term + 1, owner = 'somebody else'")
 
     async with _running() as start:
         yield start, depose

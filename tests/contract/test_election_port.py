@@ -11,22 +11,22 @@ import pytest
 from relay.election.port import Deposed, Election, Seat
 from scripts.servers.kafka import KafkaServer
 from tests.contract.elections import ARENAS, Arena, Ground
-from tests.relay.stage import Stage, staged, until
+from tests.relay.harness import Harness, staged, until
 
 DEADLINE_SECONDS = 60
 
 
 @pytest.fixture
-async def stage(database_url: str) -> AsyncIterator[Stage]:
+async def harness(database_url: str) -> AsyncIterator[Harness]:
     async with staged(database_url) as opened:
         yield opened
 
 
 @pytest.fixture(params=list(ARENAS))
 async def arena(
-    request: pytest.FixtureRequest, stage: Stage, kafka: KafkaServer, mariadb_url: str
+    request: pytest.FixtureRequest, harness: Harness, kafka: KafkaServer, mariadb_url: str
 ) -> AsyncIterator[Arena]:
-    async with ARENAS[request.param](Ground(stage, kafka.bootstrap, mariadb_url)) as opened:
+    async with ARENAS[request.param](Ground(harness, kafka.bootstrap, mariadb_url)) as opened:
         yield opened
 
 
@@ -112,8 +112,8 @@ async def test_members_share_the_seats_and_each_seat_is_held_once(
     """RL-11, RU-06, F52, RO-05: four groups, two members; what one gives up the other takes, and all is led again when
     one goes."""
     async with AsyncExitStack() as stack:
-        stage = await stack.enter_async_context(staged(database_url, groups=4))
-        arena = await stack.enter_async_context(ARENAS[kind](Ground(stage, kafka.bootstrap, "")))
+        harness = await stack.enter_async_context(staged(database_url, groups=4))
+        arena = await stack.enter_async_context(ARENAS[kind](Ground(harness, kafka.bootstrap, "")))
         first = await stack.enter_async_context(_Taker(await arena.member()))
         await until(lambda: _held(first) == {0, 1, 2, 3})
         second = await stack.enter_async_context(_Taker(await arena.member()))

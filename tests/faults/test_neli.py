@@ -10,7 +10,7 @@ import pytest
 
 import app.relaying
 from app.chaos.child import Child
-from app.chaos.stage import stage_settings
+from app.chaos.scenario import scenario_settings
 from app.embed import open_relay
 from app.settings.settings import Settings
 from scripts.servers.kafka import KafkaServer
@@ -120,7 +120,7 @@ async def storm(rig: Rig, seconds: int, chance: random.Random) -> None:
 
 async def member(rig: Rig, asked_to_leave: asyncio.Event) -> None:
     """One more relay of the same sinks, until it is asked to leave."""
-    told = stage_settings(rig.stage.options) | {"LISTEN": "127.0.0.1:0", "DATABASE_CONNECTIONS_MAX": "4"}
+    told = scenario_settings(rig.stage.options) | {"LISTEN": "127.0.0.1:0", "DATABASE_CONNECTIONS_MAX": "4"}
     settings = Settings.model_validate({name.lower(): value for name, value in told.items()})
     async with open_relay(settings) as relay:
         await relay.start()

@@ -22,8 +22,8 @@ from app.chaos.broker import Broker, open_broker
 from app.chaos.checker import Promise, check
 from app.chaos.child import Child
 from app.chaos.mark import Mark
+from app.chaos.scenario import NotQuiet, ScenarioOptions, open_scenario
 from app.chaos.seeded_bugs import SEEDED_BUGS, StaleBug, apply
-from app.chaos.stage import NotQuiet, StageOptions, open_stage
 from app.settings.settings import Settings, SettingsRefused
 from db.pool import PoolOptions, open_database
 from relay.amqp.link import Link
@@ -109,8 +109,8 @@ async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_
     """RL-02, MU-01 MU-02 MU-03 MU-04 MU-05 MU-09, T18, OR-06"""
     async with open_broker(tmp_path) as broker:
         where = {"settings": {"AMQP_URL": broker.url}, "promises": {"amqp": Promise.RECORD}}
-        staged = StageOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
-        async with open_stage(staged) as stage:
+        staged = ScenarioOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
+        async with open_scenario(staged) as stage:
             rig = Rig(stage)
             async with rig.stage.load():
                 await scenario(Scene(rig, broker))

@@ -39,7 +39,7 @@ OFF = BreakerOptions(failure_share=0)
 async def until(condition: Callable[[], Awaitable[Any]], seconds: float = WAIT_SECONDS_MAX) -> Any:
     """Polls until the condition is true, and gives what it gave."""
     async with asyncio.timeout(seconds):
-        while not (result := await condition()):  # noqa: ASYNC110 - the database rings no bell
+        while not (result := await condition()):  # noqa: ASYNC110 - the database sends no notification
             await asyncio.sleep(0.01)
     return result
 

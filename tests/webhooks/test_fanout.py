@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.maintenance.cleanup import Upkeep
+from app.maintenance.cleanup import Cleanup
 from db.errors import OutcomeUnknown
 from db.pool import Database, Row
 from tests.webhooks.bench import TERM, Bench, delivery_bench
@@ -451,11 +451,11 @@ async def test_what_a_deleted_subscription_is_still_owed_becomes_a_dead_letter(d
         subscription = await bench.subscribe(CALLBACK)
         (event,) = await bench.publish(b"1")
         await bench.change(subscription, state="deleted", state_reason="subscription deleted")
-        upkeep = Upkeep(bench.database, 60)
-        await upkeep.once()
+        cleanup = Cleanup(bench.database, 60)
+        await cleanup.once()
         remembered = [await former(bench)]
         await bench.fan_out()
-        await upkeep.once()
+        await cleanup.once()
         remembered.append(await former(bench))
         assert (await bench.deliveries(), await bench.dead_letters()) == ([], [(event, "gone", 0, None)])
         assert remembered == [1, 0]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.hostile.server import hostile_server
 from tests.webhooks.bench import Bench, delivery_bench, until
-from webhooks.breaker import BreakerOptions, Standing
+from webhooks.breaker import BreakerOptions, FailureStats
 from webhooks.operator_event import notices_of
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
@@ -27,7 +27,7 @@ def result(event: int = 7, decision: Decision | None = None, **more: Any) -> Res
 
 def told(*results: Result, before: int = 0) -> list[tuple[Any, ...]]:
     """Type and figure of each notice; ``before``: so many failures in a row had been settled by then."""
-    notices = notices_of(results, [Standing(1, before, 0, 0, 0, last_failed=False)])
+    notices = notices_of(results, [FailureStats(1, before, 0, 0, 0, last_failed=False)])
     return [(one["type"], one.get("failures", one.get("deliveries", one.get("reason")))) for one in notices]
 
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from app.web.backlog import Backlog
 from tests.app.conftest import opened
-from tests.relay.stage import FaultyDatabase
+from tests.relay.harness import FaultyDatabase
 
 KAFKA = {"sink": "kafka"}
 _OF_A_SINK = ("outbox_waiting", "hold_oldest_seconds")

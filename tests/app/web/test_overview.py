@@ -12,7 +12,7 @@ from app.web.overview import Overview, Status
 from db.direct import Direct, connect_direct
 from db.pool import PoolOptions
 from tests.app.conftest import opened
-from tests.relay.stage import FaultyDatabase
+from tests.relay.harness import FaultyDatabase
 
 
 async def test_many_viewers_ask_the_database_once(database_url: str) -> None:

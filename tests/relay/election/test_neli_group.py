@@ -19,7 +19,7 @@ from relay.election.neli_options import NeliOptions
 from relay.election.port import Deposed, Seat
 from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable
-from tests.relay.stage import DEADLINE_SECONDS
+from tests.relay.harness import DEADLINE_SECONDS
 
 KAFKA = KafkaOptions("localhost:1", "abcd2345")
 OPTIONS = NeliOptions("me", "abcd2345")

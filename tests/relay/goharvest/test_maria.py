@@ -33,8 +33,8 @@ from scripts.servers.mariadb import MariaServer
 from scripts.servers.secured import Identity, SecuredMaria
 from tests.hostile.authority import Authority
 from tests.relay.goharvest.yards import CREATE_MARIA_TABLE, MARIA_TABLE, MariaYard, connected, on_mariadb
+from tests.relay.harness import until
 from tests.relay.kafka.kafka_topic import read_committed
-from tests.relay.stage import until
 
 
 @pytest.fixture

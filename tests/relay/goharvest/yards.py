@@ -27,7 +27,7 @@ from relay.goharvest.outbox_table import OutboxTable
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Event, MeterRead, Observer
 from relay.sink import Features, Term
-from tests.relay.stage import raise_term, until
+from tests.relay.harness import raise_term, until
 
 TABLE = 'Shop."Out box"'
 MARIA_TABLE = "`Out box`"
