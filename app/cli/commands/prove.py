@@ -37,6 +37,6 @@ def prove(
     from app.chaos.prove import prove as prove_hub
 
     if former_seed_bug is not None:
-        tell("--seed-bug is now called --seed-bug; the old name will go")
+        tell("--break is now called --seed-bug; the old name will go")
     settings_from(config)
     run(prove_hub(ProveOptions(seconds=seconds, seed=seed, seed_bug=seed_bug or former_seed_bug, json=as_json)))
