@@ -33,7 +33,7 @@ __all__ = ["Relaying"]
 
 
 class Relaying:
-    """The relays of one process. ``relays`` are stopped before ``elections``, on whose seats they sit. ``observers``,
+    """The relays of one process. ``relays`` are stopped before ``elections``, on whose leases they sit. ``observers``,
     one for each sink, tell ``on_event`` who leads; whoever embeds the relay runs them, for the meter.
 
     Raises SettingsRefused for a broker that cannot be reached by these settings, whatever it does.

@@ -70,7 +70,7 @@ class Scene:
 
     async def _leaders(self) -> tuple[int, int]:
         row = await self.sql.fetchrow(
-            "SELECT count(*) AS seats, count(DISTINCT owner) AS owners FROM hookwire.relay_terms"
+            "SELECT count(*) AS leases, count(DISTINCT owner) AS owners FROM hookwire.relay_terms"
             " WHERE sink = 'kafka' AND owner IS NOT NULL"
         )
         assert row is not None

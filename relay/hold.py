@@ -29,7 +29,7 @@ from typing import Literal
 import structlog
 
 from db.pool import Database
-from relay.election.port import Deposed
+from relay.election.port import LeadershipLost
 from relay.record import Record, record_from_row
 from relay.sink import Refusal, SinkUnavailable, Term
 
@@ -85,7 +85,7 @@ class Holds:
         return bool(self._active_holds)
 
     async def begin(self, term: Term) -> None:
-        """Learn what stands at the start of a reign."""
+        """Learn what stands at the start of a term."""
         rows = await self._database.fetch("hold.open", self._sink, term.group)
         self._is_across_topics = term.order_scope == "key"
         self._active_holds = {}
@@ -151,7 +151,7 @@ class Holds:
             [reason for *_, reason, _ in rows], [detail for *_, detail in rows], _PROBE_SECONDS_FIRST,
         )  # fmt: skip
         if not moved:
-            raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+            raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
 
     async def given_up(self, term: Term, refusal: Refusal) -> bool:
         """Whether the policy was to skip: the record is a dead letter now. Raises :class:`SinkStopped`."""
@@ -166,7 +166,7 @@ class Holds:
             record.topic, record.key, refusal.reason, refusal.detail,
         )  # fmt: skip
         if not buried:
-            raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+            raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
         return True
 
     async def due(self, term: Term) -> list[tuple[Hold, int]]:

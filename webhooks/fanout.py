@@ -73,7 +73,7 @@ class FanOut:
         row = await self._database.fetchrow(
             "delivery.fan_out", group, term, [r.shard for r in whole], [r.id for r in whole]
         )
-        if row is None or not row["reigns"]:
+        if row is None or not row["leads"]:
             raise TermOver
         self._on_due(row["subscriptions"])
         return whole
@@ -104,7 +104,7 @@ class FanOut:
             row = await self._database.fetchrow(
                 "delivery.fan_out_slice", group, term, record.shard, record.id, self._deliveries_max
             )
-            if row is None or not row["reigns"]:
+            if row is None or not row["leads"]:
                 raise TermOver
             self._on_due(row["subscriptions"])
             more = row["more"]

@@ -43,7 +43,7 @@ __all__ = ["ProveOptions", "prove"]
 
 _BASELINE_SECONDS = 4.0
 _TAIL_SECONDS = 2.0
-"""Load after the last fault, so that what the last reign forgets is noticed."""
+"""Load after the last fault, so that what the last term forgets is noticed."""
 _QUIET_SECONDS_MAX = 16.0
 _QUIET_SHARE = 0.25
 """A delivery that a dead process had claimed is due again after 8 s; a held topic is probed after 2 and 4 s more. A

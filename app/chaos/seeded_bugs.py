@@ -12,7 +12,7 @@ ack-before-commit      a publish is answered when its rows are written, 50 ms be
 purge-before-ack       an outbox row goes before the broker has it (MU-03)
 settle-before-answer   a delivery counts as delivered before the subscriber is asked
 no-key-lock            two transactions may publish one key at a time (MU-05)
-no-term-check          a deposed relay is told neither by its term nor by its clock, and its writes are taken (MU-01)
+no-term-check          a former leader is told neither by its term nor by its clock, and its writes are taken (MU-01)
 shared-lock-queue      two relays may hold the AMQP fence at a time (MU-08)
 unroutable-as-sent     an AMQP message that no queue took counts as sent (MU-09)
 cursor                 the relay goes on behind the last id that it read, and never looks back (MU-04)
@@ -42,7 +42,7 @@ from app.storage import Storage
 from db.errors import DatabaseError
 from db.pool import Row, Session
 from relay.amqp.link import Link
-from relay.election.port import Seat
+from relay.election.port import Lease
 from relay.harvester import Harvester
 from relay.outbox import Outbox
 from relay.record import Record
@@ -200,19 +200,19 @@ def _no_term_check() -> None:
     async def believe(self: Outbox, term: Term) -> Term:
         return term
 
-    def stay(_: Seat, reason: str) -> None:
-        assert reason, "nobody is deposed without a reason"
+    def stay(_: Lease, reason: str) -> None:
+        assert reason, "nobody loses the leadership without a reason"
 
-    async def never(seat: Seat, *_: object) -> None:
-        await seat.lost.wait()
+    async def never(lease: Lease, *_: object) -> None:
+        await lease.lost.wait()
 
     def trust(_: relay.election.lease.LeaseElection, group: int) -> bool:
         return group >= 0
 
     _replace(Outbox, "assert_term", "async (self, term)", lambda _: believe)
-    _replace(Seat, "lose", "(self, reason)", lambda _: stay)
+    _replace(Lease, "lose", "(self, reason)", lambda _: stay)
     _replace(relay.election.lease.LeaseElection, "trusted", "(self, group)", lambda _: trust)
-    _replace(relay.election.lease, "until_untrusted", "async (seat, trusted_until, whose)", lambda _: never)
+    _replace(relay.election.lease, "until_untrusted", "async (lease, trusted_until, whose)", lambda _: never)
 
 
 def _shared_lock_queue() -> None:

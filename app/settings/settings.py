@@ -138,7 +138,7 @@ class Settings(JobsSettings, KafkaSettings, OutboxSettings, PageSettings, Rabbit
         None, description="hookwire.publish wakes the relay by NOTIFY; default on in development, off in production."
     )
     event_bytes_max: int = Field(1_048_576, ge=1, le=64 * 1_048_576, description="Largest event.")
-    lease_seconds: float = Field(6.0, ge=0.5, le=300, description="How long a silent relay keeps its seat.")
+    lease_seconds: float = Field(6.0, ge=0.5, le=300, description="How long a silent relay keeps its lease.")
     egress_allow_cidrs: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Private networks that callbacks may reach, comma separated; empty: none but public addresses."
     )

@@ -25,7 +25,7 @@ FROM unnest($1::text[], $2::text[]) AS d(tenant, topic);
 -- The audience is that of the event's acceptance: who was active then and is not any more, or wants something else now, is
 -- in former_audiences (FC-08). What is made for a subscription that is disabled waits; for one that has ended it becomes a
 -- dead letter, and WebSub's is dropped.
-WITH reign AS MATERIALIZED (
+WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), gone AS MATERIALIZED (
     DELETE FROM hookwire.outbox
@@ -34,7 +34,7 @@ WITH reign AS MATERIALIZED (
         CROSS JOIN LATERAL (
             SELECT o.ctid AS place FROM hookwire.outbox o
             WHERE o.sink = 'webhooks' AND o.shard = a.shard AND o.id = a.id LIMIT 1
-        ) AS found)) AND EXISTS (SELECT FROM reign)
+        ) AS found)) AND EXISTS (SELECT FROM term_held)
     RETURNING id
 ), event AS MATERIALIZED (
     SELECT e.id, e.tenant, e.topic, e.key, e.accepted_at
@@ -110,15 +110,15 @@ WITH reign AS MATERIALIZED (
 SELECT (SELECT count(*) FROM gone) AS events,
        (SELECT count(*) FROM made) AS deliveries,
        (SELECT coalesce(array_agg(DISTINCT m.subscription_id), '{}') FROM made m) AS subscriptions,
-       EXISTS (SELECT FROM reign) AS reigns;
+       EXISTS (SELECT FROM term_held) AS leads;
 
 -- name: fan_out_slice
 -- One event, up to $5 deliveries; the last slice purges. The upper end is fixed by the first slice. Lanes as in fan_out.
-WITH reign AS MATERIALIZED (
+WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), event AS MATERIALIZED (
     SELECT e.id, e.tenant, e.topic, e.key, e.accepted_at FROM hookwire.events e
-    WHERE e.id = $4 AND EXISTS (SELECT FROM reign)
+    WHERE e.id = $4 AND EXISTS (SELECT FROM term_held)
       AND EXISTS (SELECT FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = $3 AND o.id = $4)
 ), span AS MATERIALIZED (
     SELECT coalesce(max(c.last_subscription_id), 0) AS low,
@@ -185,7 +185,7 @@ WITH reign AS MATERIALIZED (
 )
 SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS deliveries,
        (SELECT coalesce(array_agg(m.subscription_id), '{}') FROM made m) AS subscriptions,
-       EXISTS (SELECT FROM reign) AS reigns;
+       EXISTS (SELECT FROM term_held) AS leads;
 
 -- name: claim
 -- Due deliveries of the named subscriptions, up to so many each. The attempt counts from here on (WH-R11); the

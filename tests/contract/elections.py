@@ -35,32 +35,32 @@ class Ground:
 
 @dataclass(frozen=True)
 class Arena:
-    """``member`` opens one process's election; ``depose`` ends whatever reign there is, behind its back; ``term`` is
+    """``member`` opens one process's election; ``lose_leadership`` ends the present term behind its back; ``term`` is
     the present one, by the database."""
 
     member: Callable[[], Awaitable[Election]]
-    depose: Callable[[], Awaitable[None]]
+    lose_leadership: Callable[[], Awaitable[None]]
     term: Callable[[], Awaitable[int]]
 
 
 @asynccontextmanager
 async def in_memory(ground: Ground) -> AsyncIterator[Arena]:
-    """All members share the one seat, and the object."""
-    election = MemoryElection(ground.harness.reign)
+    """All members share the one lease, and the object."""
+    election = MemoryElection(ground.harness.begin_term)
 
     async def member() -> Election:
         return election
 
-    async def depose() -> None:
-        election.depose()
+    async def lose_leadership() -> None:
+        election.lose_leadership()
 
-    yield Arena(member, depose, lambda: _term(ground.harness))
+    yield Arena(member, lose_leadership, lambda: _term(ground.harness))
 
 
 @asynccontextmanager
 async def by_lease(ground: Ground) -> AsyncIterator[Arena]:
     harness = ground.harness
-    async with _services(harness) as (start, depose):
+    async with _services(harness) as (start, lose_leadership):
 
         async def member() -> Election:
             leases = Leases(
@@ -72,14 +72,14 @@ async def by_lease(ground: Ground) -> AsyncIterator[Arena]:
             start(leases)
             return leases.election(harness.sink)
 
-        yield Arena(member, depose, lambda: _term(harness))
+        yield Arena(member, lose_leadership, lambda: _term(harness))
 
 
 @asynccontextmanager
 async def by_neli(ground: Ground) -> AsyncIterator[Arena]:
     harness, bootstrap = ground.harness, ground.bootstrap
     installation = secrets.token_hex(4)
-    async with _services(harness) as (start, depose):
+    async with _services(harness) as (start, lose_leadership):
 
         async def member() -> Election:
             kafka = KafkaOptions(bootstrap, installation)
@@ -88,7 +88,7 @@ async def by_neli(ground: Ground) -> AsyncIterator[Arena]:
             start(election)
             return election
 
-        yield Arena(member, depose, lambda: _term(harness))
+        yield Arena(member, lose_leadership, lambda: _term(harness))
 
 
 @asynccontextmanager
@@ -100,13 +100,13 @@ async def by_mariadb(ground: Ground) -> AsyncIterator[Arena]:
             start(election)
             return election
 
-        async def depose() -> None:
+        async def lose_leadership() -> None:
             await yard.change("UPDATE hookwire_terms SET term = term + 1, owner = 'somebody else'")
 
         async def term() -> int:
             return int((await yard.select("SELECT term FROM hookwire_terms"))[0][0])
 
-        yield Arena(member, depose, term)
+        yield Arena(member, lose_leadership, term)
 
 
 async def _term(harness: Harness) -> int:
@@ -115,11 +115,11 @@ async def _term(harness: Harness) -> int:
 
 @asynccontextmanager
 async def _services(harness: Harness) -> AsyncIterator[tuple[Callable[[Service], None], Callable[[], Awaitable[None]]]]:
-    async def depose() -> None:
+    async def lose_leadership() -> None:
         await harness.connection.execute("UPDATE hookwire.relay_terms SET term = term + 1, owner = 'somebody else'")
 
     async with _running() as start:
-        yield start, depose
+        yield start, lose_leadership
 
 
 @asynccontextmanager

@@ -139,9 +139,9 @@ async def _election(peer: Peer) -> None:
     try:
         await member.join()
         async with asyncio.timeout(4 * peer.seconds), TaskGroup() as tasks:
-            attending = tasks.create_task(member.attend())
+            heartbeat = tasks.create_task(member.heartbeat())
             await is_member.wait()
-            attending.cancel()
+            heartbeat.cancel()
     except TimeoutError:
         raise SinkUnavailable("the group has let nobody in") from None
     except ExceptionGroup as failed:

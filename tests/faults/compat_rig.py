@@ -7,7 +7,7 @@
         v                                                                  arrivals-kafka.jsonl
     history.jsonl ---------------------> check() <-----------------------------'
 
-goharvest's rows carry no term, so a deposed relay shows as a run that begins below the one before it, which a batch
+goharvest's rows carry no term, so a former leader shows as a run that begins below the one before it, which a batch
 window's promise forbids (RR-01).
 """
 

@@ -53,15 +53,15 @@ async def test_a_zombie_that_reads_its_term_again_does_not_lead(
         return term
 
     class Zombie(MemoryElection):
-        async def campaign(self):  # type: ignore[no-untyped-def]
-            seat = await super().campaign()
+        async def acquire(self):  # type: ignore[no-untyped-def]
+            lease = await super().acquire()
             if len(self.terms) == 1:
-                await harness.reign()
-            return seat
+                await harness.begin_term()
+            return lease
 
     if seeded:
         monkeypatch.setattr(Outbox, "assert_term", believe)
-    election = Zombie(harness.reign)
+    election = Zombie(harness.begin_term)
     relay_ = relay_of(harness, MemorySink(MemoryBroker(), PLAIN), election=election)
     async with running(relay_):
         await until(lambda: relay_.state == "leading")
@@ -150,7 +150,11 @@ async def test_what_commits_late_is_not_taken_for_published(
     await transaction.start()
     await late.execute("SELECT hookwire.publish('orders', 'late'::bytea, key => 'late')")
     [sent] = await harness.publish("early")
-    term, outbox, sink = await harness.reign(), Outbox(harness.database, harness.sink, INCARNATION, payload=True), None
+    term, outbox, sink = (
+        await harness.begin_term(),
+        Outbox(harness.database, harness.sink, INCARNATION, payload=True),
+        None,
+    )
     outbox.begin(range(SHARDS))
     sink = MemorySink(broker, NUMBERED)
     await sink.open(term)

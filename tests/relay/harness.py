@@ -39,7 +39,7 @@ class Harness:
         """One event for each key, in this order, all in one transaction; returns their ids."""
         return await publish(self.connection, keys, topic, payload)
 
-    async def reign(self) -> Term:
+    async def begin_term(self) -> Term:
         """Raise the term, whoever rules."""
         await self.database.execute("term.ensure", [self.sink])
         row = await raise_term(self.database, self.sink)
@@ -73,7 +73,7 @@ async def raise_term(
     database: Database, sink: str, group: int = 0, owner: str = "test", lease_seconds: float = 60.0,
     member: int | None = None,
 ) -> Row:  # fmt: skip
-    """Take a seat, whoever rules; again while a statement of the ruler's holds its row."""
+    """Take a lease, whoever rules; again while a statement of the ruler's holds its row."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
             present = await database.fetchrow("term.current", sink, group)
@@ -126,7 +126,7 @@ def relay_of(
             HarvesterOptions(backoff_seconds_first=0.02, backoff_seconds_max=0.05),
         )  # fmt: skip
 
-    return SinkRelay(harness.sink, election or MemoryElection(harness.reign), harvester_of)
+    return SinkRelay(harness.sink, election or MemoryElection(harness.begin_term), harvester_of)
 
 
 async def all_carried(harness: Harness) -> None:

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from db.pool import Database
-from relay.election.port import Deposed
+from relay.election.port import LeadershipLost
 from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
@@ -132,7 +132,7 @@ async def test_rings_for_others_make_no_more_claims_than_a_trickle_does(harness:
         Holds(harness.database, harness.sink, INCARNATION), _Restless(), RelayMetrics(CollectorRegistry()),
         HarvesterOptions(linger_seconds=pause),
     )  # fmt: skip
-    async with running(SinkRelay(harness.sink, MemoryElection(harness.reign), lambda _: harvester)):
+    async with running(SinkRelay(harness.sink, MemoryElection(harness.begin_term), lambda _: harvester)):
         await until(lambda: len(claims) > 8)
     assert min(later - earlier for earlier, later in pairwise(claims)) > pause / 2  # a timer may be early by its tick
 
@@ -166,7 +166,7 @@ async def test_a_broker_that_hangs_is_given_no_more_than_the_batches_in_flight(h
 
 async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(harness: Harness) -> None:
     """RG-07, RL-14, F08: orderly hand-over without duplicates."""
-    broker, election = MemoryBroker(), MemoryElection(harness.reign)
+    broker, election = MemoryBroker(), MemoryElection(harness.begin_term)
     broker.gate.clear()
     relay = memory_relay(harness, broker, NUMBERED, election=election)
     ids = await harness.publish("a", "b")
@@ -200,7 +200,7 @@ async def test_a_cancellation_is_not_lost_when_a_batch_fails_at_the_same_moment(
 
 
 async def test_a_standby_can_be_stopped(harness: Harness) -> None:
-    election = MemoryElection(harness.reign)
+    election = MemoryElection(harness.begin_term)
     election.free.clear()
     relay = memory_relay(harness, MemoryBroker(), election=election)
     async with running(relay):
@@ -255,7 +255,7 @@ async def test_what_a_dead_leader_committed_is_settled_without_being_sent_again(
     """RR-06, F03: killed after the commit and before the purge."""
     broker = MemoryBroker()
     ids = await harness.publish("a", "b", "a")
-    term, outbox, sink = await harness.reign(), outbox_of(harness), MemorySink(broker, NUMBERED)
+    term, outbox, sink = await harness.begin_term(), outbox_of(harness), MemorySink(broker, NUMBERED)
     await sink.open(term)
     await sink.send(await outbox.write_manifest(term, await outbox.claim(term, (), 10, 1_000)))
     async with running(memory_relay(harness, broker, NUMBERED)):
@@ -323,7 +323,7 @@ async def test_a_database_that_is_away_for_a_while_costs_no_record(harness: Harn
 
 async def test_a_fenced_leader_stands_for_election_again(harness: Harness) -> None:
     """RK-25: never a crash."""
-    broker, election = MemoryBroker(), MemoryElection(harness.reign)
+    broker, election = MemoryBroker(), MemoryElection(harness.begin_term)
     async with running(memory_relay(harness, broker, election=election)):
         await until(lambda: broker.epochs)
         broker.epochs[1, 0] += 1
@@ -334,12 +334,12 @@ async def test_a_fenced_leader_stands_for_election_again(harness: Harness) -> No
 
 async def test_a_deposed_leader_stops_at_once_and_stands_again(harness: Harness) -> None:
     """RG-07."""
-    broker, election = MemoryBroker(), MemoryElection(harness.reign)
+    broker, election = MemoryBroker(), MemoryElection(harness.begin_term)
     broker.gate.clear()
     ids = await harness.publish("a")
     async with running(memory_relay(harness, broker, election=election)):
         await until(lambda: broker.epochs)
-        election.depose()
+        election.lose_leadership()
         await until(lambda: len(election.terms) == 2)
         broker.gate.set()
         await all_carried(harness)
@@ -353,13 +353,13 @@ async def test_a_leader_whose_term_has_moved_steps_down_after_it_fenced_its_succ
     class Zombie(MemoryElection):
         """Believes in a term that is over: it slept between its election and opening the sink."""
 
-        async def campaign(self):  # type: ignore[no-untyped-def]
-            seat = await super().campaign()
+        async def acquire(self):  # type: ignore[no-untyped-def]
+            lease = await super().acquire()
             if len(self.terms) == 1:
-                await harness.reign()
-            return seat
+                await harness.begin_term()
+            return lease
 
-    election = Zombie(harness.reign)
+    election = Zombie(harness.begin_term)
     ids = await harness.publish("a")
     async with running(memory_relay(harness, broker, election=election)):
         await all_carried(harness)
@@ -368,14 +368,14 @@ async def test_a_leader_whose_term_has_moved_steps_down_after_it_fenced_its_succ
 
 async def test_two_relays_that_take_turns_lose_and_reorder_nothing(harness: Harness) -> None:
     """RT-08, I1, I3, F52."""
-    broker, election = MemoryBroker(), MemoryElection(harness.reign)
+    broker, election = MemoryBroker(), MemoryElection(harness.begin_term)
     relays = [memory_relay(harness, broker, NUMBERED, election=election) for _ in range(2)]
     ids = []
     async with running(relays[0]), running(relays[1]):
         for turn in range(6):
             ids += await harness.publish(*(f"key {number % 3}" for number in range(120)))
             await until(lambda: len(broker.log) > 60 * (turn + 1))  # noqa: B023 - called at once
-            election.depose()
+            election.lose_leadership()
         await all_carried(harness)
     assert broker.ids() == ids
 
@@ -592,14 +592,14 @@ async def test_a_deposed_leader_places_no_hold(harness: Harness) -> None:
     """RR-08."""
     holds = Holds(harness.database, harness.sink, INCARNATION)
     await harness.publish("a")
-    term = await harness.reign()
+    term = await harness.begin_term()
     [record] = await outbox_of(harness).claim(term, (), 1, 1_000)
     broker = MemoryBroker()
     broker.missing.add("orders")
     refusal = broker.judge(record)
     assert refusal is not None
-    await harness.reign()
-    with pytest.raises(Deposed):
+    await harness.begin_term()
+    with pytest.raises(LeadershipLost):
         await holds.place(term, [refusal])
     assert (await harness.holds(), await harness.owed()) == ([], [record.id])
 

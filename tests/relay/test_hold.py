@@ -34,7 +34,7 @@ async def test_the_pause_between_probes_stays_bounded_however_often_a_hold_was_t
 async def test_a_held_record_whose_event_was_deleted_does_not_keep_its_hold_for_ever(harness: Harness) -> None:
     [gone, left] = await harness.publish("a", "a")
     holds = Holds(harness.database, harness.sink, INCARNATION)
-    term = await harness.reign()
+    term = await harness.begin_term()
     records = await _records(harness, term, gone, left)
     await holds.place(term, [Refusal(records[0], "record", "too_large", "too large")], records[1:])
     await harness.connection.execute("DELETE FROM hookwire.events WHERE id = $1", gone)

@@ -12,7 +12,7 @@ import pytest
 from db.direct import Direct, connect_direct
 from db.statements import STATEMENTS
 from relay.election.lease import LeaseOptions, Leases
-from relay.election.leases_table import ensure_seats
+from relay.election.leases_table import ensure_leases
 from relay.key_order import one_topic_of_each_key, refusals_by_key
 from relay.layout import Change, LayoutRefused, Plan, Relayout, read_layout
 from relay.memory import MemoryBroker, MemorySink
@@ -58,8 +58,8 @@ async def two_relays(harness: Harness, broker: MemoryBroker) -> AsyncIterator[No
                 harness.database, lambda: connect_direct(harness.database.options), [harness.sink],
                 LeaseOptions(owner, poll_seconds=0.05),
             )  # fmt: skip
-            attending = asyncio.create_task(leases.run())
-            stack.push_async_callback(asyncio.wait_for, attending, DEADLINE_SECONDS)
+            heartbeat = asyncio.create_task(leases.run())
+            stack.push_async_callback(asyncio.wait_for, heartbeat, DEADLINE_SECONDS)
             stack.callback(leases.stop)
             relay = relay_of(harness, lambda: MemorySink(broker, NUMBERED), election=leases.election(harness.sink))
             await stack.enter_async_context(running(relay))
@@ -157,20 +157,20 @@ async def test_seats_that_a_killed_change_left_closed_are_opened_by_the_next(har
     plan = await relayout(harness, MemoryBroker(), said).run(Change({"kafka": 2}), "me", None)
     closed = await harness.connection.fetchval("SELECT count(*) FROM hookwire.relay_terms WHERE NOT is_open")
     assert (plan.sinks, closed) == ([], 0)
-    assert said == ["an earlier change was cut off: 2 seats of layout 1 are open again"]
+    assert said == ["an earlier change was cut off: 2 leases of layout 1 are open again"]
 
 
 async def test_a_relay_that_starts_meanwhile_makes_no_seat_of_the_layout_before(harness: Harness) -> None:
-    """RR-11: two leaders would have the shards of such a seat."""
-    await ensure_seats(harness.database, ["kafka"])
+    """RR-11: two leaders would have the shards of such a lease."""
+    await ensure_leases(harness.database, ["kafka"])
     async with harness.connection.transaction():
         number = await harness.connection.fetchval(STATEMENTS["layout.add"], '{"kafka": 1}', "topic_key")
-        await harness.connection.execute(STATEMENTS["layout.seat"], ["kafka"], number)
-        starting = asyncio.ensure_future(ensure_seats(harness.database, ["kafka"]))
+        await harness.connection.execute(STATEMENTS["layout.ensure_leases"], ["kafka"], number)
+        starting = asyncio.ensure_future(ensure_leases(harness.database, ["kafka"]))
         await until(lambda: is_waiting(harness))
     await starting
-    seats = await harness.connection.fetch("SELECT grp, layout FROM hookwire.relay_terms ORDER BY grp")
-    assert [tuple(seat) for seat in seats] == [(0, number)]
+    leases = await harness.connection.fetch("SELECT grp, layout FROM hookwire.relay_terms ORDER BY grp")
+    assert [tuple(lease) for lease in leases] == [(0, number)]
 
 
 async def is_waiting(harness: Harness) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from db.errors import Refused
 from db.pool import Database, PoolOptions, open_database
 from db.statements import STATEMENTS
-from relay.election.port import Deposed
+from relay.election.port import LeadershipLost
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.record import Record
@@ -56,7 +56,7 @@ async def test_a_claim_gives_the_lowest_records_that_are_not_in_flight_with_thei
     """RT-08."""
     await harness.connection.execute("INSERT INTO hookwire.topics (name, kafka_topic) VALUES ('orders', 'ORDERS')")
     ids = await harness.publish("a", None, "b", "c", payload=b"\x00data")
-    records = await outbox_of(harness).claim(await harness.reign(), [ids[0]], 2, MEBIBYTE)
+    records = await outbox_of(harness).claim(await harness.begin_term(), [ids[0]], 2, MEBIBYTE)
     accepted_at = await harness.connection.fetchval("SELECT accepted_at FROM hookwire.events WHERE id = $1", ids[1])
     assert [record.id for record in records] == ids[1:3]
     assert records[0] == Record(
@@ -72,14 +72,14 @@ async def test_records_whose_events_were_deleted_are_purged_and_do_not_stand_in_
 ) -> None:
     ids = await harness.publish("a", "b", "c")
     await harness.connection.execute("DELETE FROM hookwire.events WHERE id = ANY ($1)", ids[:2])
-    outbox, term = outbox_of(harness, payload=payload), await harness.reign()
+    outbox, term = outbox_of(harness, payload=payload), await harness.begin_term()
     first = [record.id for record in await outbox.claim(term, (), 2, MEBIBYTE)]
     assert (first, await claimed(outbox, term), await harness.owed()) == ([], [ids[2]], [ids[2]])
 
 
 async def test_a_lower_id_that_commits_later_is_found(harness: Harness) -> None:
     """RT-08, RO-02f, RG-05: claims re-read from the lowest id, they have no cursor."""
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     slow = await asyncpg.connect(harness.url)
     transaction = slow.transaction()
     await transaction.start()
@@ -97,7 +97,7 @@ async def test_a_lower_id_that_commits_later_is_found(harness: Harness) -> None:
 async def test_a_claim_of_few_keys_reads_deeper_until_it_fills_a_batch(harness: Harness) -> None:
     """RL-08, RR-07: a claim reads little of each shard, so that many cost little; one hot key must not starve."""
     ids = await harness.publish(*["hot"] * 500)
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     sizes = [len(await claimed(outbox, term, limit=400)) for _ in range(4)]
     assert (sizes, await claimed(outbox, term, limit=400)) == ([64, 256, 400, 400], ids[:400])
 
@@ -105,33 +105,33 @@ async def test_a_claim_of_few_keys_reads_deeper_until_it_fills_a_batch(harness: 
 async def test_a_claim_ends_with_the_record_that_crosses_the_byte_limit(harness: Harness) -> None:
     """RO-03."""
     ids = await harness.publish(*"abcdef", payload=bytes(1_000))
-    records = await outbox_of(harness).claim(await harness.reign(), (), 100, 2_500)
+    records = await outbox_of(harness).claim(await harness.begin_term(), (), 100, 2_500)
     assert [record.id for record in records] == ids[:3]
 
 
 async def test_a_claim_without_payload_gives_heads(harness: Harness) -> None:
     ids = await harness.publish("a", "b", payload=b"data")
-    records = await outbox_of(harness, payload=False).claim(await harness.reign(), [ids[0]], 10, MEBIBYTE)
+    records = await outbox_of(harness, payload=False).claim(await harness.begin_term(), [ids[0]], 10, MEBIBYTE)
     assert [(record.id, record.topic, record.payload) for record in records] == [(ids[1], "orders", b"")]
 
 
 async def test_a_term_that_is_over_claims_nothing_and_writes_no_manifest(harness: Harness) -> None:
     """RL-06, RR-08."""
     await harness.publish("a")
-    outbox, old = outbox_of(harness), await harness.reign()
+    outbox, old = outbox_of(harness), await harness.begin_term()
     records = await outbox.claim(old, (), 10, MEBIBYTE)
-    await harness.reign()
+    await harness.begin_term()
     assert await claimed(outbox, old) == []
-    with pytest.raises(Deposed):
+    with pytest.raises(LeadershipLost):
         await outbox.write_manifest(old, records)
-    with pytest.raises(Deposed):
+    with pytest.raises(LeadershipLost):
         await outbox.assert_term(old)
 
 
 async def test_a_topic_first_used_by_plain_sql_gets_its_row(harness: Harness) -> None:
     """RR-04."""
     await harness.publish("a", topic="brand.new")
-    await claimed(outbox_of(harness), await harness.reign())
+    await claimed(outbox_of(harness), await harness.begin_term())
     assert await harness.connection.fetchval("SELECT name FROM hookwire.topics") == "brand.new"
 
 
@@ -141,7 +141,7 @@ async def test_a_topic_first_used_by_plain_sql_gets_its_row(harness: Harness) ->
 async def test_a_purge_takes_what_was_acknowledged_and_may_be_repeated(harness: Harness) -> None:
     """RL-04."""
     ids = await harness.publish("a", "b", "c")
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     records = await outbox.claim(term, (), 10, MEBIBYTE)
     for _ in range(2):
         await outbox.purge(Batch(term, records), records[:2])
@@ -151,7 +151,7 @@ async def test_a_purge_takes_what_was_acknowledged_and_may_be_repeated(harness: 
 async def test_what_moves_or_goes_while_a_purge_waits_is_entered_once_or_owed_still(harness: Harness) -> None:
     """RR-01, PL-A01: a purge finds records by place, and a place changes with the row."""
     moved, gone, _ = ids = await harness.publish(None, None, None)
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     records = await outbox.claim(term, (), 10, MEBIBYTE)
     other = await asyncpg.connect(harness.url)
     change = other.transaction()
@@ -185,7 +185,7 @@ async def entered(harness: Harness) -> list[int]:
 async def test_a_purge_takes_the_manifest_along(harness: Harness) -> None:
     """RR-06."""
     await harness.publish("a", "b")
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     first, second = await outbox.claim(term, (), 10, MEBIBYTE)
     batches = [await outbox.write_manifest(term, [first]), await outbox.write_manifest(term, [second])]
     await outbox.purge(batches[0], [first])
@@ -195,7 +195,7 @@ async def test_a_purge_takes_the_manifest_along(harness: Harness) -> None:
 async def test_settling_purges_what_was_committed_and_frees_what_was_not(harness: Harness) -> None:
     """RR-06: up to the marker the records are published; above it only the manifest goes."""
     await harness.publish(*"abc")
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     records = await outbox.claim(term, (), 10, MEBIBYTE)
     numbers = [(await outbox.write_manifest(term, [record])).number for record in records]
     published = await outbox.settle_manifests(term, numbers[1])  # type: ignore[arg-type]
@@ -205,17 +205,17 @@ async def test_settling_purges_what_was_committed_and_frees_what_was_not(harness
 async def test_batch_numbers_go_on_over_terms(harness: Harness) -> None:
     """RR-06: a number that restarted would lie below the committed marker and count as published."""
     await harness.publish("a")
-    outbox, first = outbox_of(harness), await harness.reign()
+    outbox, first = outbox_of(harness), await harness.begin_term()
     records = await outbox.claim(first, (), 10, MEBIBYTE)
     await outbox.write_manifest(first, records)
-    second = await harness.reign()
+    second = await harness.begin_term()
     await outbox.settle_manifests(second, 0)
     assert (second.batch_no, (await outbox.write_manifest(second, records)).number) == (1, 2)
 
 
 async def test_numbering_batches_leaves_the_term_where_it_is_and_reads_past_no_earlier_number(harness: Harness) -> None:
     """RR-06, RR-07: under a snapshot no version goes; on the term's row each number left one, that claims pass."""
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     reader = await asyncpg.connect(harness.url)
     await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM hookwire.relay_terms")
     numbers = [(await outbox.write_manifest(term, [])).number for _ in range(400)]
@@ -236,7 +236,7 @@ async def test_numbering_batches_leaves_the_term_where_it_is_and_reads_past_no_e
 async def test_a_number_of_before_is_counted_on_from(harness: Harness) -> None:
     """RR-06, F10: releases before migration 36 count on the term's row; whoever raises the term finds the last there,
     also when its holder was killed."""
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     await harness.connection.execute("UPDATE hookwire.relay_terms SET batch_no = 41")
     batch = await outbox.write_manifest(term, [])
     known = (await outbox.assert_term(term)).batch_no
@@ -246,7 +246,7 @@ async def test_a_number_of_before_is_counted_on_from(harness: Harness) -> None:
 
 async def test_a_number_that_the_database_has_lost_is_not_given_twice_in_a_reign(harness: Harness) -> None:
     """RR-06: a standby that was promoted lacks the latest, and a proxy in between hides that it is another server."""
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     before = [(await outbox.write_manifest(term, [])).number for _ in range(2)]
     await harness.connection.execute("DELETE FROM hookwire.relay_batches; DELETE FROM hookwire.relay_batch_numbers")
     assert [*before, (await outbox.write_manifest(term, [])).number] == [1, 2, 3]
@@ -267,7 +267,7 @@ async def read_buffers(harness: Harness, outbox: Outbox, term: Term, per_shard: 
 
 async def test_purged_rows_that_a_reader_keeps_alive_are_not_read_again(harness: Harness) -> None:
     """RL-09, RR-07: under a held xmin neither vacuum nor the index forgets them; the low-water start does."""
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     await harness.publish(*(f"key {number}" for number in range(3_000)))
     reader = await asyncpg.connect(harness.url)
     await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -310,7 +310,7 @@ async def dearest_claim(harness: Harness, outbox: Outbox, term: Term, records: i
 async def test_a_drain_under_a_snapshot_costs_each_claim_what_it_costs_without(harness: Harness) -> None:
     """RR-07, RP-03: neither what was purged before it nor what it purges itself is walked over, however fast it is."""
     outbox = Outbox(harness.database, harness.sink, INCARNATION, payload=True, horizon_seconds=3_600)
-    term = await harness.reign()
+    term = await harness.begin_term()
     reader = await asyncpg.connect(harness.url)
     without = await dearest_claim(harness, outbox, term, 10_000)
     await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM hookwire.outbox")
@@ -332,7 +332,7 @@ class _Overheard(FaultyDatabase):
 
 
 async def test_a_reign_begins_with_its_low_water_marks(harness: Harness) -> None:
-    """RR-07: the first claim would read past everything that a snapshot has kept of earlier reigns."""
+    """RR-07: the first claim would read past everything that a snapshot has kept of earlier terms."""
     database = _Overheard(harness.database)
     await harness.publish("a")
     async with running(relay_of(harness, MemorySink(MemoryBroker()), database=database)):
@@ -344,7 +344,7 @@ async def test_a_reign_begins_with_its_low_water_marks(harness: Harness) -> None
 async def test_marks_move_up_to_what_is_settled_while_a_writer_stays(harness: Harness) -> None:
     """RR-07: what was drawn before it began can be passed by; what it may hold cannot."""
     first, second = await harness.publish("a", "b")
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     await outbox.advance_low_water()
     writer = await asyncpg.connect(harness.url)
     transaction = writer.transaction()
@@ -378,7 +378,7 @@ async def test_the_low_water_mark_waits_for_every_writer_that_may_hold_a_lower_i
 
 
 async def test_the_low_water_mark_of_an_unused_sequence_hides_nothing(harness: Harness) -> None:
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     await outbox.advance_low_water()
     ids = await harness.publish("a", "b")
     assert await claimed(outbox, term) == ids
@@ -408,7 +408,7 @@ async def passed_by(harness: Harness, outbox: Outbox, count: int) -> int:
 
 async def test_a_claim_above_a_sequence_that_was_set_back_fails_and_the_next_begins_anew(harness: Harness) -> None:
     """FC-01."""
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     last = await drawn_and_rolled_back(harness, 70)
     await outbox.advance_low_water()
     lowest = min(outbox._low.values())
@@ -434,7 +434,7 @@ async def test_a_relay_carries_in_order_what_gets_ids_that_it_has_passed_by(harn
 async def test_no_record_goes_whose_id_was_another_record_s_when_it_was_claimed(harness: Harness) -> None:
     """FC-01: it was claimed, then a standby was promoted that lacks it, and its id is another event's by now."""
     await harness.publish("a")
-    outbox, term = outbox_of(harness), await harness.reign()
+    outbox, term = outbox_of(harness), await harness.begin_term()
     await outbox.recognise()
     records = await outbox.claim(term, (), 10, MEBIBYTE)
     batch = await outbox.write_manifest(term, records)

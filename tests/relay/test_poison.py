@@ -122,7 +122,7 @@ async def test_a_missing_destination_is_held_whatever_the_policy(harness: Harnes
     """A topic's events are never thrown away because its exchange is not there yet."""
     await policy(harness, "skip")
     (identity,) = await harness.publish("a")
-    term = await harness.reign()
+    term = await harness.begin_term()
     holds = Holds(harness.database, "kafka", "i")
     outbox = Outbox(harness.database, "kafka", "i", payload=True)
     outbox.begin(range(64))

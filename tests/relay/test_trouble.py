@@ -165,10 +165,10 @@ async def test_an_election_whose_database_was_away_says_so_once_and_that_it_is_a
         database.faults["member.heartbeat"] = 3
         options = LeaseOptions("a", lease_seconds=600.0, poll_seconds=0.01)
         leases = Leases(database, lambda: connect_direct(database.options), [harness.sink], options)
-        attending = asyncio.create_task(leases.run())
+        heartbeat = asyncio.create_task(leases.run())
         await until(lambda: len(log.calls) == 4)
         leases.stop()
-        await attending
+        await heartbeat
     away = "member.heartbeat does not reach the database"
     again = ("debug", "election_unattended", away)
     assert told(log) == [

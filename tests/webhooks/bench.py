@@ -147,12 +147,12 @@ class Bench:
         self, *, deliveries_max: int = 20_000, due: Callable[[Sequence[int]], None] | None = None
     ) -> None:
         """Fans out all that waits, as the harvester in power does."""
-        await self.reign(TERM)
+        await self.begin_term(TERM)
         fan_out = FanOut(self.database, due or (lambda _: None), deliveries_max)
         while records := await self.outbox():
             await fan_out.send(0, TERM, records)
 
-    async def reign(self, term: int) -> None:
+    async def begin_term(self, term: int) -> None:
         await self.sql.execute(
             "INSERT INTO hookwire.relay_terms (sink, grp, term) VALUES ('webhooks', 0, $1)"
             " ON CONFLICT (sink, grp) DO UPDATE SET term = $1",

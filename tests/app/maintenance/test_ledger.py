@@ -54,7 +54,7 @@ async def carry(harness: Harness, *keys: str) -> list[int]:
 
 
 async def purge(harness: Harness, ids: list[int]) -> None:
-    term = await harness.reign()
+    term = await harness.begin_term()
     outbox = Outbox(harness.database, harness.sink, INCARNATION, payload=True)
     outbox.begin(range(64))
     records = await outbox.claim(term, (), 1000, 1_000_000)
@@ -105,7 +105,7 @@ async def test_what_still_waits_is_no_finding(harness: Harness) -> None:
     ids = await harness.publish(*"abcdefgh")
     await close_hours(harness)
     await purge(harness, ids[:4])
-    term = await harness.reign()
+    term = await harness.begin_term()
     outbox = Outbox(harness.database, harness.sink, INCARNATION, payload=True)
     outbox.begin(range(64))
     records = await outbox.claim(term, (), 1, 1_000_000)

@@ -1,4 +1,4 @@
-"""The election by leases, on a real PostgreSQL: who gets which seats when, and who notices that they are gone."""
+"""The election by leases, on a real PostgreSQL: who gets which leases when, and who notices that they are gone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from db.direct import Direct, connect_direct
 from db.errors import Unavailable
 from db.pool import Database, Row
 from relay.election.lease import LeaseElection, LeaseOptions, Leases, quota
-from relay.election.port import Deposed, Seat
+from relay.election.port import LeadershipLost, Lease
 from relay.sink import Term
 from tests.relay.harness import DEADLINE_SECONDS, FaultyDatabase, Harness, raise_term, staged, until
 
@@ -49,38 +49,38 @@ class Connections:
 
 
 class Process:
-    """A relay process as the election knows it: it takes every seat that falls to it, and leaves when it is asked."""
+    """A relay process as the election knows it: it takes every lease that falls to it, and leaves when it is asked."""
 
     def __init__(self, leases: Leases, election: LeaseElection) -> None:
         self.leases = leases
         self.election = election
-        self.seats: dict[int, Seat] = {}
-        self.deposed: list[int] = []
-        self.attending: asyncio.Task[None]
+        self.held: dict[int, Lease] = {}
+        self.lost: list[int] = []
+        self.heartbeat: asyncio.Task[None]
         self.willing = asyncio.Event()
         self.willing.set()
 
     @property
     def groups(self) -> list[int]:
         """What it holds."""
-        return sorted(self.seats)
+        return sorted(self.held)
 
     async def run(self) -> None:
-        """Campaign and reign until cancelled."""
-        async with asyncio.TaskGroup() as reigns:
+        """Acquire and hold leases until cancelled."""
+        async with asyncio.TaskGroup() as terms:
             while True:
-                reigns.create_task(self._reign(await self.election.campaign()))
+                terms.create_task(self._lead(await self.election.acquire()))
 
-    async def _reign(self, seat: Seat) -> None:
+    async def _lead(self, lease: Lease) -> None:
         try:
-            async with self.election.reign(seat):
-                self.seats[seat.term.group] = seat
-                await seat.asked.wait()
+            async with self.election.hold(lease):
+                self.held[lease.term.group] = lease
+                await lease.asked.wait()
                 await self.willing.wait()
-        except Deposed:
-            self.deposed.append(seat.term.group)
+        except LeadershipLost:
+            self.lost.append(lease.term.group)
         finally:
-            self.seats.pop(seat.term.group)
+            self.held.pop(lease.term.group)
 
 
 def leases_of(
@@ -99,17 +99,17 @@ def leases_of(
 async def process(leases: Leases, sink: str = "kafka") -> AsyncIterator[Process]:
     """Run a process; at the end it leaves."""
     one = Process(leases, leases.election(sink))
-    attending, reigning = asyncio.create_task(leases.run()), asyncio.create_task(one.run())
-    one.attending = attending
+    heartbeat, leading = asyncio.create_task(leases.run()), asyncio.create_task(one.run())
+    one.heartbeat = heartbeat
     try:
         yield one
     finally:
-        await one.election.withdraw()
-        reigning.cancel()
-        await asyncio.gather(reigning, return_exceptions=True)
+        await one.election.end_candidacy()
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
         leases.stop()
         async with asyncio.timeout(DEADLINE_SECONDS):
-            await asyncio.gather(attending, return_exceptions=True)
+            await asyncio.gather(heartbeat, return_exceptions=True)
 
 
 async def rows(harness: Harness) -> list[tuple[int, int, str | None]]:
@@ -133,7 +133,7 @@ async def lose_sessions(harness: Harness) -> None:
 
 
 async def hung_member(harness: Harness, lease_seconds: float = LONG_SECONDS) -> asyncpg.Connection:
-    """A member that entered, took every seat and does nothing any more; its session is returned."""
+    """A member that entered, took every lease and does nothing any more; its session is returned."""
     await harness.connection.execute(
         "INSERT INTO hookwire.relay_members (name, sinks, until)"
         " VALUES ('hung', '{kafka}', clock_timestamp() + make_interval(secs => $1))",
@@ -148,13 +148,13 @@ async def hung_member(harness: Harness, lease_seconds: float = LONG_SECONDS) -> 
     return session
 
 
-# --- one seat ---------------------------------------------------------------------------------------------------
+# --- one lease ---------------------------------------------------------------------------------------------------
 
 
 async def test_the_first_candidate_is_elected_at_once(harness: Harness) -> None:
     async with process(leases_of(harness)) as one:
         await until(lambda: one.groups == [0])
-        assert (one.seats[0].term, await rows(harness), one.election.trusted(0)) == (
+        assert (one.held[0].term, await rows(harness), one.election.trusted(0)) == (
             Term("kafka", 0, 1, 1, 0, 1),
             [(0, 1, "one")],
             True,
@@ -205,9 +205,9 @@ async def test_a_raised_term_deposes_the_leader_at_its_next_look(harness: Harnes
     """RR-08, I5."""
     async with process(leases_of(harness)) as one:
         await until(lambda: one.groups == [0])
-        await harness.reign()
+        await harness.begin_term()
         one.leases.look()
-        await until(lambda: one.deposed == [0])
+        await until(lambda: one.lost == [0])
         assert await rows(harness) == [(0, 2, "test")]
 
 
@@ -217,7 +217,7 @@ async def test_a_leader_that_cannot_renew_deposes_itself_before_its_lease_can_en
     async with process(leases_of(harness, seconds=0.6, database=database)) as one:
         await until(lambda: one.groups == [0])
         database.faults = {"member.heartbeat": 1_000_000}
-        await until(lambda: one.deposed == [0])
+        await until(lambda: one.lost == [0])
         assert not one.election.trusted(0)
 
 
@@ -249,9 +249,9 @@ async def test_a_leader_whose_renewal_never_ends_is_deposed_by_the_clock(harness
     async with process(leases_of(harness, seconds=0.6, database=database)) as one:
         await until(lambda: one.groups == [0])
         database.broken = True
-        await until(lambda: one.deposed == [0])
+        await until(lambda: one.lost == [0])
         assert await rows(harness) == [(0, 1, None)]
-        one.attending.cancel()
+        one.heartbeat.cancel()
 
 
 async def test_a_lost_session_costs_nothing_while_nobody_else_is_there(harness: Harness) -> None:
@@ -270,7 +270,7 @@ async def test_a_lost_session_costs_nothing_while_nobody_else_is_there(harness: 
 
 async def test_a_stopped_leader_that_blocks_the_term_is_disconnected(harness: Harness) -> None:
     """F18, RR-08: a backend that holds KEY SHARE on the term row would hold off every successor."""
-    await harness.reign()
+    await harness.begin_term()
     await harness.connection.execute("UPDATE hookwire.relay_terms SET lease_until = '-infinity'")
     blocker = await asyncpg.connect(harness.url, server_settings={"application_name": "hookwire stopped"})
     await blocker.execute("BEGIN")
@@ -292,10 +292,10 @@ async def test_a_closed_seat_is_taken_by_nobody_and_asked_back_from_its_holder(h
         await harness.connection.execute("UPDATE hookwire.relay_terms SET is_open = true")
         one.leases.look()
         await until(lambda: one.groups == [0])
-        assert (closed, one.deposed) == ([(0, 1, None)], [])
+        assert (closed, one.lost) == ([(0, 1, None)], [])
 
 
-# --- several seats ----------------------------------------------------------------------------------------------
+# --- several leases ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -326,10 +326,10 @@ async def test_a_member_that_joins_is_given_its_share_and_nobody_is_deposed(shar
     """RL-13, RO-05, RO-06: the surplus is handed over in an orderly way, the rest goes on undisturbed."""
     async with process(leases_of(shared_harness)) as one:
         await until(lambda: one.groups == [0, 1, 2, 3])
-        kept = one.seats[0]
+        kept = one.held[0]
         async with process(leases_of(shared_harness, "two")) as two:
             await until(lambda: two.groups == [2, 3])
-            assert (one.groups, one.seats[0] is kept, one.deposed, two.deposed) == ([0, 1], True, [], [])
+            assert (one.groups, one.held[0] is kept, one.lost, two.lost) == ([0, 1], True, [], [])
             assert [term for _, term, _ in await rows(shared_harness)] == [1, 1, 2, 2]
 
 
@@ -339,7 +339,7 @@ async def test_a_seat_that_is_asked_for_is_nobody_elses_before_it_is_left(shared
         await until(lambda: one.groups == [0, 1, 2, 3])
         one.willing.clear()
         async with process(leases_of(shared_harness, "two")) as two:
-            await until(lambda: one.seats[3].asked.is_set())
+            await until(lambda: one.held[3].asked.is_set())
             before = two.groups, one.groups
             one.willing.set()
             await until(lambda: two.groups == [2, 3])
@@ -353,7 +353,7 @@ async def test_what_a_member_leaves_falls_to_the_others(shared_harness: Harness)
         async with process(leases_of(shared_harness, "two")) as two:
             await until(lambda: (one.groups, two.groups) == ([0, 1], [2, 3]))
         await until(lambda: one.groups == [0, 1, 2, 3])
-        assert (one.deposed, two.deposed) == ([], [])
+        assert (one.lost, two.lost) == ([], [])
 
 
 async def test_a_member_that_is_gone_without_a_word_is_replaced_by_the_others(shared_harness: Harness) -> None:

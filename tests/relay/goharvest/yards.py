@@ -45,7 +45,7 @@ class Yard(ABC):
     def __init__(self, name: str, lost: dict[str, int]) -> None:
         self.name = name
         self.broker = MemoryBroker()
-        self.election = MemoryElection(self.reign)
+        self.election = MemoryElection(self.begin_term)
         self.events: list[Event] = []
         self._lost = lost
 
@@ -58,7 +58,7 @@ class Yard(ABC):
         """The table, as a relay of its own sees it."""
 
     @abstractmethod
-    async def reign(self) -> Term:
+    async def begin_term(self) -> Term:
         """Raise the term, whoever rules."""
 
     @abstractmethod
@@ -137,7 +137,7 @@ class PostgresYard(Yard):
     def table(self) -> CompatTable:
         return CompatTable(self.database, TABLE)
 
-    async def reign(self) -> Term:
+    async def begin_term(self) -> Term:
         await self.database.execute("term.ensure", [self.name])
         row = await raise_term(self.database, self.name)
         return Term(self.name, 0, row["term"], row["layout"], row["batch_no"])
@@ -188,7 +188,7 @@ class MariaYard(Yard):
     def table(self) -> MariaTable:
         return MariaTable(self.database, MARIA_TABLE, fast=not self.marks_rows)
 
-    async def reign(self) -> Term:
+    async def begin_term(self) -> Term:
         await self.database.execute("lease.ensure", sink=self.name)
         await self.change("UPDATE hookwire_terms SET lease_until = '1970-01-01'")
         done = await self.database.execute("lease.take", sink=self.name, owner="test", lease_seconds=60)
