@@ -75,7 +75,7 @@ class Alarm:
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """There is a dead task."""
         self._wake.set()
 

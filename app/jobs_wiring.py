@@ -40,5 +40,5 @@ class JobsAssembly:
     @property
     def due(self) -> Mapping[str, Callable[[], None]]:
         """Return the service to notify for each column of the statement ``due.poll``."""
-        alarmed = {"dead_tasks": self._alarm.ring} if self._alarm is not None else {}
-        return {"messages": self._reaper.ring, "tasks": self._cleaner.ring, **alarmed}
+        alarmed = {"dead_tasks": self._alarm.notify} if self._alarm is not None else {}
+        return {"messages": self._reaper.notify, "tasks": self._cleaner.notify, **alarmed}

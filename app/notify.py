@@ -26,23 +26,23 @@ class Notifier:
     def __init__(self, database: Database, interval_seconds: float = 0.05) -> None:
         self._database = database
         self._interval_seconds = interval_seconds
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
         self._stopping = False
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Something was committed."""
-        self._rung.set()
+        self._notified.set()
 
     def stop(self) -> None:
-        """End after what was rung for is told."""
+        """Stop after the pending notification is sent."""
         self._stopping = True
-        self._rung.set()
+        self._notified.set()
 
     async def run(self) -> None:
         """Tell until stopped."""
         while not self._stopping:
-            await self._rung.wait()
-            self._rung.clear()
+            await self._notified.wait()
+            self._notified.clear()
             try:
                 await self._database.execute("event.notify")
             except DatabaseError as error:

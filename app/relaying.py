@@ -33,7 +33,7 @@ __all__ = ["Relaying"]
 
 
 class Relaying:
-    """The relays of one process. ``relays`` are stopped before ``elections``, on whose seats they sit. ``observers``,
+    """The relays of one process. ``relays`` are stopped before ``elections``, on whose leases they sit. ``observers``,
     one for each sink, tell ``on_event`` who leads; whoever embeds the relay runs them, for the meter.
 
     Raises SettingsRefused for a broker that cannot be reached by these settings, whatever it does.
@@ -69,15 +69,15 @@ class Relaying:
         self.elections: Sequence[Leases | NeliElection] = [self._leases, *self._neli.values()]
         self.relays = [self._relay(name) for name in sinks]
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Something was committed: look at once."""
         for wake in self._wakes:
-            wake.ring()
+            wake.notify()
 
-    def look(self, last_id: int, origin: UUID, holds_are_due: bool) -> None:
+    def on_poll(self, last_id: int, origin: UUID, holds_are_due: bool) -> None:
         """Take over what the due poller saw."""
         for harvester in self._harvesters:
-            harvester.look(last_id, origin, holds_are_due=holds_are_due)
+            harvester.on_poll(last_id, origin, holds_are_due=holds_are_due)
 
     def states(self) -> dict[str, tuple[str, str]]:
         """Per sink one word, and the last error."""

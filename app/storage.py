@@ -40,23 +40,23 @@ class EmbeddedWatch:
 
     def __init__(self, server: EmbeddedServer) -> None:
         self._server = server
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
         self._stopping = False
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """The database does not answer."""
-        self._rung.set()
+        self._notified.set()
 
     def stop(self) -> None:
         """Stop watching; the server itself ends with the storage."""
         self._stopping = True
-        self._rung.set()
+        self._notified.set()
 
     async def run(self) -> None:
         """Start it again, whenever it does not answer, until stopped. Raises ``ClusterLost``: its data are gone."""
         while not self._stopping:
-            await self._rung.wait()
-            self._rung.clear()
+            await self._notified.wait()
+            self._notified.clear()
             if not self._stopping:
                 await self._start_again()
 

@@ -213,7 +213,7 @@ class _Builder:
             self._signals.published_here.connect(self._signals.published.notify)
             return []
         notifier = Notifier(self._database)
-        self._signals.published_here.connect(notifier.ring)
+        self._signals.published_here.connect(notifier.notify)
         return [notifier]
 
     def _subscribing(self) -> list[Service]:
@@ -222,10 +222,10 @@ class _Builder:
         verification = Verification(self._database, self._outbound, hub.secret_box, hub.options, self._hub_wake)
         on_commit = self._signals.published_here.notify
         fetching = Fetching(self._database, self._outbound, hub.options, self._fetch_wake, on_commit)
-        due["intents"].connect(self._hub_wake.ring)
+        due["intents"].connect(self._hub_wake.notify)
         due["leases"].connect(verification.sweep)
-        due["foreign_topics"].connect(self._fetch_wake.ring)
-        due["upstreams"].connect(upstream_wake.ring)
+        due["foreign_topics"].connect(self._fetch_wake.notify)
+        due["upstreams"].connect(upstream_wake.notify)
         return [verification, fetching, Upstreams(hub, self._outbound, upstream_wake)]
 
     def _delivering(self) -> list[Service]:
@@ -235,12 +235,12 @@ class _Builder:
         queues = RabbitHubQueues(
             self._database, signals.deliveries_due.notify, self._settings.rabbithub_tell_expiry_days
         )
-        signals.deliveries_due.connect(worker.due)
-        signals.fanned_out.connect(worker.due)
+        signals.deliveries_due.connect(worker.mark_due)
+        signals.fanned_out.connect(worker.mark_due)
         signals.fanned_out.connect(lambda _: queues.fanned_out())
-        signals.due["deliveries"].connect(worker.look)
+        signals.due["deliveries"].connect(worker.poll_now)
         signals.due["replays"].connect(replayer.notify)
-        signals.due["rabbithub"].connect(queues.look)
+        signals.due["rabbithub"].connect(queues.poll_now)
         return [worker, replayer, queues]
 
     def _background(self) -> list[Service]:
@@ -249,7 +249,7 @@ class _Builder:
             *self._jobs.services,
             Listener(
                 self._connect_direct,
-                {"hookwire_outbox": signals.published.notify, "hookwire_jobs": self._jobs.waiting.ring},
+                {"hookwire_outbox": signals.published.notify, "hookwire_jobs": self._jobs.waiting.notify},
             ),
             Cleanup(self._database, self._settings.idempotency_seconds),
             Retention(self._database, self._retention_options()),
@@ -257,7 +257,7 @@ class _Builder:
         ]
         if self._storage.embedded is not None:
             watch = EmbeddedWatch(self._storage.embedded)
-            signals.database_silent.connect(watch.ring)
+            signals.database_silent.connect(watch.notify)
             services.append(watch)
         services.append(
             DuePoller(
@@ -343,8 +343,8 @@ class _Builder:
             self._database,
             self._hub_options(),
             self._storage.secrets,
-            self._hub_wake.ring,
-            self._fetch_wake.ring,
+            self._hub_wake.notify,
+            self._fetch_wake.notify,
             self._signals.published_here.notify,
             incarnation=self._storage.incarnation,
         )
@@ -401,7 +401,7 @@ class _Builder:
             registry=self._registry,
             backlog=Backlog(self._database, self._registry),
             overview=overview,
-            readiness=Readiness(self._database, overview.silence_of),
+            readiness=Readiness(self._database, overview.classify_outage),
             relay_states=self._relay_states,
         )
 
@@ -445,6 +445,6 @@ class _Builder:
             lambda: FanOutSink(FanOut(self._database, notify, seconds_max=self._settings.fan_out_seconds_max)),
             self._on_event,
         )
-        self._signals.published.connect(relaying.ring)
-        self._signals.polled.connect(relaying.look)
+        self._signals.published.connect(relaying.notify)
+        self._signals.polled.connect(relaying.on_poll)
         return relaying

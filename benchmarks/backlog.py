@@ -26,7 +26,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from benchmarks.drain import Bench, ClockedMetrics, Costs, drain, fill, line, on_servers, opened, relaying, to_kafka
-from benchmarks.stage import peak_bytes
+from benchmarks.harness import peak_bytes
 
 _KEYS = 1_000
 _RATE = 2_000
@@ -62,7 +62,7 @@ async def carrying(bench: Bench) -> AsyncIterator[Callable[[int], Awaitable[Cost
             await bench.connection.execute("CHECKPOINT")
             await fill(bench, topic, events, _KEYS)
             await clock.start()
-            ours.ring()
+            ours.notify()
             await clock.done.wait()
             costs = await clock.stopped()
             await bench.emptied()  # reads every dead row, so outside of what is metered

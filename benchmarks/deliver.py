@@ -17,7 +17,7 @@ import asyncpg
 import httpx
 import uvloop
 
-from benchmarks.stage import Sink, Stage, cpu_seconds, postgres_cpu_seconds, running_sink, running_stage
+from benchmarks.harness import Harness, Sink, cpu_seconds, postgres_cpu_seconds, running_harness, running_sink
 from egress.client import Client, ClientOptions, Request
 from egress.guard import GuardPolicy, networks
 from egress.resolver import ThreadResolver
@@ -108,17 +108,17 @@ async def _bare_own(sink: Sink, requests: int) -> tuple[float, float]:
 
 
 async def _ours(sink: Sink, fan_out: int, deliveries: int) -> Delivered:
-    async with running_stage("api", "relay") as stage:
-        await _prepare(stage, sink, fan_out, deliveries)
-        database_before = postgres_cpu_seconds(stage.postmaster)
-        with stage.process("deliver") as worker:
+    async with running_harness("api", "relay") as harness:
+        await _prepare(harness, sink, fan_out, deliveries)
+        database_before = postgres_cpu_seconds(harness.postmaster)
+        with harness.process("deliver") as worker:
             # The interpreter's start is not a delivery's cost.
             before = (await sink.until(1, 60)).count
             worker_before = cpu_seconds(worker.pid)
             counted = await sink.until(deliveries, 300)
             await asyncio.sleep(0.3)  # let the last settlement be counted in the processor time
             used = cpu_seconds(worker.pid) - worker_before
-        database_used = postgres_cpu_seconds(stage.postmaster) - database_before
+        database_used = postgres_cpu_seconds(harness.postmaster) - database_before
     return Delivered(
         fan_out,
         deliveries / (counted.last - counted.first),
@@ -127,9 +127,9 @@ async def _ours(sink: Sink, fan_out: int, deliveries: int) -> Delivered:
     )
 
 
-async def _prepare(stage: Stage, sink: Sink, fan_out: int, deliveries: int) -> None:
+async def _prepare(harness: Harness, sink: Sink, fan_out: int, deliveries: int) -> None:
     """Subscriptions, events, fan-out finished, written out."""
-    async with httpx.AsyncClient(base_url=stage.url, trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=harness.url, trust_env=False, timeout=60) as client:
         for number in range(fan_out):
             subscription = {"topic": "bench", "callback": f"http://127.0.0.1:{sink.port}/{number}"}
             (await client.post("/subscriptions", json=subscription)).raise_for_status()
@@ -141,7 +141,7 @@ async def _prepare(stage: Stage, sink: Sink, fan_out: int, deliveries: int) -> N
                 "/topics/bench/events", content=batch, headers={"content-type": "application/x-ndjson"}
             )
             answer.raise_for_status()
-    connection = await asyncpg.connect(stage.database_url)
+    connection = await asyncpg.connect(harness.database_url)
     try:
         while await connection.fetchval("SELECT count(*) FROM hookwire.outbox") > 0:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""The stage of the relay's benchmarks: a migrated database, a broker, a clock, and our relay as it is in production."""
+"""The harness of the relay's benchmarks: a migrated database, a broker, a clock, and our relay as in production."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ import uvloop
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from prometheus_client import CollectorRegistry
 
-from app.cli.entry import spare_the_collector
+from app.cli.entry import tune_gc
 from benchmarks.clock import Clock
-from benchmarks.stage import postgres_cpu_seconds
+from benchmarks.harness import postgres_cpu_seconds
 from db.direct import connect_direct
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
@@ -196,16 +196,16 @@ async def fill(bench: Bench, topic: str, events: int, keys: int) -> None:
 
 @dataclass
 class Relaying:
-    """A relay that runs. ``ring`` wakes all of its groups."""
+    """A relay that runs. ``notify`` wakes all of its groups."""
 
     relay: SinkRelay
     wakes: Sequence[Wake]
     stop: Callable[[], Awaitable[None]]
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """There is something to do."""
         for wake in self.wakes:
-            wake.ring()
+            wake.notify()
 
 
 @asynccontextmanager
@@ -269,7 +269,7 @@ def on_servers(run: Callable[[str, str, int | None], Awaitable[None]]) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     # At the start of a transaction the broker asks for a repeat, and the client says so each time.
     logging.getLogger("aiokafka").setLevel(logging.ERROR)
-    spare_the_collector()  # as every command of ours begins
+    tune_gc()  # as every command of ours begins
     with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
         Path(folder).chmod(0o711)  # PostgreSQL runs under another account
         postgres = take_server("postgres18", Path(folder), os.environ)

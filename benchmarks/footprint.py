@@ -13,7 +13,7 @@ from pathlib import Path
 import asyncpg
 import httpx
 
-from benchmarks.stage import Sink, Stage, running_sink, running_stage
+from benchmarks.harness import Harness, Sink, running_harness, running_sink
 
 _CHUNK = 5_000
 
@@ -25,10 +25,10 @@ def _rss_megabytes(pid: int) -> float:
 
 async def run(events: int = 200_000) -> list[str]:
     """Run all; returns the lines to print."""
-    async with running_sink() as sink, running_stage() as stage:
+    async with running_sink() as sink, running_harness() as harness:
         await asyncio.sleep(2)
-        idle = _rss_megabytes(stage.pid)
-        async with running_stage("api") as silent:
+        idle = _rss_megabytes(harness.pid)
+        async with running_harness("api") as silent:
             await _subscribe(silent, sink)
             await _fill(silent, events)
             peak, seconds = await _drain(silent, sink, events)
@@ -38,14 +38,14 @@ async def run(events: int = 200_000) -> list[str]:
     ]
 
 
-async def _subscribe(stage: Stage, sink: Sink) -> None:
-    async with httpx.AsyncClient(base_url=stage.url, trust_env=False) as client:
+async def _subscribe(harness: Harness, sink: Sink) -> None:
+    async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
         subscription = {"topic": "bench", "callback": f"http://127.0.0.1:{sink.port}/"}
         (await client.post("/subscriptions", json=subscription)).raise_for_status()
 
 
-async def _fill(stage: Stage, events: int) -> None:
-    connection = await asyncpg.connect(stage.database_url)
+async def _fill(harness: Harness, events: int) -> None:
+    connection = await asyncpg.connect(harness.database_url)
     try:
         for start in range(0, events, _CHUNK):
             count = min(_CHUNK, events - start)
@@ -58,9 +58,9 @@ async def _fill(stage: Stage, events: int) -> None:
         await connection.close()
 
 
-async def _drain(stage: Stage, sink: Sink, events: int) -> tuple[float, float]:
+async def _drain(harness: Harness, sink: Sink, events: int) -> tuple[float, float]:
     peak = 0.0
-    with stage.process("serve", "--role", "relay", "--role", "deliver") as worker:
+    with harness.process("serve", "--role", "relay", "--role", "deliver") as worker:
         started = time.monotonic()
         while (await sink.counted()).count < events:
             peak = max(peak, _rss_megabytes(worker.pid))

@@ -24,7 +24,7 @@ from pathlib import Path
 import asyncpg
 from aiokafka import AIOKafkaConsumer
 
-from benchmarks.stage import Stage, running_stage
+from benchmarks.harness import Harness, running_harness
 from scripts.servers.fleet import take_server
 
 _KILLED_SECONDS_MAX = {"lease": 1.5, "neli": 8.0}
@@ -51,13 +51,13 @@ class Arrivals:
 class Scene:
     """A database, a broker, relays by their owner's process id."""
 
-    stage: Stage
+    harness: Harness
     sql: asyncpg.Connection
     arrivals: Arrivals
 
     def relay(self) -> AbstractContextManager[subprocess.Popen[bytes]]:
         """A `hookwire relay`, asked to end at the end if it still runs."""
-        return self.stage.process("relay")
+        return self.harness.process("relay")
 
     async def led_by(self, count: int) -> None:
         """Wait until the groups are led, by so many relays, and events arrive as they usually do."""
@@ -70,7 +70,7 @@ class Scene:
 
     async def _leaders(self) -> tuple[int, int]:
         row = await self.sql.fetchrow(
-            "SELECT count(*) AS seats, count(DISTINCT owner) AS owners FROM hookwire.relay_terms"
+            "SELECT count(*) AS leases, count(DISTINCT owner) AS owners FROM hookwire.relay_terms"
             " WHERE sink = 'kafka' AND owner IS NOT NULL"
         )
         assert row is not None
@@ -116,14 +116,14 @@ async def read(bootstrap: str, topic: str, arrivals: Arrivals) -> None:
 async def staged(bootstrap: str, election: str) -> AsyncIterator[Scene]:
     """A database, a publisher and a reader, and a topic of their own."""
     topic = f"gap.{election}"
-    async with running_stage("api", kafka_bootstrap_servers=bootstrap, kafka_election=election) as stage:
-        sql = await asyncpg.connect(stage.database_url)
+    async with running_harness("api", kafka_bootstrap_servers=bootstrap, kafka_election=election) as harness:
+        sql = await asyncpg.connect(harness.database_url)
         await sql.execute("UPDATE hookwire.sinks SET configured = true WHERE name = 'kafka'")
         arrivals = Arrivals()
-        work = [publish(stage.database_url, topic), read(bootstrap, topic, arrivals)]
+        work = [publish(harness.database_url, topic), read(bootstrap, topic, arrivals)]
         tasks = [asyncio.create_task(one) for one in work]
         try:
-            yield Scene(stage, sql, arrivals)
+            yield Scene(harness, sql, arrivals)
         finally:
             for task in tasks:
                 task.cancel()

@@ -18,8 +18,8 @@ from urllib.parse import urlencode
 
 import asyncpg
 
+from benchmarks.harness import Harness, running_harness
 from benchmarks.load import Load, drive
-from benchmarks.stage import Stage, running_stage
 from db.statements import STATEMENTS
 
 _HANGING = 1_000
@@ -45,28 +45,28 @@ FROM generate_series($1::bigint, $2::bigint) AS n
 
 async def run(sizes: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000), subscribers: int = 100_000) -> list[str]:
     """Run all; returns the lines to print."""
-    async with running_stage() as stage:
-        sql = await asyncpg.connect(stage.database_url)
+    async with running_harness() as harness:
+        sql = await asyncpg.connect(harness.database_url)
         try:
-            lines = [*await _pings(stage, sql, subscribers), *await _subscribing(stage)]
+            lines = [*await _pings(harness, sql, subscribers), *await _subscribing(harness)]
         finally:
             await sql.close()
-    async with running_stage() as stage:
-        sql = await asyncpg.connect(stage.database_url)
-        os.kill(stage.pid, signal.SIGSTOP)  # it would sweep and claim by itself
+    async with running_harness() as harness:
+        sql = await asyncpg.connect(harness.database_url)
+        os.kill(harness.pid, signal.SIGSTOP)  # it would sweep and claim by itself
         try:
             return lines + await _rounds(sql, sizes)
         finally:
-            os.kill(stage.pid, signal.SIGCONT)
+            os.kill(harness.pid, signal.SIGCONT)
             await sql.close()
 
 
-async def _pings(stage: Stage, sql: asyncpg.Connection, subscribers: int) -> list[str]:
+async def _pings(harness: Harness, sql: asyncpg.Connection, subscribers: int) -> list[str]:
     """Both topics are asked for by turns, so that a slow minute of the machine is everybody's."""
     names = {}
     for path in ("few", "many"):
         url = f"http://127.0.0.1:61001/{path}"
-        answer = await _post(stage, **{"mode": "subscribe", "topic": url, "callback": "http://127.0.0.1:61001/cb"})
+        answer = await _post(harness, **{"mode": "subscribe", "topic": url, "callback": "http://127.0.0.1:61001/cb"})
         assert answer == 202, answer
         names[path] = await sql.fetchval("SELECT topic FROM hookwire.foreign_topics WHERE url = $1", url)
     await sql.execute(_SUBSCRIBERS, names["few"], 1, 1)
@@ -76,7 +76,7 @@ async def _pings(stage: Stage, sql: asyncpg.Connection, subscribers: int) -> lis
     for turn in range(6):
         path = ("few", "many")[turn % 2]
         form = urlencode({"hub.mode": "publish", "hub.url": f"http://127.0.0.1:61001/{path}"})
-        loads[path].append(await drive("127.0.0.1", stage.port, [_request(stage, form)], 4, _LOAD_SECONDS / 2))
+        loads[path].append(await drive("127.0.0.1", harness.port, [_request(harness, form)], 4, _LOAD_SECONDS / 2))
     few, many = (statistics.median(one.rate for one in loads[path]) for path in ("few", "many"))
     return [
         f"pings accepted, 1 subscriber        {few:8.0f}/s",
@@ -84,29 +84,31 @@ async def _pings(stage: Stage, sql: asyncpg.Connection, subscribers: int) -> lis
     ]
 
 
-async def _subscribing(stage: Stage) -> list[str]:
+async def _subscribing(harness: Harness) -> list[str]:
     async with _callback(hangs=True) as hanging, _callback(hangs=False) as answering:
-        calm = await _offer(stage, lambda n: f"http://127.1.{n // 250}.{n % 250 + 1}:{answering}/", 200)
+        calm = await _offer(harness, lambda n: f"http://127.1.{n // 250}.{n % 250 + 1}:{answering}/", 200)
         for n in range(_HANGING):
             callback = f"http://127.2.{n // 250}.{n % 250 + 1}:{hanging}/"
-            topic = f"http://127.0.0.1:{stage.port}/topics/t"
-            assert await _post(stage, mode="subscribe", topic=topic, callback=callback) == 202
-        busy = await _offer(stage, lambda n: f"http://127.3.{n // 250}.{n % 250 + 1}:{answering}/", 300)
+            topic = f"http://127.0.0.1:{harness.port}/topics/t"
+            assert await _post(harness, mode="subscribe", topic=topic, callback=callback) == 202
+        busy = await _offer(harness, lambda n: f"http://127.3.{n // 250}.{n % 250 + 1}:{answering}/", 300)
     return [
         f"subscribe, nothing hangs            p50 {_at(calm, 0.5):.1f} ms, p99 {_at(calm, 0.99):.1f} ms",
         f"subscribe, {_HANGING:,} verifications hang  p50 {_at(busy, 0.5):.1f} ms, p99 {_at(busy, 0.99):.1f} (bar 50)",
     ]
 
 
-async def _offer(stage: Stage, callback: Callable[[int], str], requests: int, per_second: float = 20.0) -> list[float]:
+async def _offer(
+    harness: Harness, callback: Callable[[int], str], requests: int, per_second: float = 20.0
+) -> list[float]:
     """Seconds that each answer took, at a fixed rate."""
-    topic = f"http://127.0.0.1:{stage.port}/topics/t"
+    topic = f"http://127.0.0.1:{harness.port}/topics/t"
     started = time.perf_counter()
 
     async def one(n: int) -> float:
         await asyncio.sleep(max(started + n / per_second - time.perf_counter(), 0))
         began = time.perf_counter()
-        status = await _post(stage, mode="subscribe", topic=topic, callback=callback(n))
+        status = await _post(harness, mode="subscribe", topic=topic, callback=callback(n))
         assert status == 202, status
         return time.perf_counter() - began
 
@@ -154,15 +156,17 @@ def _at(seconds: list[float], share: float) -> float:
     return 1000 * sorted(seconds)[min(int(len(seconds) * share), len(seconds) - 1)]
 
 
-def _request(stage: Stage, form: str) -> bytes:
-    head = f"POST /hub HTTP/1.1\r\nhost: 127.0.0.1:{stage.port}\r\ncontent-type: application/x-www-form-urlencoded\r\n"
+def _request(harness: Harness, form: str) -> bytes:
+    head = (
+        f"POST /hub HTTP/1.1\r\nhost: 127.0.0.1:{harness.port}\r\ncontent-type: application/x-www-form-urlencoded\r\n"
+    )
     return f"{head}content-length: {len(form)}\r\n\r\n{form}".encode()
 
 
-async def _post(stage: Stage, **form: str) -> int:
+async def _post(harness: Harness, **form: str) -> int:
     """The status of one form on a connection of its own."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", stage.port)
-    writer.write(_request(stage, urlencode({f"hub.{name}": value for name, value in form.items()})))
+    reader, writer = await asyncio.open_connection("127.0.0.1", harness.port)
+    writer.write(_request(harness, urlencode({f"hub.{name}": value for name, value in form.items()})))
     status = int((await reader.readline()).split()[1])
     writer.close()
     return status

@@ -19,7 +19,7 @@ from pathlib import Path
 import asyncpg
 import httpx
 
-from benchmarks.stage import Sink, Stage, running_sink, running_stage
+from benchmarks.harness import Harness, Sink, running_harness, running_sink
 from db.statements import STATEMENTS
 from scripts.servers.fleet import take_server
 
@@ -30,11 +30,11 @@ _ENTRY = re.compile(r"^\S+ \S+ \S+ \[\d+\] LOG:  duration: .*?(?:execute|stateme
 _NAMES = {" ".join(text.split()): name for name, text in STATEMENTS.items()}
 
 
-async def measure(stage: Stage, sink: Sink, seconds: float) -> list[str]:
+async def measure(harness: Harness, sink: Sink, seconds: float) -> list[str]:
     """Let it settle after one event, watch it, then publish another; returns the lines to print."""
-    await _first_event(stage, sink)
+    await _first_event(harness, sink)
     await asyncio.sleep(_SETTLING_SECONDS)
-    url = re.sub("hookwire[?]", "postgres?", stage.database_url)  # what we ask ourselves counts elsewhere
+    url = re.sub("hookwire[?]", "postgres?", harness.database_url)  # what we ask ourselves counts elsewhere
     connection = await asyncpg.connect(url)
     try:
         await _log_statements(connection, "0")
@@ -44,8 +44,8 @@ async def measure(stage: Stage, sink: Sink, seconds: float) -> list[str]:
         await _log_statements(connection, "-1")
     finally:
         await connection.close()
-    counts = _statements(stage.data_dir / "postgres" / "log")
-    late = await _first_event(stage, sink)
+    counts = _statements(harness.data_dir / "postgres" / "log")
+    late = await _first_event(harness, sink)
     total = sum(counts.values()) / watched
     return [
         *(f"    {count / watched:6.2f}/s  {name}" for name, count in counts.most_common()),
@@ -55,10 +55,10 @@ async def measure(stage: Stage, sink: Sink, seconds: float) -> list[str]:
     ]
 
 
-async def _first_event(stage: Stage, sink: Sink) -> float:
+async def _first_event(harness: Harness, sink: Sink) -> float:
     """Publish one and wait for it; milliseconds until it was received."""
     await sink.clear()
-    async with httpx.AsyncClient(base_url=stage.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
         await client.get("/healthz")  # the connection is not what is measured
         body = f"t={time.time():018.7f} ".encode()
         (await client.post("/topics/idle/events", content=body)).raise_for_status()
@@ -91,13 +91,13 @@ def _statements(folder: Path) -> Counter[str]:
 
 async def run(seconds: float, brokers: Mapping[str, str] | None = None) -> list[str]:
     """One service, with these settings more; returns the lines to print."""
-    async with running_sink() as sink, running_stage(**(brokers or {})) as stage:
-        async with httpx.AsyncClient(base_url=stage.url, trust_env=False) as client:
+    async with running_sink() as sink, running_harness(**(brokers or {})) as harness:
+        async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
             subscription = {"topic": "idle", "callback": f"http://127.0.0.1:{sink.port}/"}
             (await client.post("/subscriptions", json=subscription)).raise_for_status()
             # To the webhooks only: whether a broker knows the topic is not what is measured.
             (await client.put("/topics/idle/settings", json={"sinks": ["webhooks"]})).raise_for_status()
-        return await measure(stage, sink, seconds)
+        return await measure(harness, sink, seconds)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import asyncpg
 import httpx
 
-from benchmarks.stage import Counted, Sink, Stage, peak_bytes, running_sink, running_stage
+from benchmarks.harness import Counted, Harness, Sink, peak_bytes, running_harness, running_sink
 
 _LIVE = 10
 _DEAD = 1_000
@@ -63,11 +63,14 @@ async def run(seconds: float = 15.0) -> list[str]:
 
 
 async def _live(sink: Sink, seconds: float, *, dead: int = 0, hosts: int = 200, slow: int = 0) -> Seen:
-    async with running_stage() as stage, httpx.AsyncClient(base_url=stage.url, trust_env=False, timeout=30) as client:
+    async with (
+        running_harness() as harness,
+        httpx.AsyncClient(base_url=harness.url, trust_env=False, timeout=30) as client,
+    ):
         await _subscribe(client, sink, "live", "/", _LIVE)
         await _offer(client, "live", 1.0)  # connections, caches, trust: not what is asked about
         await sink.until(int(_RATE) * _LIVE, 30)
-        await _insert(stage, "dead", f":{sink.port}/dead", dead, hosts)
+        await _insert(harness, "dead", f":{sink.port}/dead", dead, hosts)
         await _subscribe(client, sink, "live", "/slow", slow)
         for _ in range(10 if dead else 0):
             (await client.post("/topics/dead/events", content=b"x")).raise_for_status()
@@ -82,10 +85,10 @@ async def _subscribe(client: httpx.AsyncClient, sink: Sink, topic: str, path: st
         (await client.post("/subscriptions", json=subscription)).raise_for_status()
 
 
-async def _insert(stage: Stage, topic: str, callback: str, count: int, hosts: int) -> None:
+async def _insert(harness: Harness, topic: str, callback: str, count: int, hosts: int) -> None:
     """As many at once as the API would take minutes for, without keys; on the address of the living, or on
     so many others of this machine."""
-    connection = await asyncpg.connect(stage.database_url)
+    connection = await asyncpg.connect(harness.database_url)
     try:
         await connection.execute(
             "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)"
@@ -109,12 +112,12 @@ async def _offer(client: httpx.AsyncClient, topic: str, seconds: float) -> int:
 async def _peak(sink: Sink, path: str) -> int:
     """The worker's memory after one delivery to each of so many subscribers, all under way at once."""
     slots = {f"delivery_slots{what}": str(_ENDLESS) for what in ("", "_per_host", "_per_subscription")}
-    async with running_stage("api", "relay", **slots) as stage:
-        await _insert(stage, "t", f":{sink.port}{path}", _ENDLESS, 1)
-        async with httpx.AsyncClient(base_url=stage.url, trust_env=False) as client:
+    async with running_harness("api", "relay", **slots) as harness:
+        await _insert(harness, "t", f":{sink.port}{path}", _ENDLESS, 1)
+        async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
             (await client.post("/topics/t/events", content=b"x" * 600)).raise_for_status()
-        with stage.process("deliver") as worker:
-            connection = await asyncpg.connect(stage.database_url)
+        with harness.process("deliver") as worker:
+            connection = await asyncpg.connect(harness.database_url)
             try:
                 async with asyncio.timeout(60):
                     while await connection.fetchval("SELECT count(*) FROM hookwire.attempts") < _ENDLESS:  # noqa: ASYNC110

@@ -11,8 +11,8 @@ import time
 
 import httpx
 
+from benchmarks.harness import Harness, Sink, running_harness, running_sink
 from benchmarks.load import drive
-from benchmarks.stage import Sink, Stage, running_sink, running_stage
 
 
 def _post(port: int, key: int) -> bytes:
@@ -23,17 +23,17 @@ def _post(port: int, key: int) -> bytes:
 
 async def run(seconds: float = 8.0, idle_seconds: float = 15.0) -> list[str]:
     """Run all; returns the lines to print."""
-    async with running_sink() as sink, running_stage() as stage:
-        async with httpx.AsyncClient(base_url=stage.url, trust_env=False) as client:
+    async with running_sink() as sink, running_harness() as harness:
+        async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
             subscription = {"topic": "bench", "callback": f"http://127.0.0.1:{sink.port}/"}
             (await client.post("/subscriptions", json=subscription)).raise_for_status()
-        full = await _full_load(stage, sink, seconds / 2)
+        full = await _full_load(harness, sink, seconds / 2)
         await sink.clear()
-        sent = await _offer(stage, full / 2, seconds)
+        sent = await _offer(harness, full / 2, seconds)
         half = await sink.until(sent, 60)
         await asyncio.sleep(idle_seconds)
         await sink.clear()
-        await _offer(stage, 1, 1)
+        await _offer(harness, 1, 1)
         first = await sink.until(1, 10)
     return [
         f"published and delivered at once   {full:6.0f}/s",
@@ -42,22 +42,22 @@ async def run(seconds: float = 8.0, idle_seconds: float = 15.0) -> list[str]:
     ]
 
 
-async def _full_load(stage: Stage, sink: Sink, seconds: float) -> float:
+async def _full_load(harness: Harness, sink: Sink, seconds: float) -> float:
     started = time.perf_counter()
-    load = await drive("127.0.0.1", stage.port, [_post(stage.port, n) for n in range(1000)], 32, seconds)
+    load = await drive("127.0.0.1", harness.port, [_post(harness.port, n) for n in range(1000)], 32, seconds)
     await sink.until(len(load.latencies), 60)
     return len(load.latencies) / (time.perf_counter() - started)
 
 
-async def _offer(stage: Stage, rate: float, seconds: float) -> int:
+async def _offer(harness: Harness, rate: float, seconds: float) -> int:
     """Send at a fixed rate over 32 connections, whatever the answers take."""
-    connections = [await asyncio.open_connection("127.0.0.1", stage.port) for _ in range(32 if rate > 1 else 1)]
+    connections = [await asyncio.open_connection("127.0.0.1", harness.port) for _ in range(32 if rate > 1 else 1)]
     drains = [asyncio.ensure_future(reader.read(-1)) for reader, _ in connections]
     started, sent = time.perf_counter(), 0
     while sent < max(int(rate * seconds), 1):
         due = min(int((time.perf_counter() - started) * rate) + 1, max(int(rate * seconds), 1))
         for number in range(sent, due):
-            connections[number % len(connections)][1].write(_post(stage.port, number))
+            connections[number % len(connections)][1].write(_post(harness.port, number))
         sent = due
         await asyncio.sleep(0.002)
     await asyncio.sleep(1)

@@ -38,7 +38,7 @@ from relay.election.lease import LeaseOptions
 from relay.embeddable import Relay
 from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.goharvest.maria_election import MariaElection
-from relay.goharvest.maria_installation import furnish
+from relay.goharvest.maria_installation import ensure_tables
 from relay.goharvest.maria_table import MariaTable
 from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.observer import Observer
@@ -106,7 +106,7 @@ async def opened(server_url: str, bootstrap: str) -> AsyncIterator[Bench]:
     pool = await aiomysql.create_pool(**common, db=name, charset="utf8mb4", minsize=2, maxsize=2)
     try:
         bench = Bench(f"{server_url}/{name}", bootstrap, pool)
-        await _furnished(bench)
+        await _with_tables(bench)
         yield bench
     finally:
         pool.close()
@@ -116,10 +116,10 @@ async def opened(server_url: str, bootstrap: str) -> AsyncIterator[Bench]:
         server.close()
 
 
-async def _furnished(bench: Bench) -> None:
+async def _with_tables(bench: Bench) -> None:
     await bench.run(TABLE)
     database = await open_maria(maria_options(bench.url))
-    await furnish(database, "outbox")
+    await ensure_tables(database, "outbox")
     await database.aclose()
 
 

@@ -14,8 +14,8 @@ import time
 
 import asyncpg
 
+from benchmarks.harness import cpu_seconds, free_port, postgres_cpu_seconds, running_harness
 from benchmarks.load import drive
-from benchmarks.stage import cpu_seconds, free_port, postgres_cpu_seconds, running_stage
 
 _CLIENTS = 32
 _BODY = b"x" * 600
@@ -40,17 +40,17 @@ async def run(seconds: float = 6.0) -> list[str]:
     """Run all; returns the lines to print."""
     plain = await _empty_fastapi("plain", seconds)
     fast = await _empty_fastapi("fast", seconds)
-    async with running_stage() as stage:
-        raw = await _raw_inserts(stage.database_url, seconds)
-        requests = [_post(f"/topics/bench/events?key=k{n}", stage.port) for n in range(1000)]
-        await drive("127.0.0.1", stage.port, requests, _CLIENTS, 1.0)
-        cpu, database_cpu = cpu_seconds(stage.pid), postgres_cpu_seconds(stage.postmaster)
-        wal = await _wal_bytes(stage.database_url)
-        ours = await drive("127.0.0.1", stage.port, requests, _CLIENTS, seconds)
+    async with running_harness() as harness:
+        raw = await _raw_inserts(harness.database_url, seconds)
+        requests = [_post(f"/topics/bench/events?key=k{n}", harness.port) for n in range(1000)]
+        await drive("127.0.0.1", harness.port, requests, _CLIENTS, 1.0)
+        cpu, database_cpu = cpu_seconds(harness.pid), postgres_cpu_seconds(harness.postmaster)
+        wal = await _wal_bytes(harness.database_url)
+        ours = await drive("127.0.0.1", harness.port, requests, _CLIENTS, seconds)
         count = len(ours.latencies)
-        cpu = 1e6 * (cpu_seconds(stage.pid) - cpu) / count
-        database_cpu = 1e6 * (postgres_cpu_seconds(stage.postmaster) - database_cpu) / count
-        wal = (await _wal_bytes(stage.database_url) - wal) // count
+        cpu = 1e6 * (cpu_seconds(harness.pid) - cpu) / count
+        database_cpu = 1e6 * (postgres_cpu_seconds(harness.postmaster) - database_cpu) / count
+        wal = (await _wal_bytes(harness.database_url) - wal) // count
     assert ours.refused == 0, "every publish of the benchmark is acknowledged"
     return [
         f"empty FastAPI POST, h11       {plain:8.0f}/s",

@@ -13,7 +13,7 @@ import time
 import asyncpg
 import httpx
 
-from benchmarks.stage import Stage, peak_bytes, running_stage
+from benchmarks.harness import Harness, peak_bytes, running_harness
 from db.statements import STATEMENTS
 
 _SUBSCRIBERS = 100_000
@@ -31,12 +31,12 @@ def main() -> None:
 
 async def run(owed: int = 1_000_000) -> list[str]:
     """Run all; returns the lines to print."""
-    async with running_stage("api") as stage:
-        connection = await asyncpg.connect(stage.database_url, timeout=30, command_timeout=3600)
+    async with running_harness("api") as harness:
+        connection = await asyncpg.connect(harness.database_url, timeout=30, command_timeout=3600)
         try:
-            lines = await _publish(stage, connection)
-            lines += await _claim(stage, connection)
-            return lines + await _undelivered(stage, connection, owed)
+            lines = await _publish(harness, connection)
+            lines += await _claim(harness, connection)
+            return lines + await _undelivered(harness, connection, owed)
         finally:
             await connection.close()
 
@@ -52,13 +52,13 @@ async def _subscribers(connection: asyncpg.Connection, topic: str, count: int) -
     return first
 
 
-async def _publish(stage: Stage, connection: asyncpg.Connection) -> list[str]:
+async def _publish(harness: Harness, connection: asyncpg.Connection) -> list[str]:
     """In turns, so that both meet the same machine; nothing is fanned out meanwhile."""
     await _subscribers(connection, "one", 1)
     await _subscribers(connection, "many", _SUBSCRIBERS)
     await connection.execute("VACUUM ANALYZE hookwire.subscriptions")
     took: dict[str, list[float]] = {"one": [], "many": []}
-    async with httpx.AsyncClient(base_url=stage.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
         for number in range(1_000):
             for topic, seconds in took.items():
                 started = time.perf_counter()
@@ -71,7 +71,7 @@ async def _publish(stage: Stage, connection: asyncpg.Connection) -> list[str]:
     return [f"{name}   {one:.2f} and {many:.2f} ms   {many / one:.2f}x (bar 1.10)"]
 
 
-async def _claim(stage: Stage, connection: asyncpg.Connection) -> list[str]:
+async def _claim(harness: Harness, connection: asyncpg.Connection) -> list[str]:
     """A claim for 32 subscriptions with 16 due each, in a table that holds only those, then a million that wait."""
     first = await _subscribers(connection, "claimed", _CLAIMED)
     await connection.execute(
@@ -88,7 +88,7 @@ async def _claim(stage: Stage, connection: asyncpg.Connection) -> list[str]:
     )  # fmt: skip
     full = await _claim_ms(connection, first)
     await connection.execute("DELETE FROM hookwire.deliveries WHERE due_at <= now()")  # nobody to send these to
-    with stage.process("deliver") as worker:
+    with harness.process("deliver") as worker:
         await asyncio.sleep(8)
         peak = peak_bytes(worker.pid)
     await connection.execute("TRUNCATE hookwire.deliveries")
@@ -115,7 +115,7 @@ async def _claim_ms(connection: asyncpg.Connection, first: int) -> float:
     return 1000 * statistics.median(took)
 
 
-async def _undelivered(stage: Stage, connection: asyncpg.Connection, owed: int) -> list[str]:
+async def _undelivered(harness: Harness, connection: asyncpg.Connection, owed: int) -> list[str]:
     """Pages of GET /undelivered, of all and of one subscription, from its start and from the middle."""
     first = await _subscribers(connection, "owed", 1_000)
     public_id = await connection.fetchval("SELECT public_id FROM hookwire.subscriptions WHERE id = $1", first + 500)
@@ -128,7 +128,7 @@ async def _undelivered(stage: Stage, connection: asyncpg.Connection, owed: int) 
         )  # fmt: skip
     await connection.execute("VACUUM ANALYZE hookwire.deliveries")
     lines = []
-    async with httpx.AsyncClient(base_url=stage.url, trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=harness.url, trust_env=False, timeout=60) as client:
         pages = (
             ("/undelivered of all", "/undelivered?limit=100"),
             ("/undelivered of one subscription", f"/undelivered?limit=100&subscription_id={public_id}"),

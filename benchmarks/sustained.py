@@ -149,7 +149,7 @@ async def delays(bench: Bench, mode: Mode, seconds: float) -> list[float]:
     metrics = ClockedMetrics(bench.clock(0))
     async with relaying(bench, timed(bench, mode, acknowledged), metrics) as ours:
         listener = await connect_direct(PoolOptions(bench.url))
-        await listener.listen("hookwire_outbox", ours.ring)
+        await listener.listen("hookwire_outbox", ours.notify)
         writer = await _writer(bench, topic, "single", _LATENCY_RATE, seconds + _SETTLING_SECONDS)
         lines = (await writer.communicate())[0].decode().split("\n")
         await bench.emptied()

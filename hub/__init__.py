@@ -53,9 +53,9 @@ Topics of **other publishers** are named by their own URL. A ping has their cont
 event; ``Link`` then says what the topic advertises of itself. Where it is a feed, it may be cut down to what is new.
 
 The files: ``form`` what was asked; ``topic_url`` which topic, which pair; ``acceptance`` whether it is taken in;
-``intent`` the states above, without I/O; ``verification`` the GETs and what they decide; ``standing`` both states in
-one word; ``revocation`` how the hub itself ends a subscription; ``refresh`` leases of PubSubHubbub 0.3; ``options``
-the settings. Foreign topics: ``fetching``, with ``discovery`` of their links and ``feed`` for Atom and RSS;
+``intent`` the states above, without I/O; ``verification`` the GETs and what they decide; ``subscription_status``
+both states in one word; ``revocation`` how the hub itself ends a subscription; ``refresh`` leases of PubSubHubbub 0.3;
+``options`` the settings. Foreign topics: ``fetching``, with ``discovery`` of their links and ``feed`` for Atom and RSS;
 ``content`` that comes with its ping; ``upstream``, this hub as a subscriber of others. ``topics`` and ``publish`` are
 the other half, how events come in. **RabbitHub**'s exchanges and queues are further ways in and out over the same
 machine: ``rabbithub`` its verbs, ``exchange`` routing as patterns of topics, ``rabbithub_queue`` competing consumers,

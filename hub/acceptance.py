@@ -178,7 +178,7 @@ async def take_tokens(hub: Hub, session: Session, host: str, network: str | None
     At the end of a transaction of their own, which waits for no disk: all requests of a tenant take turns at its row,
     and a token that a crash gives back does no harm. Raises ``Refused`` 429.
     """
-    await session.execute("intent.hurry")
+    await session.execute("intent.set_async_commit")
     options = hub.options
     asked, at_once = options.verifications_per_minute_requester, options.verifications_burst_requester
     buckets = (

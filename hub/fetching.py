@@ -80,7 +80,7 @@ class _Change:
 
 
 class Fetching:
-    """The service; ``wake`` is rung by pings, ``on_commit`` is called when an event was published."""
+    """The service; ``wake`` is notified by pings, ``on_commit`` is called when an event was published."""
 
     name = "topic fetching"
 
@@ -100,7 +100,7 @@ class Fetching:
     def stop(self) -> None:
         """Soft stop: claim no more, finish the fetches that are under way (one deadline at most)."""
         self._stopping = True
-        self._wake.ring()
+        self._wake.notify()
 
     async def run(self) -> None:
         """Fetch until stopped. Cancelling is safe: open claims come due again by themselves."""
@@ -115,7 +115,7 @@ class Fetching:
 
     def _done(self, _task: asyncio.Task[None]) -> None:
         self._in_flight -= 1
-        self._wake.ring()
+        self._wake.notify()
 
     async def _claim(self) -> Sequence[Row]:
         free = self._options.fetch_slots - self._in_flight

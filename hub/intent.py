@@ -53,10 +53,10 @@ __all__ = [
     "Consult",
     "Input",
     "Intent",
+    "IntentStep",
     "Output",
     "Overtake",
     "Overtaken",
-    "Stage",
     "State",
     "Unanswered",
     "Withdraw",
@@ -84,7 +84,7 @@ class State(StrEnum):
     DENIED = "denied"
 
 
-class Stage(StrEnum):
+class IntentStep(StrEnum):
     """What an open request is claimed for."""
 
     VALIDATE = "validate"
@@ -112,7 +112,7 @@ class Intent:
         asked_at: start of the latest GET; a lease counts from here (WS-41).
         challenge: of the latest GET; never used again (WS-42).
         reason: why it failed or is tried again, for people.
-        stage: see `Stage`.
+        stage: see `IntentStep`.
         stage_from: attempts made before this stage.
         denial: what the callback is told, in the stage of that name.
         verify: of PubSubHubbub 0.3: sync is never tried again, async also after an answer (PS-05, PS-06).
@@ -130,7 +130,7 @@ class Intent:
     asked_at: datetime | None = None
     challenge: str | None = field(default=None, repr=False)
     reason: str | None = None
-    stage: Stage = Stage.VERIFY
+    stage: IntentStep = IntentStep.VERIFY
     stage_from: int = 0
     denial: str | None = None
     verify: Verify | None = None
@@ -219,11 +219,11 @@ def step(now: datetime, intent: Intent, happened: Input, options: HubOptions) ->
 
 def _answered(now: datetime, intent: Intent, answer: Answered, options: HubOptions) -> Result:
     match intent.stage:
-        case Stage.VALIDATE:
+        case IntentStep.VALIDATE:
             return _obey(now, intent, answer, options), ()
-        case Stage.VERIFY:
+        case IntentStep.VERIFY:
             return _judge(now, intent, answer, options)
-        case Stage.DENY:
+        case IntentStep.DENY:
             return replace(intent, state=State.DENIED), ()
 
 
@@ -253,11 +253,11 @@ def _claim(now: datetime, intent: Intent, claim: Claimed) -> Result:
         challenge=claim.challenge,
     )
     match intent.stage:
-        case Stage.VALIDATE:
+        case IntentStep.VALIDATE:
             return asked, (Consult(),)
-        case Stage.VERIFY:
+        case IntentStep.VERIFY:
             return asked, (Ask(tuple(_parameters(asked, claim.challenge))),)
-        case Stage.DENY:
+        case IntentStep.DENY:
             return asked, (Ask(denial_parameters(intent.topic_url, intent.denial)),)
 
 
@@ -271,13 +271,13 @@ def _obey(now: datetime, intent: Intent, answer: Answered, options: HubOptions) 
     """What the publisher said: 2xx allows, 401 and 403 deny with their text as the reason, all else is no answer."""
     onward = replace(intent, state=State.REQUESTED, due_at=now, stage_from=intent.attempts, reason=None)
     if 200 <= answer.status <= 299:
-        return replace(onward, stage=Stage.VERIFY)
+        return replace(onward, stage=IntentStep.VERIFY)
     if answer.status in (401, 403) and intent.verify is not None:  # 0.3 knows no hub.mode=denied (PS-17)
         reason = _first_line(answer.body) or "the topic's publisher denies it"
         return replace(intent, state=State.FAILED, reason=reason)
     if answer.status in (401, 403):
         # A lease is what a request may get; one that is denied has none any more.
-        return replace(onward, stage=Stage.DENY, denial=_first_line(answer.body), lease_seconds=None)
+        return replace(onward, stage=IntentStep.DENY, denial=_first_line(answer.body), lease_seconds=None)
     missing = Unanswered(answer.fence, f"the topic's validator answered {answer.status}")
     return _try_again(now, intent, missing, options)
 
@@ -328,7 +328,7 @@ def _try_again(now: datetime, intent: Intent, missing: Unanswered, options: HubO
     pauses: tuple[float, ...] = by_verify[intent.verify]
     tries = intent.attempts - intent.stage_from
     if missing.final or tries > len(pauses):
-        ended = State.DENIED if intent.stage is Stage.DENY else State.FAILED
+        ended = State.DENIED if intent.stage is IntentStep.DENY else State.FAILED
         return replace(intent, state=ended, reason=missing.reason)
     due_at = now + timedelta(seconds=pauses[tries - 1])
     return replace(intent, state=State.REQUESTED, due_at=due_at, reason=missing.reason)

@@ -97,7 +97,7 @@ class Subscriptions:
             key_id, sealed = self._box.seal(secret.encode(), secret_context(number, 1))
             await transaction.execute("subscription.add_secret", number, 1, _TENANT, key_id, sealed)
             await self._keep_headers(transaction, number, new.headers)
-            await transaction.execute("gate.keep", number)
+            await transaction.execute("throttle.ensure", number)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
         assert row is not None, "it was made in this transaction"
         return row, secret
@@ -131,8 +131,8 @@ class Subscriptions:
             if number is not None:
                 await self._keep_headers(transaction, number, change.headers)
                 if change.state == "active":
-                    await transaction.execute("gate.close", [number])
-                await transaction.execute("gate.keep", number)
+                    await transaction.execute("throttle.close", [number])
+                await transaction.execute("throttle.ensure", number)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
         if row is None or row["protocol"] != "webhook":
             return None
@@ -158,8 +158,8 @@ class Subscriptions:
             )
             if number is None:
                 return None
-            await transaction.execute("gate.close", [number])
-            await transaction.execute("gate.keep", number)
+            await transaction.execute("throttle.close", [number])
+            await transaction.execute("throttle.ensure", number)
             return await transaction.fetchrow("subscription.get", _TENANT, public_id)
 
     async def _keep_headers(self, session: Session, number: int, headers: Mapping[str, str] | None) -> None:

@@ -111,7 +111,7 @@ async def receive(
 
 
 class Upstreams:
-    """The service: discovers, subscribes, renews. ``wake`` is rung when one is due."""
+    """The service: discovers, subscribes, renews. ``wake`` is notified when one is due."""
 
     name = "upstreams"
 
@@ -124,7 +124,7 @@ class Upstreams:
     def stop(self) -> None:
         """Soft stop: finish the one that is under way."""
         self._stopping = True
-        self._wake.ring()
+        self._wake.notify()
 
     async def run(self) -> None:
         """Ask until stopped. Cancelling is safe: an open claim comes due again by itself."""

@@ -42,9 +42,9 @@ from hub.intent import (
     Claimed,
     Consult,
     Intent,
+    IntentStep,
     Output,
     Overtake,
-    Stage,
     State,
     Unanswered,
     Withdraw,
@@ -75,7 +75,7 @@ _READ_LIMITS = ReadLimits(head_bytes_max=8 * 1024, read_bytes_max=12 * 1024, kee
 
 
 class Verification:
-    """The service; ``wake`` is rung by whoever accepts requests."""
+    """The service; ``wake`` is notified by whoever accepts requests."""
 
     name = "verification"
 
@@ -100,7 +100,7 @@ class Verification:
         """Soft stop: claim no more, finish the GETs that are under way (one deadline at most)."""
         self._stopping.set()
         self._sweep_now.set()
-        self._wake.ring()
+        self._wake.notify()
 
     async def run(self) -> None:
         """Verify and sweep until stopped. Cancelling is safe: open claims come due again by themselves."""
@@ -118,7 +118,7 @@ class Verification:
     def _done(self, was_unproven: bool, _task: asyncio.Task[None]) -> None:
         self._in_flight -= 1
         self._unproven -= was_unproven
-        self._wake.ring()  # another request of this host may have been waiting
+        self._wake.notify()  # another request of this host may have been waiting
 
     async def _claim(self) -> Sequence[Row]:
         slots = self._options.verification_slots
@@ -332,7 +332,7 @@ def _intent(row: Row) -> Intent:
         verify_token=row["verify_token"],
         state=State(row["state"]),
         attempts=row["attempts"],
-        stage=Stage(row["stage"]),
+        stage=IntentStep(row["stage"]),
         stage_from=row["stage_from"],
         denial=row["denial"],
         verify=Verify(row["verify"]) if row["verify"] else None,

@@ -53,7 +53,7 @@ class Cleaner:
         self._stopping = False
         self._purge_at = time.monotonic() + 60
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Something is due."""
         self._wake.set()
 

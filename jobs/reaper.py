@@ -70,7 +70,7 @@ class Reaper:
         self._upkeep_at = 0.0
         self._purge_at = time.monotonic() + self._options.upkeep_seconds
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Something is due."""
         self._wake.set()
 

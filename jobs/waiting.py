@@ -60,7 +60,7 @@ class Waiting:
         for waiter in [waiter for waiter in waiting if not waiter.done()][:count]:
             waiter.set_result(None)
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Ask at once: something was submitted somewhere."""
         self._again.set()
 

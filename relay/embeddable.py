@@ -90,7 +90,7 @@ class Relay:
 
     @property
     def leader_ids(self) -> list[str]:
-        """The reigns that it leads at the moment."""
+        """The terms that it leads at the moment."""
         return [leader_id for _, observer in self._parts for leader_id in observer.leader_ids]
 
     @property

@@ -2,17 +2,17 @@
 
 ::
 
-    seat, from relay.sink_relay --> open sink --> read the term again --> settle manifests --> stream --+
+    lease, from relay.sink_relay --> open sink --> read the term again --> settle manifests --> stream --+
           ^                        ^  ^                                                      |     |
           |                        |  +------------ the sink asks to be reopened -------------+     |
           |                        +--- back off <--- SinkUnavailable, DatabaseError ---------------+
-          +------------------------- asked for, Deposed, Fenced -------------------------------------+
+          +------------------------- asked for, LeadershipLost, Fenced -------------------------------------+
 
 The order of a take-over is RO-04's. "Read the term again" is needed because a broker grants its fence to
 whoever asks last: a leader that wakes up late could fence the rightful one; it finds out here and steps down.
 
 Several batches may be in flight (``features.overlap``); the next claim skips them in memory. What was
-acknowledged but could not be purged yet stays in memory too and is not sent again by this reign.
+acknowledged but could not be purged yet stays in memory too and is not sent again by this term.
 
 A receipt that leaves records open is a setback: what was claimed before it may hold later records of the same
 keys, so it goes back unsent. Holds are drained while nothing is in flight, so one task at a time touches them.
@@ -31,7 +31,7 @@ from uuid import UUID
 import structlog
 
 from db.errors import DatabaseError
-from relay.election.port import Deposed, Election, Seat
+from relay.election.port import Election, LeadershipLost, Lease
 from relay.hold import Hold, Holds
 from relay.key_order import one_topic_of_each_key, refusals_by_key
 from relay.metrics import RelayMetrics
@@ -80,7 +80,7 @@ class _Acknowledged:
 
 
 class Harvester:
-    """Carries the records of one partition group of a sink, a reign at a time. ``state`` is one word for people."""
+    """Carries the records of one partition group of a sink, a term at a time. ``state`` is one word for people."""
 
     def __init__(
         self, sink: Sink, outbox: Outbox, holds: Holds, wake: Wake, metrics: RelayMetrics, options: HarvesterOptions,
@@ -116,27 +116,27 @@ class Harvester:
         """What was claimed and not dealt with yet, by id."""
         return self._in_flight
 
-    def look(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:
+    def on_poll(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:
         """Take over what the due poller saw: the last id drawn, its origin, and whether a hold is due for a probe."""
         if holds_are_due:
             self._holds_due_at = 0.0
         if holds_are_due or not self._outbox.is_carried_through(last_id, origin):
-            self._wake.ring()
+            self._wake.notify()
 
-    async def reign(self, election: Election, seat: Seat) -> None:
-        """Hold a seat until it is asked for or lost; what is in flight when it is asked for is finished and purged.
+    async def lead(self, election: Election, lease: Lease) -> None:
+        """Hold a lease until it is asked for or lost; what is in flight when it is asked for is finished and purged.
 
-        One reign at a time: a seat may fall to us again while we are still leaving it.
+        One term at a time: a lease may fall to us again while we are still leaving it.
         """
-        leader_id = _leader_id(seat.term)
+        leader_id = _leader_id(lease.term)
         try:
-            async with election.reign(seat), self._turn:
-                self._asked, seat.ring = seat.asked, self._wake.ring
-                self._metrics.term(self._sink.name, seat.term.group, seat.term.number)
+            async with election.hold(lease), self._turn:
+                self._asked, lease.notify = lease.asked, self._wake.notify
+                self._metrics.term(self._sink.name, lease.term.group, lease.term.number)
                 self._unpurged.clear()
                 self._observer.acquired(leader_id)
-                await self._govern(seat.term)
-        except Deposed as over:
+                await self._govern(lease.term)
+        except LeadershipLost as over:
             end_if_cancelled()
             self._observer.fenced(leader_id, str(over))
         finally:
@@ -229,7 +229,7 @@ class Harvester:
                             self._trouble.over(sink=self._sink.name, group=term.group)
                         await self._wake.wait()
                     if batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max:
-                        # After an empty claim, too: what rings may be another group's, and most of it is.
+                        # After an empty claim, too: most notifications are of other groups.
                         await asyncio.sleep(lingers_until - time.monotonic())
         except BaseExceptionGroup as failed:
             raise _foremost(failed) from failed
@@ -251,7 +251,7 @@ class Harvester:
             if not records:
                 return None
             self._wake.busy()
-            if self._holds.any_standing:
+            if self._holds.any_active:
                 records = await self._set_aside(term, records)
             if term.order_scope == "key" and not features.purges:
                 records = one_topic_of_each_key(records)
@@ -358,7 +358,7 @@ class Harvester:
             self._metrics.failed(self._sink.name, batch.term.group)
         if receipt.reopen:
             self._reopening = True
-            self._wake.ring()
+            self._wake.notify()
 
     async def _purge(self, done: _Acknowledged) -> None:
         """Delete what was acknowledged, and the batch's manifest; remembered until the database has confirmed it."""
@@ -381,7 +381,7 @@ class Harvester:
         if time.monotonic() < self._holds_due_at:
             return
         due = await self._holds.due(term)
-        self._holds_due_at = time.monotonic() + (_HOLDS_SECONDS if self._holds.any_standing else _NO_HOLDS_SECONDS)
+        self._holds_due_at = time.monotonic() + (_HOLDS_SECONDS if self._holds.any_active else _NO_HOLDS_SECONDS)
         if not due:
             return
         self._wake.busy()
@@ -422,7 +422,7 @@ class Harvester:
 
 
 def _leader_id(term: Term) -> str:
-    """How a reign is called in events."""
+    """How a term is called in events."""
     return f"{term.sink}/{term.group}/{term.number}"
 
 
@@ -441,9 +441,10 @@ async def _all_of(slots: asyncio.Semaphore, number: int) -> AsyncIterator[None]:
 
 
 def _foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Of what ended a stream: a bug first, then being deposed, then operating errors."""
+    """Of what ended a stream: a bug first, then a lost leadership, then operating errors."""
     operating = (SinkUnavailable, DatabaseError)
     ranked = sorted(
-        group.exceptions, key=lambda e: 2 if isinstance(e, operating) else 1 if isinstance(e, Deposed | Fenced) else 0
+        group.exceptions,
+        key=lambda e: 2 if isinstance(e, operating) else 1 if isinstance(e, LeadershipLost | Fenced) else 0,
     )
     return ranked[0]

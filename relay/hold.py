@@ -29,7 +29,7 @@ from typing import Literal
 import structlog
 
 from db.pool import Database
-from relay.election.port import Deposed
+from relay.election.port import LeadershipLost
 from relay.record import Record, record_from_row
 from relay.sink import Refusal, SinkUnavailable, Term
 
@@ -39,7 +39,8 @@ _log = structlog.get_logger(__name__)
 
 _PROBE_SECONDS_FIRST = 2.0
 _PROBE_SECONDS_MAX = 300.0
-_FOLLOWS = ("topic_held", "its topic waits")  # told of a key's hold that such a record makes; most find theirs standing
+_FOLLOWS = ("topic_held", "its topic waits")
+"""The reason of a hold that a following record makes; most records find an active hold of their key."""
 _DOUBLINGS_MAX = 8  # beyond it the pause is at its maximum anyway, and a power of two outgrows a float
 
 
@@ -75,24 +76,24 @@ class Holds:
         self._sink = sink
         self._incarnation = incarnation
         self._default_policy = default_policy
-        self._standing: dict[_Lane, Hold] = {}
+        self._active_holds: dict[_Lane, Hold] = {}
         self._is_across_topics = False
 
     @property
-    def any_standing(self) -> bool:
+    def any_active(self) -> bool:
         """Whether anything is held at all."""
-        return bool(self._standing)
+        return bool(self._active_holds)
 
     async def begin(self, term: Term) -> None:
-        """Learn what stands at the start of a reign."""
+        """Learn what stands at the start of a term."""
         rows = await self._database.fetch("hold.open", self._sink, term.group)
         self._is_across_topics = term.order_scope == "key"
-        self._standing = {}
+        self._active_holds = {}
         self._stand(Hold(row["tenant"], row["topic"], row["key"]) for row in rows)
 
     def _stand(self, holds: Iterable[Hold]) -> None:
         for hold in holds:
-            self._standing.setdefault(self._lane(hold), hold)
+            self._active_holds.setdefault(self._lane(hold), hold)
 
     def _lane(self, hold: Hold) -> _Lane:
         """What waits behind it: a topic, a key of a topic, or a key in all topics."""
@@ -103,7 +104,7 @@ class Holds:
         record = refusal.record
         by_topic = refusal.scope == "topic" and not (self._is_across_topics and record.key is not None)
         hold = Hold(record.tenant, record.topic, "") if by_topic else _key_hold(record)
-        return self._standing.get(self._lane(hold), hold)
+        return self._active_holds.get(self._lane(hold), hold)
 
     def covering(self, record: Record) -> Hold | None:
         """The hold that a record has to wait behind, if any; of a key that waits with its topic, one to be placed.
@@ -111,9 +112,9 @@ class Holds:
         Its key's before its topic's: what is older may wait behind the key's already, and is drained after the topic.
         """
         key = _key_hold(record)
-        if (standing := self._standing.get(self._lane(key))) is not None:
-            return standing
-        topic = self._standing.get(self._lane(Hold(record.tenant, record.topic, "")))
+        if (hold := self._active_holds.get(self._lane(key))) is not None:
+            return hold
+        topic = self._active_holds.get(self._lane(Hold(record.tenant, record.topic, "")))
         return key if topic is not None and self._is_across_topics and record.key is not None else topic
 
     def set_aside(self, records: Iterable[Record]) -> list[Record]:
@@ -130,13 +131,13 @@ class Holds:
         return waiting
 
     async def place(self, term: Term, refusals: Iterable[Refusal], followers: Sequence[Record] = ()) -> None:
-        """Move refused records, and records that follow a standing hold, to the side table.
+        """Move refused records, and records that follow an active hold, to the side table.
 
         Where the policy says so, a refused record is given up instead; or :class:`SinkStopped` is raised.
         """
-        standing = [r for r in refusals if not await self.given_up(term, r)]
+        remaining = [r for r in refusals if not await self.given_up(term, r)]
         rows = []
-        for refusal in standing:
+        for refusal in remaining:
             refused = self._hold_of(refusal)
             self._stand([refused])
             rows.append((refused, refusal.record, refusal.reason, refusal.detail))
@@ -150,7 +151,7 @@ class Holds:
             [reason for *_, reason, _ in rows], [detail for *_, detail in rows], _PROBE_SECONDS_FIRST,
         )  # fmt: skip
         if not moved:
-            raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+            raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
 
     async def given_up(self, term: Term, refusal: Refusal) -> bool:
         """Whether the policy was to skip: the record is a dead letter now. Raises :class:`SinkStopped`."""
@@ -161,11 +162,11 @@ class Holds:
         if policy != "skip" or refusal.scope == "topic":
             return False
         buried = await self._database.fetch(
-            "hold.give_up", self._sink, term.group, term.number, record.shard, record.id, record.tenant, record.topic,
-            record.key, refusal.reason, refusal.detail,
+            "hold.dead_letter", self._sink, term.group, term.number, record.shard, record.id, record.tenant,
+            record.topic, record.key, refusal.reason, refusal.detail,
         )  # fmt: skip
         if not buried:
-            raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+            raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
         return True
 
     async def due(self, term: Term) -> list[tuple[Hold, int]]:
@@ -214,5 +215,5 @@ class Holds:
             "hold.lift", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number
         )
         if lifted:
-            self._standing.pop(self._lane(hold), None)
+            self._active_holds.pop(self._lane(hold), None)
         return bool(lifted)

@@ -2,14 +2,14 @@
 
 ::
 
-    close the seats --> all left --> raise the terms --> fence each old producer --> switch --> open
+    close the leases --> all left --> raise the terms --> fence each old producer --> switch --> open
          |                 |                |                      |
          +-----------------+----------------+----------------------+--- anything fails: open them as they were
 
-Seats are closed, so that relays finish what is in flight and leave. Terms are raised, so that the database refuses
+Leases are closed, so that relays finish what is in flight and leave. Terms are raised, so that the database refuses
 whoever did not. Each old group's sink is opened once more under its old name: that fences its producer or waits for
-its lock queue, and its manifests are settled. Then one transaction numbers the new layout and seats it. Publishing
-goes on all the time, and what it leaves waits; only a change of the order scope holds it up, while what waits is
+its lock queue, and its manifests are settled. Then one transaction numbers the new layout and creates its leases.
+Publishing goes on all the time, and what it leaves waits; only a change of the order scope holds it up, while what waits is
 hashed anew.
 
 The order scope is ``topic_key``: a topic's key is a lane; or ``key``: a key is one lane through all topics (RG-10).
@@ -129,14 +129,14 @@ class Relayout:
                 )
             if await self._database.fetchval("layout.holds"):
                 raise LayoutRefused(_HELD)
-        seats = await self._database.fetch("layout.seats")
-        owners = sorted({row["owner"] for row in seats if row["owner"] and row["sink"] in moved})
+        leases = await self._database.fetch("layout.leases")
+        owners = sorted({row["owner"] for row in leases if row["owner"] and row["sink"] in moved})
         return Plan(before, after, moved, {sink: waiting.get(sink, 0) for sink in moved}, owners)
 
     async def run(self, change: Change, actor: str, reason: str | None) -> Plan:
         """Change the layout; returns what was done.
 
-        Raises :class:`LayoutRefused`, :class:`relay.sink.SinkUnavailable`, ``db.errors.DatabaseError``; then the seats
+        Raises :class:`LayoutRefused`, :class:`relay.sink.SinkUnavailable`, ``db.errors.DatabaseError``; then the leases
         are open and the layout is as it was.
         """
         async with self._alone():
@@ -153,9 +153,9 @@ class Relayout:
             finally:
                 # After the switch they are open already; after a failure nothing has changed but the terms.
                 with suppress(DatabaseError):
-                    await self._database.fetchrow("layout.turn", list(plan.sinks), True)
+                    await self._database.fetchrow("layout.set_leases_open", list(plan.sinks), True)
             stood_seconds = time.monotonic() - began
-            self._say(f"layout {plan.after.number} is seated; its sinks stood still for {stood_seconds:.1f} s")
+            self._say(f"layout {plan.after.number} is in force; its sinks stood still for {stood_seconds:.1f} s")
             return plan
 
     @asynccontextmanager
@@ -171,15 +171,15 @@ class Relayout:
     async def _open(self, layout: Layout) -> None:
         """What a change that was killed has left closed."""
         sinks = [row["name"] for row in await self._database.fetch("layout.sinks")]
-        row = await self._database.fetchrow("layout.turn", sinks, True)
+        row = await self._database.fetchrow("layout.set_leases_open", sinks, True)
         if row is not None and row["count"]:
-            self._say(f"an earlier change was cut off: {row['count']} seats of layout {layout.number} are open again")
+            self._say(f"an earlier change was cut off: {row['count']} leases of layout {layout.number} are open again")
 
     async def _empty(self, sinks: Sequence[str]) -> None:
-        """Close the seats and wait until nobody sits on one."""
-        row = await self._database.fetchrow("layout.turn", list(sinks), False)
+        """Close the leases and wait until nobody sits on one."""
+        row = await self._database.fetchrow("layout.set_leases_open", list(sinks), False)
         assert row is not None, "a count is a row"
-        self._say(f"closing {row['count']} seats of {', '.join(sinks)}")
+        self._say(f"closing {row['count']} leases of {', '.join(sinks)}")
         deadline, said = time.monotonic() + self._patience_seconds, ""
         while owners := [row["owner"] for row in await self._database.fetch("layout.occupied", list(sinks))]:
             if time.monotonic() > deadline:
@@ -237,7 +237,7 @@ class Relayout:
                 async with self._database.transaction() as session:
                     await self._move(session, plan)
                     await session.execute("layout.audit", actor, f"layout {plan.after.number}", reason)
-                    await session.execute("member.tell")
+                    await session.execute("member.notify")
             except Busy as error:
                 if time.monotonic() > deadline:
                     raise LayoutRefused(f"a publishing transaction stays open: {error}") from error
@@ -260,4 +260,4 @@ class Relayout:
         await session.execute("layout.move_held", sinks, number)
         await session.execute("layout.spread_holds", sinks)
         await session.execute("layout.drop_holds", sinks)
-        await session.execute("layout.seat", sinks, number)
+        await session.execute("layout.ensure_leases", sinks, number)

@@ -1,4 +1,4 @@
-"""The ports in memory: a sink with a broker behind it, and a seat whose holder the caller names. For tests.
+"""The ports in memory: a sink with a broker behind it, and a lease whose holder the caller names. For tests.
 
 They keep every rule of :mod:`relay.sink` and :mod:`relay.election.port`, and pass the same conformance suite as the
 real ones; what a test adds is control. Faults are attributes of :class:`MemoryBroker`, set at any time::
@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from relay.election.port import Seat, seated
+from relay.election.port import Lease, holding
 from relay.record import Record
 from relay.sink import Batch, Features, Fenced, Receipt, Refusal, SinkUnavailable, Term
 
@@ -32,7 +32,7 @@ class Kept(NamedTuple):
     record: Record
 
 
-_Seat = tuple[int, int]
+_Lease = tuple[int, int]
 """Layout and group."""
 
 
@@ -42,8 +42,8 @@ class MemoryBroker:
 
     def __init__(self) -> None:
         self.log: list[Kept] = []
-        self.epochs: Counter[_Seat] = Counter()
-        self.committed: dict[_Seat, int] = {}
+        self.epochs: Counter[_Lease] = Counter()
+        self.committed: dict[_Lease, int] = {}
         self.down = False
         self.answers_lost = 0
         self.missing: set[str] = set()
@@ -76,7 +76,7 @@ class MemorySink:
         self.features = features or Features(window="batch", batch_records_max=100, overlap=2)
         self._broker = broker
         self._epoch = 0
-        self._seat = (0, 0)
+        self._lease = (0, 0)
         self._setbacks = 0
         self._broken = True
         self._turn = asyncio.Lock()
@@ -85,11 +85,11 @@ class MemorySink:
         """Take the fence, whatever the term's number: a broker grants it to whoever asks last."""
         if self._broker.down:
             raise SinkUnavailable("the broker in memory is down")
-        self._seat = (term.layout, term.group)
-        self._broker.epochs[self._seat] += 1
-        self._epoch = self._broker.epochs[self._seat]
+        self._lease = (term.layout, term.group)
+        self._broker.epochs[self._lease] += 1
+        self._epoch = self._broker.epochs[self._lease]
         self._broken = False
-        return self._broker.committed.get(self._seat, 0) if self.features.manifests else None
+        return self._broker.committed.get(self._lease, 0) if self.features.manifests else None
 
     async def send(self, batch: Batch) -> Receipt:
         """Keep the records in call order, or say why not."""
@@ -112,7 +112,7 @@ class MemorySink:
         if broker.down:
             self._broken = True
             raise SinkUnavailable("the broker in memory is down")
-        if self._epoch < broker.epochs[self._seat]:
+        if self._epoch < broker.epochs[self._lease]:
             self._broken = True
             raise Fenced("another sink was opened later")
         taken, refused = _divided(batch.records, broker.judge)
@@ -121,7 +121,7 @@ class MemorySink:
             return Receipt((), refused, reopen=True)
         broker.log.extend(Kept(batch.term.number, record) for record in taken)
         if batch.number is not None:
-            broker.committed[self._seat] = batch.number
+            broker.committed[self._lease] = batch.number
         if broker.answers_lost:
             broker.answers_lost -= 1
             self._broken = True
@@ -155,9 +155,9 @@ def _divided(
 
 
 class MemoryElection:
-    """The one seat of a sink, in memory: free or not, and whoever holds it can be deposed or asked to leave.
+    """The one lease of a sink, in memory: free or not, and whoever holds it can lose the leadership or asked to leave.
 
-    ``grant`` makes the term of a new reign; by default terms count up from 1 without a database.
+    ``grant`` makes the term of a new lease; by default terms count up from 1 without a database.
     """
 
     def __init__(self, grant: Callable[[], Awaitable[Term]] | None = None, sink: str = "kafka") -> None:
@@ -166,10 +166,10 @@ class MemoryElection:
         self.free.set()
         self._grant = grant
         self._sink = sink
-        self._held: Seat | None = None
+        self._held: Lease | None = None
 
-    async def campaign(self) -> Seat:
-        """Wait until the seat is free, then take it."""
+    async def acquire(self) -> Lease:
+        """Wait until the lease is free, then take it."""
         while not self.free.is_set():  # of several that wait, all are woken
             await self.free.wait()
         self.free.clear()
@@ -179,30 +179,30 @@ class MemoryElection:
             self.free.set()
             raise
         self.terms.append(term)
-        self._held = Seat(term)
+        self._held = Lease(term)
         return self._held
 
     @asynccontextmanager
-    async def reign(self, seat: Seat) -> AsyncIterator[None]:
-        """Keep the seat until the block ends or :meth:`depose` is called; then it is free."""
+    async def hold(self, lease: Lease) -> AsyncIterator[None]:
+        """Keep the lease until the block ends or :meth:`lose_leadership` is called; then it is free."""
         try:
-            async with seated(seat):
+            async with holding(lease):
                 yield
         finally:
             self._held = None
             self.free.set()
 
-    async def withdraw(self) -> None:
+    async def end_candidacy(self) -> None:
         """Nothing to do: nobody else is told here."""
 
     def trusted(self, group: int) -> bool:
-        """Whether the seat is held and not lost."""
+        """Whether the lease is held and not lost."""
         return self._held is not None and self._held.term.group == group and not self._held.lost.is_set()
 
-    def depose(self) -> None:
-        """End the present reign, as a lease that could not be renewed does."""
+    def lose_leadership(self) -> None:
+        """End the present term, as a lease that could not be renewed does."""
         if self._held is not None:
-            self._held.lose("deposed by the test")
+            self._held.lose("the test ended the leadership")
 
     def ask(self) -> None:
         """Ask the holder to leave, as a relay that joins does."""

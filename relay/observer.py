@@ -2,7 +2,7 @@
 
 ::
 
-    LeaderAcquired --> LeaderRefreshed ... --> LeaderRevoked      the reign ended by itself: a soft stop
+    LeaderAcquired --> LeaderRefreshed ... --> LeaderRevoked      the term ended by itself: a soft stop
                                           \\-> LeaderFenced       somebody else rules, or may: stop at once
     MeterRead                                                     every few seconds, also when nothing moves (RL-12)
 
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaderAcquired:
-    """This relay leads. ``leader_id`` names the reign: what marks carry in compat mode, else sink, group and term."""
+    """This relay leads. ``leader_id`` names the term: what marks carry in compat mode, else sink, group and term."""
 
     relay: str
     leader_id: str
@@ -46,7 +46,7 @@ class LeaderRefreshed:
 
 @dataclass(frozen=True, slots=True)
 class LeaderRevoked:
-    """It has given its seat up; what was in flight had been dealt with."""
+    """It has given its lease up; what was in flight had been dealt with."""
 
     relay: str
     leader_id: str
@@ -79,7 +79,7 @@ Handler = Callable[[Event], None]
 class Observer:
     """Passes events on and reads the meter; a service of the process, one for each relay.
 
-    ``leader_ids`` are the present reigns, one for each partition group that it leads. Counts rise at each
+    ``leader_ids`` are the present terms, one for each partition group that it leads. Counts rise at each
     acknowledgement.
     """
 
@@ -94,23 +94,23 @@ class Observer:
         self._total = self._read_total = 0
 
     def acquired(self, leader_id: str) -> None:
-        """A reign began."""
+        """A term began."""
         self.leader_ids.append(leader_id)
         self._tell(LeaderAcquired(self._relay, leader_id))
 
     def refreshed(self, before: str, leader_id: str) -> None:
-        """A reign goes on under another identity."""
+        """A term goes on under another identity."""
         self.leader_ids[self.leader_ids.index(before)] = leader_id
         self._tell(LeaderRefreshed(self._relay, leader_id))
 
     def revoked(self, leader_id: str) -> None:
-        """A reign was given up; nothing to tell of one that was taken away before."""
+        """A term was given up; nothing to tell of one that was taken away before."""
         if leader_id in self.leader_ids:
             self.leader_ids.remove(leader_id)
             self._tell(LeaderRevoked(self._relay, leader_id))
 
     def fenced(self, leader_id: str, reason: str) -> None:
-        """A reign was taken away; nothing to tell of one that was given up before."""
+        """A term was taken away; nothing to tell of one that was given up before."""
         if leader_id in self.leader_ids:
             self.leader_ids.remove(leader_id)
             self._tell(LeaderFenced(self._relay, leader_id, reason))

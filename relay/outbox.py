@@ -29,7 +29,7 @@ from uuid import UUID
 import structlog
 
 from db.pool import Database, Row
-from relay.election.port import Deposed
+from relay.election.port import LeadershipLost
 from relay.record import Record, record_from_row
 from relay.sink import Batch, Term
 
@@ -74,7 +74,7 @@ class Outbox:
         self._per_shard = _PER_SHARD_MIN
 
     def begin(self, shards: Sequence[int]) -> None:
-        """Start a reign over these shards: nothing a predecessor knew is trusted, every mark starts at zero."""
+        """Start a term over these shards: nothing a predecessor knew is trusted, every mark starts at zero."""
         self._low = dict.fromkeys(shards, 0)
         self._horizon = self._settled = None
         self._horizon_at = 0.0
@@ -154,13 +154,13 @@ class Outbox:
             )  # fmt: skip
 
     async def write_manifest(self, term: Term, records: Sequence[Record]) -> Batch:
-        """Number a batch and write down what it holds; raises :class:`Deposed` when the term is over."""
+        """Number a batch and write down what it holds; raises :class:`LeadershipLost` when the term is over."""
         number = await self._database.fetchval(
             "manifest.write", self._sink, term.group, term.number, [r.shard for r in records],
             [r.id for r in records], self._numbered, self._origin,
         )  # fmt: skip
         if number is None:
-            raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+            raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
         self._numbered = number
         return Batch(term, records, number)
 
@@ -170,10 +170,10 @@ class Outbox:
         return int(row["records"]) if row else 0
 
     async def assert_term(self, term: Term) -> Term:
-        """Read the term again after the broker's fence (RO-04 step 4); raises :class:`Deposed` when it moved."""
+        """Read the term again after the broker's fence (RO-04 step 4); raises :class:`LeadershipLost` when it moved."""
         row = await self._database.fetchrow("term.current", self._sink, term.group)
         if row is None or row["term"] != term.number:
-            raise Deposed(f"term {term.number} of {self._sink}/{term.group} is over")
+            raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
         return replace(
             term, layout=row["layout"], batch_no=row["batch_no"], groups=row["groups"], order_scope=row["order_scope"]
         )
@@ -205,7 +205,7 @@ class Outbox:
 
     async def _move_marks(self, upto: _Horizon, waiting: _Horizon) -> bool:
         """Each shard's mark to its lowest record at or below this horizon, or behind it. False when that is not safe
-        yet, or another reign has begun meanwhile, for which nobody waits for the same horizon."""
+        yet, or another term has begun meanwhile, for which nobody waits for the same horizon."""
         rows = await self._database.fetch(
             "outbox.low_water", self._sink, list(self._low), list(self._low.values()), upto.xid, upto.mark,
             self._origin,

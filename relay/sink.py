@@ -1,6 +1,6 @@
 """Sink: the port behind which Kafka, AMQP and the webhook fan-out look alike to the harvester.
 
-Life of a sink under one reign::
+Life of a sink under one term::
 
     open(term) ---> send(batch) ... send(batch) ---> close()
        ^               |  raises Fenced: another term rules; close and re-elect
@@ -40,7 +40,7 @@ OrderScope = Literal["topic_key", "key"]
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One reign over (sink, partition group). ``number`` rises with every change of owner.
+    """One term over (sink, partition group). ``number`` rises with every change of owner.
 
     ``layout`` is the numbered layout it was given under (RR-11), ``groups`` how many groups that has for the sink;
     ``order_scope`` "key": a key is one lane through all topics (RG-10).
@@ -98,7 +98,7 @@ class SinkUnavailable(SinkError):
 
 
 class Fenced(SinkError):
-    """A later term rules at the broker: give up this reign and stand for election again. Never a crash."""
+    """A later term rules at the broker: give up this term and stand for election again. Never a crash."""
 
 
 @dataclass(frozen=True, slots=True)

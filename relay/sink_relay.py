@@ -1,10 +1,10 @@
-"""Sink relay: of one sink, harvests every partition group whose seat falls to this process.
+"""Sink relay: of one sink, harvests every partition group whose lease falls to this process.
 
 ::
 
-    campaign --> seat --> a harvester's reign over its group ... --> the seat is free
+    acquiring --> lease --> a harvester's term over its group ... --> the lease is free
         ^          |
-        +----------+  and again, for the next seat, while the first reigns go on
+        +----------+  and again, for the next lease, while the first terms go on
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from relay.election.port import Election, Seat, elected
+from relay.election.port import Election, Lease, next_lease
 from relay.harvester import Harvester
 from relay.record import Record
 from runtime.cancellation import TaskGroup
@@ -32,7 +32,7 @@ class SinkRelay:
         self._election = election
         self._harvester_of = harvester_of
         self._harvesters: dict[int, Harvester] = {}
-        self._seats: set[Seat] = set()
+        self._leases: set[Lease] = set()
         self._stopping = asyncio.Event()
         self._stopped = False
 
@@ -56,27 +56,27 @@ class SinkRelay:
         return next((harvester.last_error for harvester in ranked if harvester.last_error), "")
 
     def stop(self) -> None:
-        """Soft stop: finish what is in flight, purge it, free the seats."""
+        """Soft stop: finish what is in flight, purge it, free the leases."""
         self._stopping.set()
-        for seat in self._seats:
-            seat.ask()
+        for lease in self._leases:
+            lease.ask()
 
     async def run(self) -> None:
-        """Stand, reign, stand again, until stopped."""
-        async with TaskGroup() as reigns:
-            while (seat := await elected(self._election, self._stopping)) is not None:
-                reigns.create_task(self._reign(seat), name=f"{self.name} {seat.term.group}")
-            await self._election.withdraw()
+        """Acquire a lease, lead, acquire again, until stopped."""
+        async with TaskGroup() as terms:
+            while (lease := await next_lease(self._election, self._stopping)) is not None:
+                terms.create_task(self._lead(lease), name=f"{self.name} {lease.term.group}")
+            await self._election.end_candidacy()
         self._stopped = True
 
-    async def _reign(self, seat: Seat) -> None:
-        group = seat.term.group
+    async def _lead(self, lease: Lease) -> None:
+        group = lease.term.group
         if group not in self._harvesters:
             self._harvesters[group] = self._harvester_of(group)
-        self._seats.add(seat)
+        self._leases.add(lease)
         if self._stopping.is_set():
-            seat.ask()
+            lease.ask()
         try:
-            await self._harvesters[group].reign(self._election, seat)
+            await self._harvesters[group].lead(self._election, lease)
         finally:
-            self._seats.discard(seat)
+            self._leases.discard(lease)

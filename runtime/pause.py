@@ -8,7 +8,7 @@ __all__ = ["pause"]
 
 
 async def pause(until: asyncio.Event, seconds: float) -> None:
-    """Return after so many seconds, or as soon as the event is set: a stop, or a ring."""
+    """Return after so many seconds, or as soon as the event is set: a stop, or a notification."""
     try:
         async with asyncio.timeout(seconds):
             await until.wait()

@@ -52,20 +52,20 @@ class Arrivals:
 
     def __init__(self) -> None:
         self.seen: list[Arrival] = []
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
 
     def add(self, place: str, event_id: str, key: str, body: bytes, detail: str) -> None:
         """Write one down."""
         self.seen.append(Arrival(place, event_id, key, json.loads(body)["n"], detail))
-        self._rung.set()
+        self._notified.set()
 
     async def until(self, done: Callable[[], bool], missing: str) -> None:
         """Wait until ``done``; raises DemoFailed, naming what is missing, after 20 s."""
         try:
             async with asyncio.timeout(ARRIVAL_SECONDS):
                 while not done():
-                    self._rung.clear()
-                    await self._rung.wait()
+                    self._notified.clear()
+                    await self._notified.wait()
         except TimeoutError:
             raise DemoFailed(f"{missing} did not arrive within {ARRIVAL_SECONDS:g} s") from None
 

@@ -20,7 +20,7 @@ from typing import Literal
 
 from webhooks.outcome import Outcome
 
-__all__ = ["BreakerOptions", "Standing", "Turn", "after_probe", "has_to_open", "is_failure"]
+__all__ = ["BreakerOptions", "FailureStats", "Turn", "after_probe", "has_to_open", "is_failure"]
 
 Turn = Literal["trip", "retrip", "close"]
 """It opens; it stays open, because its probe has failed; it closes."""
@@ -50,7 +50,7 @@ def is_failure(outcome: Outcome) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FailureStats:
     """How a subscription that has failed lately stands with all workers together, once a settlement is on record.
 
     ``failures`` in a row, and ``failures_before`` this settlement. Of the last ``attempts`` in the window, ``failed``
@@ -70,13 +70,13 @@ class Standing:
         return not self.failures and not self.failed
 
 
-def has_to_open(standing: Standing, options: BreakerOptions) -> bool:
+def has_to_open(stats: FailureStats, options: BreakerOptions) -> bool:
     """Whether its breaker has to open. Of a settlement that ends in a success it has not: the receiver is back."""
     return (
         options.failure_share > 0
-        and standing.last_failed
-        and standing.attempts >= options.attempts_min
-        and standing.failed >= options.failure_share * standing.attempts
+        and stats.last_failed
+        and stats.attempts >= options.attempts_min
+        and stats.failed >= options.failure_share * stats.attempts
     )
 
 

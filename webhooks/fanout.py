@@ -160,7 +160,7 @@ class FanOut:
             return await transaction.fetchrow(name, *arguments)
 
     def _made(self, row: Row | None) -> None:
-        if row is None or not row["reigns"]:
+        if row is None or not row["leads"]:
             raise TermOver
         self._on_due(row["subscriptions"])
 

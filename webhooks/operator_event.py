@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from webhooks.breaker import Standing
+from webhooks.breaker import FailureStats
 from webhooks.settlement import Result
 
 __all__ = ["RESERVED_PREFIX", "notices_of"]
@@ -26,10 +26,10 @@ RESERVED_PREFIX: Final = "hookwire."
 _LEVELS = (50, 70, 90, 100)
 
 
-def notices_of(results: Sequence[Result], standings: Iterable[Standing]) -> list[Mapping[str, Any]]:
-    """What there is to tell of a batch that is on record, and has left those who fail standing like this."""
+def notices_of(results: Sequence[Result], all_stats: Iterable[FailureStats]) -> list[Mapping[str, Any]]:
+    """Return the notices of a stored batch, from the failure stats that it left."""
     told = [result for result in results if result.tells]
-    found = [notice for standing in standings for notice in _levels(told, standing)]
+    found = [notice for stats in all_stats for notice in _levels(told, stats)]
     ends = {
         one.subscription_id: _notice("subscription.ended", one.subscription_id, reason=one.decision.end_reason)
         for one in told
@@ -43,9 +43,9 @@ def notices_of(results: Sequence[Result], standings: Iterable[Standing]) -> list
     return [*found, *ends.values(), *turns, *_given_up(told)]
 
 
-def _levels(told: Sequence[Result], standing: Standing) -> Iterator[Mapping[str, Any]]:
+def _levels(told: Sequence[Result], stats: FailureStats) -> Iterator[Mapping[str, Any]]:
     """The levels of failures in a row that the batch has passed, and the end of a row that had reached one."""
-    failures, subscription = standing.failures_before, standing.subscription_id
+    failures, subscription = stats.failures_before, stats.subscription_id
     for result in told:
         if result.subscription_id != subscription or result.failed is None:
             continue

@@ -137,7 +137,10 @@ class Pull:
         """What was not read stays due; what has no contents any more is a dead letter."""
         unread = [row for row in held if row["event_id"] not in found and row["event_id"] not in lost]
         gone = [row for row in held if row["event_id"] in lost]
-        for name, rows, more in (("delivery.release", unread, ()), ("delivery.bury", gone, ("the event is gone",))):
+        for name, rows, more in (
+            ("delivery.release", unread, ()),
+            ("delivery.dead_letter_orphans", gone, ("the event is gone",)),
+        ):
             if rows:
                 ids = [row["event_id"] for row in rows]
                 await self._database.execute(

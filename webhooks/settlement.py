@@ -18,7 +18,7 @@ import structlog
 
 from db.errors import DatabaseError, Refused
 from db.pool import Database, Session
-from webhooks.breaker import BreakerOptions, Standing, Turn, has_to_open
+from webhooks.breaker import BreakerOptions, FailureStats, Turn, has_to_open
 from webhooks.error_policy import ErrorPolicy
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
@@ -61,7 +61,7 @@ class Settlement:
         worker: str,
         on_settled: Callable[[Sequence[Result]], None],
         breaker: BreakerOptions | None = None,
-        notices_of: Callable[[Sequence[Result], Sequence[Standing]], Sequence[Mapping[str, Any]]] = lambda *_: (),
+        notices_of: Callable[[Sequence[Result], Sequence[FailureStats]], Sequence[Mapping[str, Any]]] = lambda *_: (),
         errors: ErrorPolicy | None = None,
     ) -> None:
         self._errors = errors or ErrorPolicy()
@@ -108,14 +108,14 @@ class Settlement:
         pause = _PAUSE_SECONDS_FIRST
         while True:
             try:
-                standings = await self._write(batch)
+                all_stats = await self._write(batch)
                 if self._is_failing:
                     await self._write_late(batch)
-                batch = _with_trips(batch, standings, self._breaker)
+                batch = _with_trips(batch, all_stats, self._breaker)
                 for result in batch:
                     await self._follow_up(result)
-                if well := [standing.subscription_id for standing in standings if standing.is_well]:
-                    await self._database.execute("delivery.forget_failures", well)
+                if well := [stats.subscription_id for stats in all_stats if stats.is_well]:
+                    await self._database.execute("delivery.reset_failures", well)
             except Refused as error:
                 await self._write_refused(batch, error)
                 return
@@ -129,16 +129,16 @@ class Settlement:
                 # Until all that has gathered is on record too: its leases may be over.
                 self._is_failing = self._is_failing and bool(self._results)
                 self._on_settled(batch)
-                await self._tell(batch, standings)
+                await self._tell(batch, all_stats)
                 return
 
-    async def _tell(self, batch: Sequence[Result], standings: Sequence[Standing]) -> None:
+    async def _tell(self, batch: Sequence[Result], all_stats: Sequence[FailureStats]) -> None:
         """Operators hear of it once, or not at all when the database is away just now."""
-        notices, self._disabled = [*self._notices_of(batch, standings), *self._disabled], []
+        notices, self._disabled = [*self._notices_of(batch, all_stats), *self._disabled], []
         if not notices:
             return
         try:
-            await self._database.fetchval("operator.tell", json.dumps(notices))
+            await self._database.fetchval("operator.notify", json.dumps(notices))
         except DatabaseError as error:
             _log.warning("operators_not_told", notices=len(notices), error=str(error))
 
@@ -153,15 +153,15 @@ class Settlement:
         await self._write_until_done(batch[:middle])
         await self._write_until_done(batch[middle:])
 
-    async def _write(self, batch: Sequence[Result]) -> Sequence[Standing]:
+    async def _write(self, batch: Sequence[Result]) -> Sequence[FailureStats]:
         counted = [result for result in batch if result.counts]
         if counted:
             # Together: a queue's next message must not go to whom this one has made inactive.
             async with self._database.transaction() as session:
-                standings = await write_results(session, batch, self._worker, self._breaker)
+                all_stats = await write_results(session, batch, self._worker, self._breaker)
                 ended = [await self._count_error(session, result) for result in counted]
             self._disabled += filter(None, ended)
-            return standings
+            return all_stats
         return await write_results(self._database, batch, self._worker, self._breaker)
 
     async def _write_late(self, batch: Sequence[Result]) -> None:
@@ -211,11 +211,11 @@ class Settlement:
     async def _turn_breaker(self, subscription: int, turn: Turn) -> None:
         options = self._breaker
         if turn == "close":
-            if await self._database.fetchval("gate.close", [subscription]) is not None:
+            if await self._database.fetchval("throttle.close", [subscription]) is not None:
                 _log.info("breaker_closed", subscription=subscription)
             return
         row = await self._database.fetchrow(
-            "gate.trip", subscription, options.open_seconds, options.open_seconds_max, options.disable_seconds,
+            "throttle.trip", subscription, options.open_seconds, options.open_seconds_max, options.disable_seconds,
             turn == "retrip",
         )  # fmt: skip
         if row is not None:
@@ -228,7 +228,7 @@ class Settlement:
 
 async def write_results(
     session: Session, batch: Sequence[Result], worker: str, breaker: BreakerOptions = _USUAL
-) -> Sequence[Standing]:
+) -> Sequence[FailureStats]:
     """Settle deliveries and record their attempts, in one statement; whose fence is another's changes nothing.
 
     Gives how those stand now that fail, or have failed lately.
@@ -259,7 +259,7 @@ async def write_results(
         breaker.attempts_max,
         breaker.window_seconds,
     )
-    return [Standing(**row) for row in rows]
+    return [FailureStats(**row) for row in rows]
 
 
 def _column(values: list[Any]) -> list[Any]:
@@ -267,9 +267,11 @@ def _column(values: list[Any]) -> list[Any]:
     return values if any(value is not None for value in values) else []
 
 
-def _with_trips(batch: Sequence[Result], standings: Iterable[Standing], options: BreakerOptions) -> Sequence[Result]:
+def _with_trips(
+    batch: Sequence[Result], all_stats: Iterable[FailureStats], options: BreakerOptions
+) -> Sequence[Result]:
     """The last result of each subscription whose breaker has to open says so."""
-    trips = {standing.subscription_id for standing in standings if has_to_open(standing, options)}
+    trips = {stats.subscription_id for stats in all_stats if has_to_open(stats, options)}
     if not trips:
         return batch
     last = {result.subscription_id: place for place, result in enumerate(batch) if result.subscription_id in trips}

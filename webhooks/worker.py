@@ -37,12 +37,12 @@ from webhooks.batch import BatchSizes
 from webhooks.breaker import after_probe, is_failure
 from webhooks.claim import Claim, Claims, claim_of
 from webhooks.contents import Contents
+from webhooks.due_subscriptions import DueSubscriptions
 from webhooks.lifetime import ttl_seconds, within_lifetime
 from webhooks.metrics import DeliveryMetrics
 from webhooks.operator_event import RESERVED_PREFIX, notices_of
 from webhooks.outcome import Outcome
-from webhooks.ready import Ready
-from webhooks.rests import Rests
+from webhooks.paused_subscriptions import PausedSubscriptions
 from webhooks.retry import DELIVERED, Decision, decide
 from webhooks.settlement import Result, Settlement
 from webhooks.slots import Slots
@@ -85,29 +85,29 @@ class Worker:
         self._settlement = Settlement(
             database, options.name, self._settled, options.breaker, notices_of, options.errors
         )
-        self._ready = Ready(self._slots.is_proven)
+        self._due = DueSubscriptions(self._slots.is_proven)
         self._claims = Claims()
         self._given_back: list[Claim] = []
-        self._rests = Rests(options.breaker)
+        self._paused = PausedSubscriptions(options.breaker)
         self._later: list[tuple[float, int]] = []
         self._gated: dict[int, float] = {}
         self._fast: set[int] = set()
         self._batch_sizes = BatchSizes()
         self._wake = asyncio.Event()
-        self._looks: dict[str, asyncio.Event] = {statement: asyncio.Event() for statement in _POLLS}
+        self._polls: dict[str, asyncio.Event] = {statement: asyncio.Event() for statement in _POLLS}
         self._attempts = asyncio.TaskGroup()
         self._stopping = False
 
-    def due(self, subscriptions: Sequence[int]) -> None:
+    def mark_due(self, subscriptions: Sequence[int]) -> None:
         """These subscriptions have something to deliver now."""
-        self._ready.add(subscriptions)
+        self._due.add(subscriptions)
         if subscriptions:
             self._wake.set()
 
-    def look(self) -> None:
+    def poll_now(self) -> None:
         """There are open deliveries: ask who is due."""
-        for look in self._looks.values():
-            look.set()
+        for asked in self._polls.values():
+            asked.set()
 
     def stop(self) -> None:
         """Soft stop: finish attempts in flight, give back what was only claimed."""
@@ -123,7 +123,7 @@ class Worker:
                 await self._claim_until_stopped()
             poller.cancel()
             for subscription in self._claims.subscriptions():
-                self._shed(subscription)
+                self._release_waiting(subscription)
             await self._give_back()
             self._settlement.stop()
 
@@ -132,7 +132,7 @@ class Worker:
         while not self._stopping:
             self._wake.clear()
             # Only here, with no claim in the air: every claim from now on sees the pause or the end itself.
-            self._rests.end_recorded()
+            self._paused.end_recorded()
             self._promote()
             self._start_all()
             await self._give_back()
@@ -151,7 +151,7 @@ class Worker:
         """Retries whose time has come make their subscription ready."""
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
-            self._ready.add((heapq.heappop(self._later)[1],))
+            self._due.add((heapq.heappop(self._later)[1],))
 
     async def _claim_more(self) -> bool:
         """Claim for ready subscriptions if there is room; False when there was nobody to claim for."""
@@ -161,7 +161,7 @@ class Worker:
         if not wanted:
             return False
         for subscription in wanted:  # before we ask, so that what comes due meanwhile is not forgotten
-            self._ready.remove(subscription)
+            self._due.remove(subscription)
         options = self._options
         asked_at = time.monotonic()
         try:
@@ -169,14 +169,14 @@ class Worker:
                 "delivery.claim", list(wanted), list(wanted.values()), options.timeout_seconds,
                 options.lease_margin_seconds,
             )  # fmt: skip
-            await self._take_in(rows, asked_at)
+            await self._admit_claims(rows, asked_at)
         except DatabaseError as error:
             _log.warning("claim_failed", error=str(error))
-            self._ready.add(wanted)
+            self._due.add(wanted)
             await asyncio.sleep(0.5)
             return True
         found = Counter(row["subscription_id"] for row in rows if row["event_id"] is not None)
-        self._ready.add(subscription for subscription, most in wanted.items() if found[subscription] == most)
+        self._due.add(subscription for subscription, most in wanted.items() if found[subscription] == most)
         return True  # also when nothing was found: others may stand behind those
 
     def _ask_later(self, row: Row, asked_at: float) -> None:
@@ -197,23 +197,23 @@ class Worker:
             self._claims.waiting_of(one) for one in self._claims.subscriptions() if not slots.is_proven(one)
         )
         untried = max(options.slots.per_subscription // 4, 1)
-        share = max(room // max(min(len(self._ready), options.claim_subscriptions_max), 1), untried)
+        share = max(room // max(min(len(self._due), options.claim_subscriptions_max), 1), untried)
         wanted: dict[int, int] = {}
-        for subscription in self._ready.first(4 * options.claim_subscriptions_max, unproven=unproven_room > 0):
+        for subscription in self._due.first(4 * options.claim_subscriptions_max, unproven=unproven_room > 0):
             is_proven = slots.is_proven(subscription)
             ahead = share if subscription in self._fast else max(untried, self._batch_sizes.asked_for(subscription))
             most = min(ahead - self._claims.waiting_of(subscription), room if is_proven else min(room, unproven_room))
-            if most > 0 and subscription not in self._rests:
+            if most > 0 and subscription not in self._paused:
                 wanted[subscription] = most
                 room -= most
                 unproven_room -= 0 if is_proven else most
             else:
-                self._ready.move_to_end(subscription)
+                self._due.move_to_end(subscription)
             if room <= 0 or len(wanted) >= options.claim_subscriptions_max:
                 break
         return wanted
 
-    async def _take_in(self, rows: Sequence[Row], asked_at: float) -> None:
+    async def _admit_claims(self, rows: Sequence[Row], asked_at: float) -> None:
         """Queue what was claimed; bury what has lost its contents; give back what memory has no room for."""
         for row in rows:
             if row["event_id"] is None:
@@ -237,14 +237,16 @@ class Worker:
                 self._claims.put(claim_of(row, event, subscribers[row["subscription_id"]], asked_at))
             else:
                 (orphans if row["event_id"] in lost else surplus).append(row)
-        for subscription in self._rests.subscriptions():
-            self._shed(subscription)
+        for subscription in self._paused.subscriptions():
+            self._release_waiting(subscription)
         if orphans:
             _log.error("events_lost", deliveries=len(orphans), first=orphans[0]["event_id"])
-            await self._database.execute("delivery.bury", *_columns(orphans), "its event no longer exists")
+            await self._database.execute(
+                "delivery.dead_letter_orphans", *_columns(orphans), "its event no longer exists"
+            )
         if surplus:
             await self._database.execute("delivery.release", *_columns(surplus))
-            self.due([row["subscription_id"] for row in surplus])
+            self.mark_due([row["subscription_id"] for row in surplus])
 
     def _start_all(self) -> None:
         """Start waiting deliveries wherever there is a slot, one subscription after the other."""
@@ -260,7 +262,7 @@ class Worker:
 
     def _start_one(self, subscription: int) -> bool:
         claim = self._claims.first(subscription)
-        if claim is None or self._stopping or subscription in self._rests:
+        if claim is None or self._stopping or subscription in self._paused:
             return False
         subscriber = claim.subscriber
         deadline = subscriber.timeout_seconds or self._options.timeout_seconds
@@ -290,7 +292,7 @@ class Worker:
                 self._fast.add(subscription)
             elif subscription in self._fast:
                 self._fast.discard(subscription)
-                self._shed(subscription)
+                self._release_waiting(subscription)
             self._metrics.count(outcome.kind, outcome.total_seconds)
             if sum([len(claim.event.payload) for claim in claims]) > _LARGE_BYTES:
                 self._metrics.large.inc()
@@ -301,7 +303,7 @@ class Worker:
                 self._wake.set()
                 held = ()
             for claim in held:
-                self._decided(claim, started_at, outcome, leads=claim is claims[0])
+                self._record_outcome(claim, started_at, outcome, leads=claim is claims[0])
         finally:
             self._slots.give(subscription, host, was_proven=was_proven, succeeded=succeeded, overloaded=overloaded)
             for claim in held:
@@ -310,7 +312,7 @@ class Worker:
             if self._claims.waiting <= self._options.claim_max // 2:
                 self._wake.set()
 
-    def _decided(self, claim: Claim, started_at: datetime, outcome: Outcome, *, leads: bool) -> None:
+    def _record_outcome(self, claim: Claim, started_at: datetime, outcome: Outcome, *, leads: bool) -> None:
         """Hand the result over; what else was claimed for a subscription that rests or has ended is not sent.
 
         What an answer means for the subscription, the one that leads its batch tells, once.
@@ -335,8 +337,8 @@ class Worker:
             tells=not claim.event.topic.startswith(RESERVED_PREFIX),
             counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered",
         )  # fmt: skip
-        if self._rests.begin(result):
-            self._shed(subscriber.id)
+        if self._paused.begin(result):
+            self._release_waiting(subscriber.id)
         self._settlement.add(result)
 
     async def _send(self, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
@@ -348,12 +350,12 @@ class Worker:
         self._metrics.in_flight.set(self._slots.used)
         for result in results:
             decision = result.decision
-            self._rests.settled(result)
+            self._paused.settled(result)
             if result.breaker == "trip":  # what waits here has passed no gate yet
-                self._shed(result.subscription_id)
+                self._release_waiting(result.subscription_id)
             if decision.action != "retry":
                 # In an ordered lane the next event has become the head just now.
-                self._ready.add((result.subscription_id,))
+                self._due.add((result.subscription_id,))
             elif decision.retry_seconds <= _LATER_SECONDS_MAX:
                 heapq.heappush(self._later, (now + decision.retry_seconds, result.subscription_id))
             if decision.dead_kind is not None:
@@ -364,7 +366,7 @@ class Worker:
                 )  # fmt: skip
         self._wake.set()
 
-    def _shed(self, subscription: int) -> None:
+    def _release_waiting(self, subscription: int) -> None:
         """Give back what a subscription has waiting here."""
         self._given_back += self._claims.take_all(subscription)
 
@@ -385,7 +387,7 @@ class Worker:
         except DatabaseError as error:
             # They come due by themselves when their lease ends.
             _log.warning("release_failed", deliveries=len(claims), error=str(error))
-        self.due([claim.subscriber.id for claim in claims])
+        self.mark_due([claim.subscriber.id for claim in claims])
 
     async def _poll(self) -> None:
         """Ask who is due: what other processes fanned out, what a dead worker held, lanes whose head nobody made due.
@@ -394,22 +396,22 @@ class Worker:
         time, by itself, so that many lanes don't keep subscriptions waiting.
         """
         async with asyncio.TaskGroup() as polls:
-            for statement, look in self._looks.items():
-                polls.create_task(self._poll_by(statement, look))
+            for statement, asked in self._polls.items():
+                polls.create_task(self._poll_by(statement, asked))
 
-    async def _poll_by(self, statement: str, look: asyncio.Event) -> None:
+    async def _poll_by(self, statement: str, asked: asyncio.Event) -> None:
         while True:
-            look.clear()
+            asked.clear()
             started = time.monotonic()
             try:
                 rows = await self._database.fetch(statement)
             except DatabaseError as error:
                 _log.warning("poll_failed", error=str(error))
                 rows = ()
-            self.due([row["subscription_id"] for row in rows])
+            self.mark_due([row["subscription_id"] for row in rows])
             rest_seconds = 20 * (time.monotonic() - started)
             await asyncio.sleep(rest_seconds)
-            await pause(look, self._options.poll_seconds - rest_seconds)
+            await pause(asked, self._options.poll_seconds - rest_seconds)
 
 
 def _lost_track(row: Row) -> Result:

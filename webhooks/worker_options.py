@@ -17,7 +17,7 @@ class WorkerOptions:
     """``lease_margin_seconds`` is added to a subscription's deadline to make the lease of a claim: so long may a
     delivery wait in the buffer; deadline and margin are how long a killed worker holds up an ordered lane.
     ``claim_max`` bounds what waits for a slot, ``payload_bytes_max`` the contents of all that is claimed;
-    ``poll_seconds`` is how often the database is asked who is due when nothing here told us and nobody rang."""
+    ``poll_seconds`` is how often the database is polled for due subscriptions without a notification."""
 
     name: str
     public_url: str

@@ -1,4 +1,4 @@
-"""The nemesis: does what the plan says to the processes of a stage, and heals it (HN-02, HN-05)."""
+"""The nemesis: does what the plan says to the processes of a scenario, and heals it (HN-02, HN-05)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from app.chaos.broker import Broker
 from app.chaos.child import Child
 from app.chaos.plan import Fault, Kind
-from app.chaos.stage import Stage
+from app.chaos.scenario import Scenario
 from db.embedded.postmaster import recorded_pid
 from db.embedded.server import EmbeddedServer
 
@@ -43,8 +43,10 @@ class Harm:
 class Nemesis:
     """``pause_seconds``: how long a leader is stopped; longer than its lease and than the broker's patience."""
 
-    def __init__(self, stage: Stage, broker: Broker, postgres: EmbeddedServer, data_dir: Path, pause_seconds: float):
-        self._stage = stage
+    def __init__(
+        self, scenario: Scenario, broker: Broker, postgres: EmbeddedServer, data_dir: Path, pause_seconds: float
+    ):
+        self._scenario = scenario
         self._broker = broker
         self._postgres = postgres
         self._cluster = data_dir / "postgres"
@@ -61,9 +63,9 @@ class Nemesis:
 
     async def do(self, fault: Fault, at_seconds: float) -> Harm:
         """Strike, heal, and say what happened meanwhile. Raises :class:`HarmFailed`, ``ChildFailed``."""
-        began, before = time.monotonic(), self._stage.accepted
+        began, before = time.monotonic(), self._scenario.accepted
         note = await self._deeds[fault.kind](fault)
-        accepted = self._stage.accepted - before
+        accepted = self._scenario.accepted - before
         if not accepted:
             raise HarmFailed(f"nothing was accepted from the beginning of '{fault}' to the end of its healing")
         return Harm(fault, at_seconds, time.monotonic() - began, accepted, note)
@@ -72,7 +74,7 @@ class Nemesis:
         """Everything runs and nothing is paused, whatever state a deed was left in."""
         self._broker.bound = True
         await self._postgres.start()
-        for child in self._stage.children:
+        for child in self._scenario.children:
             child.resume()
             if not child.is_running:
                 await child.start()
@@ -80,14 +82,14 @@ class Nemesis:
 
     async def _leader(self) -> Child:
         deadline = time.monotonic() + _LEADER_SECONDS_MAX
-        while (leader := await self._stage.leader("amqp")) is None:
+        while (leader := await self._scenario.leader("amqp")) is None:
             if time.monotonic() > deadline:
                 raise HarmFailed(f"nobody leads the amqp sink after {_LEADER_SECONDS_MAX:g} s")
             await asyncio.sleep(0.05)
         return leader
 
     def _other(self, child: Child) -> Child:
-        return next(one for one in self._stage.children if one is not child)
+        return next(one for one in self._scenario.children if one is not child)
 
     async def _kill(self, _: Fault) -> str:
         leader = await self._leader()
@@ -101,7 +103,7 @@ class Nemesis:
         leader.pause()
         try:
             await asyncio.sleep(self._pause_seconds)
-            if await self._stage.leader("amqp") is not successor:
+            if await self._scenario.leader("amqp") is not successor:
                 raise HarmFailed(f"{successor.name} does not lead after {leader.name} was stopped for so long")
         finally:
             leader.resume()
@@ -141,15 +143,15 @@ class Nemesis:
 
     async def _database(self, fault: Fault) -> str:
         pid = recorded_pid(self._cluster)
-        assert pid is not None, "the database of the stage runs"
+        assert pid is not None, "the database of the scenario runs"
         began = time.monotonic()
         os.kill(pid, signal.Signals[fault.detail])
         # Until it has ended it may still answer, and would be taken for the server that is asked for.
         await _until(lambda: not _lives(pid), 10.0)
         await self._postgres.start()
         answers = time.monotonic() - began
-        before = self._stage.accepted
-        await _until(lambda: self._stage.accepted > before, 5.0)
+        before = self._scenario.accepted
+        await _until(lambda: self._scenario.accepted > before, 5.0)
         return f"answers after {answers:.1f} s, accepts after {time.monotonic() - began:.1f} s"
 
     async def _unbind(self, _: Fault) -> str:

@@ -77,7 +77,7 @@ def make_plan(seed: int, seconds: float, failpoints: Sequence[str]) -> list[Faul
 
 
 def _kinds(chance: random.Random) -> Iterator[Kind]:
-    # A hold would stop a deposed leader by itself, so the test of its term comes while nothing is held.
+    # A hold would stop a former leader by itself, so the test of its term comes while nothing is held.
     first = [kind for kind in INDISPENSABLE if kind is not Kind.USURP]
     others = [kind for kind in Kind if kind not in INDISPENSABLE]
     chance.shuffle(first)

@@ -33,7 +33,7 @@ from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
 from app.chaos.child import ChildFailed
 from app.chaos.nemesis import Harm, HarmFailed, Nemesis
 from app.chaos.plan import INDISPENSABLE, Kind, make_plan
-from app.chaos.stage import NotQuiet, Stage, StageOptions, open_stage
+from app.chaos.scenario import NotQuiet, Scenario, ScenarioOptions, open_scenario
 from app.failpoints import POINTS
 from app.settings.settings import SettingsRefused
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
@@ -43,7 +43,7 @@ __all__ = ["ProveOptions", "prove"]
 
 _BASELINE_SECONDS = 4.0
 _TAIL_SECONDS = 2.0
-"""Load after the last fault, so that what the last reign forgets is noticed."""
+"""Load after the last fault, so that what the last term forgets is noticed."""
 _QUIET_SECONDS_MAX = 16.0
 _QUIET_SHARE = 0.25
 """A delivery that a dead process had claimed is due again after 8 s; a held topic is probed after 2 and 4 s more. A
@@ -79,12 +79,12 @@ _POINTS = tuple(point for point in POINTS if not point.endswith("_manifest"))
 class ProveOptions:
     """``seconds``: about how long the whole run takes; below 42, not every kind of fault has its turn.
 
-    ``seed`` None: a new one. ``breaks``: a seeded bug by name.
+    ``seed`` None: a new one. ``seed_bug``: the name of a seeded bug.
     """
 
     seconds: float = 45.0
     seed: int | None = None
-    breaks: str | None = None
+    seed_bug: str | None = None
     json: bool = False
 
 
@@ -114,11 +114,11 @@ async def prove(options: ProveOptions) -> int:
 
     Raises SettingsRefused, ``EmbeddedError``, ``DatabaseError``.
     """
-    if options.breaks is not None:
-        from app.chaos.seeded_bugs import BREAKS
+    if options.seed_bug is not None:
+        from app.chaos.seeded_bugs import SEEDED_BUGS
 
-        if options.breaks not in BREAKS:
-            raise SettingsRefused(f"{options.breaks!r} is no seeded bug; there are {', '.join(BREAKS)}")
+        if options.seed_bug not in SEEDED_BUGS:
+            raise SettingsRefused(f"{options.seed_bug!r} is no seeded bug; there are {', '.join(SEEDED_BUGS)}")
     if options.seconds < 25:
         raise SettingsRefused("a run takes at least 25 seconds")
     run = _Run(options.seed if options.seed is not None else secrets.randbelow(1_000_000))
@@ -137,7 +137,7 @@ async def prove(options: ProveOptions) -> int:
     if run.holds:
         shutil.rmtree(folder)
         return 0
-    return 1 if options.breaks is None or run.is_broken else 2
+    return 1 if options.seed_bug is None or run.is_broken else 2
 
 
 async def _run_to_the_end(options: ProveOptions, run: _Run, folder: Path) -> None:
@@ -173,24 +173,24 @@ async def _run(options: ProveOptions, run: _Run, folder: Path) -> None:
     async with AsyncExitStack() as stack:
         postgres = await stack.enter_async_context(_own_postgres(folder / "data"))
         broker = await stack.enter_async_context(open_broker(folder))
-        stage_options = StageOptions(
+        scenario_options = ScenarioOptions(
             postgres.dsn, folder, run.seed, lease_seconds=_LEASE_SECONDS,
-            delivery_timeout_seconds=_ATTEMPT_SECONDS, seeded_bug=options.breaks,
+            delivery_timeout_seconds=_ATTEMPT_SECONDS, seeded_bug=options.seed_bug,
             keys=_KEYS, pause_seconds=_WRITE_PAUSE_SECONDS, settings={"AMQP_URL": broker.url},
             promises={"amqp": Promise.RECORD},
         )  # fmt: skip
-        stage = await stack.enter_async_context(open_stage(stage_options))
-        nemesis = Nemesis(stage, broker, postgres, folder / "data", _PAUSE_SECONDS)
-        stack.callback(lambda: run.crashes.extend(stage.crashes))
+        scenario = await stack.enter_async_context(open_scenario(scenario_options))
+        nemesis = Nemesis(scenario, broker, postgres, folder / "data", _PAUSE_SECONDS)
+        stack.callback(lambda: run.crashes.extend(scenario.crashes))
         left = options.seconds - (time.monotonic() - began)
-        async with stage.load():
-            await _stand_baseline(stage, run)
+        async with scenario.load():
+            await _stand_baseline(scenario, run)
             try:
                 await _do_harm(nemesis, run, left - _BASELINE_SECONDS - _TAIL_SECONDS - _QUIET_SECONDS)
             finally:
                 await nemesis.heal()
             await asyncio.sleep(_TAIL_SECONDS)
-        await _conclude(stage, run, max(_QUIET_SECONDS_MAX, _QUIET_SHARE * options.seconds))
+        await _conclude(scenario, run, max(_QUIET_SECONDS_MAX, _QUIET_SHARE * options.seconds))
 
 
 @contextmanager
@@ -220,14 +220,14 @@ async def _own_postgres(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
                 shutil.rmtree(cluster, ignore_errors=True)
 
 
-async def _stand_baseline(stage: Stage, run: _Run) -> None:
+async def _stand_baseline(scenario: Scenario, run: _Run) -> None:
     """The same load without a fault must show no repeat and no inversion, else the rest means nothing (OR-06).
 
     On a busy machine attempts may run out of time; what they repeat is no fault of the system's.
     """
     await asyncio.sleep(_BASELINE_SECONDS)
-    report = stage.judge_so_far()
-    unanswered = await stage.unanswered()
+    report = scenario.judge_so_far()
+    unanswered = await scenario.unanswered()
     # What is not there yet is on its way: a count of lost events means something only after the run has become quiet.
     summary = _summary(report).replace("lost=", "on_the_way=")
     _say(f"{_BASELINE_SECONDS:5.1f} s  baseline: {summary}")
@@ -257,21 +257,21 @@ async def _do_harm(nemesis: Nemesis, run: _Run, seconds: float) -> None:
         _say(f"{at_seconds:5.1f} s  {fault}: {harm.note} ({harm.accepted} accepted in {harm.seconds:.1f} s)")
 
 
-async def _conclude(stage: Stage, run: _Run, quiet_seconds_max: float) -> None:
+async def _conclude(scenario: Scenario, run: _Run, quiet_seconds_max: float) -> None:
     """Quiet, everything killed and started once more, quiet again, verdict (OR-10)."""
     try:
-        seconds = await stage.quiet(quiet_seconds_max)
+        seconds = await scenario.quiet(quiet_seconds_max)
         _say(f"quiet after {seconds:.1f} s")
-        for child in stage.children:
+        for child in scenario.children:
             await child.kill()
         async with asyncio.TaskGroup() as starting:
-            for child in stage.children:
+            for child in scenario.children:
                 starting.create_task(child.start())
-        await stage.quiet(_QUIET_SECONDS_MAX)
+        await scenario.quiet(_QUIET_SECONDS_MAX)
     except NotQuiet as failure:
         run.failures.append(str(failure))
-    run.report = await stage.judge()
-    duplicates_max = _DUPLICATES_PER_FAULT_MAX * len(run.harms) + await stage.unanswered()
+    run.report = await scenario.judge()
+    duplicates_max = _DUPLICATES_PER_FAULT_MAX * len(run.harms) + await scenario.unanswered()
     if _duplicated(run.report) > duplicates_max:
         run.failures.append(f"{_duplicated(run.report)} repeats, more than {duplicates_max} can have been in flight")
 
@@ -307,9 +307,9 @@ def _print(options: ProveOptions, run: _Run, folder: Path) -> None:
         _say(f"FAILED: {failure}")
     for line in _evidence(run.report) if run.report is not None else ():
         _say(f"FAILED: {line}")
-    if options.breaks and not run.is_broken:
-        _say(f"FAILED: the witness has not found {options.breaks}")
-    broken = f" --break {options.breaks}" if options.breaks else ""
+    if options.seed_bug and not run.is_broken:
+        _say(f"FAILED: the witness has not found {options.seed_bug}")
+    broken = f" --seed-bug {options.seed_bug}" if options.seed_bug else ""
     _say(f"again:  hookwire prove --seconds {options.seconds:g} --seed {run.seed}{broken}")
     _say(f"logs:   {folder}")
 

@@ -1,8 +1,8 @@
 """Seeded bugs: the product with one promise taken away, to show that the witness would notice (faults.md 7, OR-03).
 
-``python -m app.cli.seeded_bug NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --break NAME`` starts
-its children so and has to fail. The product itself has no switch for this and no code: each bug replaces a function or
-the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
+``python -m app.cli.seeded_bug NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --seed-bug NAME``
+starts its children so and has to fail. The product itself has no switch for this and no code: each bug replaces a
+function or the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
 
 A bug that no longer fits the product is stale and refused too, before anything runs: what it replaces and what it calls
 is looked at first. Otherwise the crash of a process might count as the bug that was to be found.
@@ -12,7 +12,7 @@ ack-before-commit      a publish is answered when its rows are written, 50 ms be
 purge-before-ack       an outbox row goes before the broker has it (MU-03)
 settle-before-answer   a delivery counts as delivered before the subscriber is asked
 no-key-lock            two transactions may publish one key at a time (MU-05)
-no-term-check          a deposed relay is told neither by its term nor by its clock, and its writes are taken (MU-01)
+no-term-check          a former leader is told neither by its term nor by its clock, and its writes are taken (MU-01)
 shared-lock-queue      two relays may hold the AMQP fence at a time (MU-08)
 unroutable-as-sent     an AMQP message that no queue took counts as sent (MU-09)
 cursor                 the relay goes on behind the last id that it read, and never looks back (MU-04)
@@ -42,7 +42,7 @@ from app.storage import Storage
 from db.errors import DatabaseError
 from db.pool import Row, Session
 from relay.amqp.link import Link
-from relay.election.port import Seat
+from relay.election.port import Lease
 from relay.harvester import Harvester
 from relay.outbox import Outbox
 from relay.record import Record
@@ -53,7 +53,7 @@ from webhooks.retry import DELIVERED
 from webhooks.settlement import Result, Settlement
 from webhooks.worker import Worker
 
-__all__ = ["BREAKS", "StaleBug", "apply"]
+__all__ = ["SEEDED_BUGS", "StaleBug", "apply"]
 
 _EARLY_SECONDS = 0.05
 """How much too early something happens: long enough for a kill to fall into it now and then."""
@@ -200,19 +200,19 @@ def _no_term_check() -> None:
     async def believe(self: Outbox, term: Term) -> Term:
         return term
 
-    def stay(_: Seat, reason: str) -> None:
-        assert reason, "nobody is deposed without a reason"
+    def stay(_: Lease, reason: str) -> None:
+        assert reason, "nobody loses the leadership without a reason"
 
-    async def never(seat: Seat, *_: object) -> None:
-        await seat.lost.wait()
+    async def never(lease: Lease, *_: object) -> None:
+        await lease.lost.wait()
 
     def trust(_: relay.election.lease.LeaseElection, group: int) -> bool:
         return group >= 0
 
     _replace(Outbox, "assert_term", "async (self, term)", lambda _: believe)
-    _replace(Seat, "lose", "(self, reason)", lambda _: stay)
+    _replace(Lease, "lose", "(self, reason)", lambda _: stay)
     _replace(relay.election.lease.LeaseElection, "trusted", "(self, group)", lambda _: trust)
-    _replace(relay.election.lease, "until_untrusted", "async (seat, trusted_until, whose)", lambda _: never)
+    _replace(relay.election.lease, "until_untrusted", "async (lease, trusted_until, whose)", lambda _: never)
 
 
 def _shared_lock_queue() -> None:
@@ -296,7 +296,7 @@ def _poison_stops_all() -> None:
     _replace(Harvester, "_note", "(self, batch, receipt)", make)
 
 
-BREAKS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
+SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
     {
         "ack-before-commit": _ack_before_commit,
         "purge-before-ack": _purge_before_ack,
@@ -317,6 +317,6 @@ def apply(name: str, settings: Settings) -> None:
     """Break this process; raises SettingsRefused for an unknown name and in production, else :class:`StaleBug`."""
     if settings.profile == "production":
         raise SettingsRefused("seeded bugs are refused in production")
-    if name not in BREAKS:
-        raise SettingsRefused(f"{name!r} is no seeded bug; there are {', '.join(BREAKS)}")
-    BREAKS[name]()
+    if name not in SEEDED_BUGS:
+        raise SettingsRefused(f"{name!r} is no seeded bug; there are {', '.join(SEEDED_BUGS)}")
+    SEEDED_BUGS[name]()

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from app.checks.check import Check
 from app.settings.settings import Settings, SettingsRefused
 from app.sinks import amqp_options, kafka_options
-from relay.amqp import connection_check as amqp_door
-from relay.kafka import connection_check as kafka_knock
+from relay.amqp import connection_check as amqp_check
+from relay.kafka import connection_check as kafka_check
 
 __all__ = ["broker_checks"]
 
@@ -29,7 +29,7 @@ async def _kafka(settings: Settings) -> Check:
     if not settings.kafka_bootstrap_servers:
         return Check("kafka", "Kafka", "note", "not configured (HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS): no such sink")
     try:
-        answer = await kafka_knock.knock(kafka_options(settings, "doctor"))
+        answer = await kafka_check.check_connection(kafka_options(settings, "doctor"))
     except SettingsRefused as refused:
         return Check("kafka", "Kafka", "refuse", str(refused))
     if answer.ok:
@@ -43,10 +43,10 @@ async def _amqp(settings: Settings) -> Check:
     parts = urlsplit(settings.amqp_url.get_secret_value())
     place = f"{parts.hostname}:{parts.port or (5671 if parts.scheme == 'amqps' else 5672)}"
     try:
-        await amqp_door.knock(amqp_options(settings, "doctor"))
+        await amqp_check.check_connection(amqp_options(settings, "doctor"))
     except SettingsRefused as refused:
         return Check("amqp", "AMQP", "refuse", str(refused))
-    except amqp_door.DoorClosed as closed:
+    except amqp_check.ConnectionRefused as closed:
         return _no_way_in("amqp", "AMQP", f"{place}: {closed}", refused=closed.refused)
     return Check("amqp", "AMQP", "ok", f"{place} answers")
 

@@ -18,7 +18,7 @@ from app.cli.failure import CommandFailed
 from app.log import configure_logging
 from app.settings.settings import Settings, load_settings
 
-__all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from", "spare_the_collector", "tell"]
+__all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from", "tell", "tune_gc"]
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it is there).")
@@ -42,14 +42,14 @@ def settings_from(config: Path | None) -> Settings:
 def run(work: Coroutine[Any, Any, int]) -> None:
     """Run the command's coroutine and leave with its exit code. From here on Ctrl-C cancels it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    spare_the_collector()
+    tune_gc()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(work)
     raise typer.Exit(code)
 
 
-def spare_the_collector() -> None:
-    """Look for cycles more seldom than a script needs: that alone costs a tenth of a publish (benchmarks/README.md).
+def tune_gc() -> None:
+    """Collect garbage more seldom than a script needs: the default costs a tenth of a publish (benchmarks/README.md).
 
     What was imported so far lives as long as the process, and a request's objects die by their reference counts. The
     imports are not searched before they are set aside: that took a tenth of a start, and found one object in 150.

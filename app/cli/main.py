@@ -27,7 +27,7 @@ def main() -> None:
     # Until a command's event loop runs there is nothing to put away, so Ctrl-C simply ends the process (B-56), also
     # while we import; the loop has its own handling (``app.cli.entry``).
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _occupy_standard_descriptors()
+    _reserve_std_fds()
     # What is imported stays: looking for cycles in it after every 700 objects is a seventh of a start. A command that
     # serves sets what suits it (``app.cli.entry``).
     gc.set_threshold(200_000)
@@ -39,8 +39,8 @@ def main() -> None:
         sys.exit(1)
 
 
-def _occupy_standard_descriptors() -> None:
-    """A caller may have closed 0, 1 or 2 (B-51); no socket of ours must get such a number."""
+def _reserve_std_fds() -> None:
+    """Open descriptors 0, 1 and 2 where a caller has closed them (B-51), so that no socket gets such a number."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)

@@ -43,7 +43,7 @@ class Cleanup(Periodic):
         await self._in_batches(
             lambda: self._database.execute("event.purge_idempotency_keys", self._idempotency_seconds)
         )
-        await self._database.execute("pull.end_unasked")
+        await self._database.execute("pull.expire_idle")
         await self._database.execute("delivery.forget_former_audiences")
         ended = [row["id"] for row in await self._database.fetch("delivery.ended_subscriptions")]
         if ended:

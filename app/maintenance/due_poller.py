@@ -34,7 +34,7 @@ class DuePoller(Periodic):
     """Poll once per ``interval_seconds`` and notify the services that have work.
 
     ``due`` maps a column of the statement ``due.poll`` to its signal. ``on_polled`` gets the last id drawn, its origin,
-    and whether a hold is due for a probe. ``on_silence`` is called when the database does not answer. ``on_scope``
+    and whether a hold is due for a probe. ``on_outage`` is called when the database does not answer. ``on_scope``
     gets whether a key is in order across topics.
     """
 
@@ -46,7 +46,7 @@ class DuePoller(Periodic):
         database: Database,
         due: Mapping[str, Callable[[], None]],
         on_polled: Callable[[int, UUID, bool], None],
-        on_silence: Callable[[], None],
+        on_outage: Callable[[], None],
         on_scope: Callable[[bool], None] = lambda _: None,
         interval_seconds: float = 1.0,
     ) -> None:
@@ -54,7 +54,7 @@ class DuePoller(Periodic):
         self._database = database
         self._due = due
         self._on_polled = on_polled
-        self._on_silence = on_silence
+        self._on_outage = on_outage
         self._on_scope = on_scope
         self._took_seconds = 0.0
 
@@ -78,7 +78,7 @@ class DuePoller(Periodic):
     def failed(self, error: Exception) -> None:
         """Report that the database does not answer."""
         _log.warning("due_poll_failed", error=str(error))
-        self._on_silence()
+        self._on_outage()
 
     def pause_seconds(self) -> float:
         """Return the interval, or longer where a poll is slow."""

@@ -37,7 +37,7 @@ from app.web.api import (
 )
 from app.web.api.context import Context
 from app.web.api.contract import TITLE, VERSION, operation_id
-from app.web.authentication import Gate, Keyring
+from app.web.authentication import Authentication, Keyring
 from app.web.console import diagnosis_route as diagnosis
 from app.web.console import status_route as console
 from app.web.ingest import Ingest, is_publish
@@ -113,7 +113,7 @@ def build_web(
     limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
     inside: ASGIApp = _Fork(ingest, api)
     if settings.needs_keys:
-        inside = Gate(inside, Keyring(Keys(context.database)), hub_is_open=settings.hub_access == "open")
+        inside = Authentication(inside, Keyring(Keys(context.database)), hub_is_open=settings.hub_access == "open")
     pages = page_policy(settings, context.public_url)
     door = FrontDoor(
         inside, problems=problems, limits=limits, request_ids=request_ids, pages=pages, own_agent=own_agent.encode()

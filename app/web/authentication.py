@@ -41,7 +41,7 @@ from hub.keys import Grant, Keys, visible_part
 
 __all__ = [
     "FRESH_SECONDS",
-    "Gate",
+    "Authentication",
     "Keyring",
     "grant_of",
     "may_reach_kind",
@@ -164,7 +164,7 @@ def _key_text(header: bytes) -> str | None:
     return None
 
 
-class Gate:
+class Authentication:
     """The ASGI layer. ``hub_is_open``: WebSub's subscribers, whom nobody knows beforehand, need no key."""
 
     def __init__(self, app: ASGIApp, keyring: Keyring, *, hub_is_open: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from app.web.cached_query import Glance
+from app.web.cached_query import CachedQuery
 from db.errors import DatabaseError
 from db.pool import Database, Row
 
@@ -26,7 +26,7 @@ _DEADLINE_SECONDS = 2.0
 
 
 class Backlog:
-    """Gauges of one process's registry, as old as a ``Glance`` of ``fresh_seconds`` and ``kept_times`` allows."""
+    """Gauges of one process's registry, as old as a ``CachedQuery`` of ``fresh_seconds`` and ``kept_times`` allows."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Backlog:
         kept_times: float = _KEPT_TIMES,
     ) -> None:
         self._database = database
-        self._glance = Glance(self._ask, fresh_seconds, kept_times)
+        self._cached = CachedQuery(self._ask, fresh_seconds, kept_times)
 
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"hookwire_{name}", text, labels, registry=registry)
@@ -53,11 +53,11 @@ class Backlog:
 
     async def refresh(self) -> None:
         """Ask the database, unless that was just done. What has no answer in time is absent."""
-        await self._glance.look()
+        await self._cached.get()
 
     async def _ask(self) -> Literal[True] | None:
         """Holds first, of which there are few: to count what waits may take too long, and that is no outage."""
-        holds = await self._answer("hold.standing")
+        holds = await self._answer("hold.active")
         sinks = await self._answer("outbox.oldest", _COUNTED_MAX) if holds is not None else None
         self._answers.set(holds is not None)
         self._forget()

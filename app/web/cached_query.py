@@ -1,4 +1,4 @@
-"""Glance: one answer of the database for all who ask for it at nearly the same time."""
+"""CachedQuery: share one answer of the database between callers that ask at nearly the same time (single flight)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-__all__ = ["Glance"]
+__all__ = ["CachedQuery"]
 
 T = TypeVar("T")
 
 
-class Glance(Generic[T]):
+class CachedQuery(Generic[T]):
     """Asks ``ask`` at most once at a time; ``None`` says that there was no answer.
 
     An answer is shown for ``fresh_seconds``, and ``kept_times`` as long as it took if that is longer: where somebody's
@@ -28,8 +28,8 @@ class Glance(Generic[T]):
         self._answer: T | None = None
         self._fresh_until = 0.0
 
-    async def look(self) -> T | None:
-        """The answer there is, if it is fresh; else ask. Who comes meanwhile waits for the same answer."""
+    async def get(self) -> T | None:
+        """Return the answer if it is fresh, else ask. Concurrent callers wait for the same answer."""
         async with self._asking:
             began = time.monotonic()
             if began >= self._fresh_until:

@@ -1,4 +1,4 @@
-"""Silence: why the database did not answer, because what helps is not the same."""
+"""Outage: why the database did not answer. Each reason has a cure of its own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from db.direct import connect_direct
 from db.errors import Busy, DatabaseError, ServerTrouble, TooManyConnections
 from db.pool import PoolOptions
 
-__all__ = ["Silence", "greeting", "silence_of"]
+__all__ = ["Outage", "classify_outage", "probe_connection"]
 
-_GREETING_SECONDS: Final = 2.0
+_PROBE_SECONDS: Final = 2.0
 
 
-class Silence(StrEnum):
+class Outage(StrEnum):
     """``slow``: its server lets us in, and yet a statement was not answered in time. ``full``: it has no connection
     left for us. ``failing``: it answers, and cannot do what is asked: a full disk, a read-only server.
     """
@@ -27,26 +27,27 @@ class Silence(StrEnum):
     UNREACHABLE = "unreachable"
 
 
-async def silence_of(error: Exception, greet: Callable[[], Awaitable[Silence | None]]) -> Silence:
-    """What a failed statement says about the database. If it took too long ``greet`` is asked, as :func:`greeting`."""
+async def classify_outage(error: Exception, probe: Callable[[], Awaitable[Outage | None]]) -> Outage:
+    """Classify a failed statement. After a timeout call ``probe``, such as :func:`probe_connection`."""
     if isinstance(error, TooManyConnections):
-        return Silence.FULL
+        return Outage.FULL
     if isinstance(error, ServerTrouble):
-        return Silence.FAILING
+        return Outage.FAILING
     took_too_long = isinstance(error, TimeoutError | Busy) or isinstance(error.__cause__, TimeoutError)
-    return (await greet() if took_too_long else None) or Silence.UNREACHABLE
+    return (await probe() if took_too_long else None) or Outage.UNREACHABLE
 
 
-async def greeting(options: PoolOptions) -> Silence:
-    """Whether the server lets us in, within two seconds. The connection is a new one and none of the pool's: where
-    statements hang, they hold all of those.
+async def probe_connection(options: PoolOptions) -> Outage:
+    """Return whether the server accepts a connection within two seconds.
+
+    The connection is a new one: where statements hang, they hold all connections of the pool.
     """
     try:
-        async with asyncio.timeout(_GREETING_SECONDS):
+        async with asyncio.timeout(_PROBE_SECONDS):
             connection = await connect_direct(options)
     except TooManyConnections:
-        return Silence.FULL
+        return Outage.FULL
     except (DatabaseError, TimeoutError):
-        return Silence.UNREACHABLE
+        return Outage.UNREACHABLE
     await connection.aclose()
-    return Silence.SLOW
+    return Outage.SLOW

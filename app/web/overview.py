@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from app.web.cached_query import Glance
-from app.web.outage import Silence, greeting, silence_of
+from app.web.cached_query import CachedQuery
+from app.web.outage import Outage, classify_outage, probe_connection
 from db.errors import Busy, OutcomeUnknown, Unavailable
 from db.pool import Database
 
@@ -52,7 +52,7 @@ class Status:
 
 
 class Overview:
-    """One per process. Its answer is as old as a ``Glance`` of ``fresh_seconds`` and ``kept_times`` allows."""
+    """One per process. Its answer is as old as a ``CachedQuery`` of ``fresh_seconds`` and ``kept_times`` allows."""
 
     def __init__(
         self,
@@ -71,29 +71,29 @@ class Overview:
         self._incarnation = incarnation
         self._relay_states = relay_states
         self._deadline_seconds = deadline_seconds
-        self._silence = Silence.UNREACHABLE
-        self._glance = Glance(self._answer, fresh_seconds, kept_times)
-        self._greeting = Glance(lambda: greeting(database.options), fresh_seconds, 0.0)
+        self._outage = Outage.UNREACHABLE
+        self._cached = CachedQuery(self._answer, fresh_seconds, kept_times)
+        self._probe = CachedQuery(lambda: probe_connection(database.options), fresh_seconds, 0.0)
 
-    async def look(self) -> Status | Silence:
+    async def get(self) -> Status | Outage:
         """Why there is nothing to show, if the database does not answer in time. What our own relays do is told as it
         is now.
         """
-        status = await self._glance.look()
-        return self._silence if status is None else replace(status, relay_states=self._relay_states())
+        status = await self._cached.get()
+        return self._outage if status is None else replace(status, relay_states=self._relay_states())
 
-    async def silence_of(self, error: Exception) -> Silence:
+    async def classify_outage(self, error: Exception) -> Outage:
         """Why the database has not answered. All who ask share a new connection to it: a server that is slow must not
         be given one more for each look of a load balancer.
         """
-        return await silence_of(error, self._greeting.look)
+        return await classify_outage(error, self._probe.get)
 
     async def _answer(self) -> Status | None:
         try:
             async with asyncio.timeout(self._deadline_seconds):
                 return await self._ask()
         except (Busy, OutcomeUnknown, Unavailable, TimeoutError) as error:
-            self._silence = await self.silence_of(error)
+            self._outage = await self.classify_outage(error)
             return None
 
     async def _ask(self) -> Status:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from app.web.cached_query import Glance
-from app.web.outage import Silence
+from app.web.cached_query import CachedQuery
+from app.web.outage import Outage
 from db.errors import DatabaseError
 from db.pool import Database
 from relay.trouble import Trouble
@@ -21,30 +21,30 @@ _WRITABLE: Final = "ok"
 
 
 class Readiness:
-    """One per process. ``silence_of`` says why the database failed, as ``Overview.silence_of`` does.
+    """One per process. ``classify_outage`` says why the database failed, as ``Overview.classify_outage`` does.
 
     A read-only server and a full disk answer every question, so the database is asked to write as well: at most once
     in ``fresh_seconds``, however many ask (FC-06).
     """
 
     def __init__(
-        self, database: Database, silence_of: Callable[[Exception], Awaitable[Silence]],
+        self, database: Database, classify_outage: Callable[[Exception], Awaitable[Outage]],
         fresh_seconds: float = _FRESH_SECONDS,
     ) -> None:  # fmt: skip
         self._database = database
-        self._silence_of = silence_of
+        self._classify_outage = classify_outage
         self._trouble = Trouble("database_cannot_write", "database_writes_again")
-        self._write = Glance(self._try_to_write, fresh_seconds, 0.0)
+        self._write = CachedQuery(self._try_to_write, fresh_seconds, 0.0)
 
-    async def look(self) -> Silence | None:
+    async def check(self) -> Outage | None:
         """Why nothing can be stored now; None: it can."""
         try:
             async with asyncio.timeout(_QUESTION_SECONDS):
                 await self._database.fetchrow("event.installation")
         except (DatabaseError, TimeoutError) as error:
-            return await self._silence_of(error)
-        written = await self._write.look()
-        return None if written == _WRITABLE else Silence(str(written))
+            return await self._classify_outage(error)
+        written = await self._write.get()
+        return None if written == _WRITABLE else Outage(str(written))
 
     async def _try_to_write(self) -> str:
         try:
@@ -52,6 +52,6 @@ class Readiness:
                 await self._database.fetchval("check.writable")
         except (DatabaseError, TimeoutError) as error:
             self._trouble.tell(error)
-            return await self._silence_of(error)
+            return await self._classify_outage(error)
         self._trouble.over()
         return _WRITABLE

@@ -216,7 +216,7 @@ class MariaDatabase:
         if self.options.tls is not None and connection._writer.get_extra_info("ssl_object") is None:
             raise Unavailable("the server has no TLS, which the settings demand")  # the driver would go on without
         async with asyncio.timeout(self.options.connect_seconds), connection.cursor() as cursor:
-            await cursor.execute(_STATEMENTS["house.version"])
+            await cursor.execute(_STATEMENTS["installation.version"])
             version = (await cursor.fetchone())["version"]
             for statement in _session(version, self.options):
                 await cursor.execute(statement)

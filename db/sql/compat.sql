@@ -3,7 +3,7 @@
 --
 -- A mark that is not mine is claimable, whoever made it: that is goharvest's failover (RG-04), and a row that commits
 -- late is found because every mark starts at the lowest id again (RG-05). What is decided takes FOR KEY SHARE on the
--- term's row, so that a relay which was deposed here marks nothing more (RR-08).
+-- term's row, so that a relay which lost the leadership here marks nothing more (RR-08).
 
 -- name: mark
 -- $4: my identity, a fresh one whenever an outcome was unknown (RG-06). Keys that are parked are passed over.

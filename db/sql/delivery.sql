@@ -63,7 +63,7 @@ CROSS JOIN LATERAL (
 -- The audience is that of the event's acceptance: who was active then and is not any more, or wants something else now, is
 -- in former_audiences (FC-08). What is made for a subscription that is disabled waits; for one that has ended it becomes a
 -- dead letter, and WebSub's is dropped.
-WITH reign AS MATERIALIZED (
+WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), gone AS MATERIALIZED (
     DELETE FROM hookwire.outbox
@@ -72,7 +72,7 @@ WITH reign AS MATERIALIZED (
         CROSS JOIN LATERAL (
             SELECT o.ctid AS place FROM hookwire.outbox o
             WHERE o.sink = 'webhooks' AND o.shard = a.shard AND o.id = a.id LIMIT 1
-        ) AS found)) AND EXISTS (SELECT FROM reign)
+        ) AS found)) AND EXISTS (SELECT FROM term_held)
     RETURNING id
 ), event AS MATERIALIZED (
     SELECT e.id, e.tenant, e.topic, e.key, e.accepted_at
@@ -185,16 +185,16 @@ WITH reign AS MATERIALIZED (
 SELECT (SELECT count(*) FROM gone) AS events,
        (SELECT count(*) FROM made) AS deliveries,
        (SELECT coalesce(array_agg(DISTINCT m.subscription_id), '{}') FROM made m) AS subscriptions,
-       EXISTS (SELECT FROM reign) AS reigns;
+       EXISTS (SELECT FROM term_held) AS leads;
 
 -- name: fan_out_slice
 -- One event, up to $5 of its subscriptions; the last slice purges. The upper end is fixed by the first slice. Lanes as in
 -- fan_out. $6: whoever has a filter here gets a dead letter, because it could not be judged in time (FC-02).
-WITH reign AS MATERIALIZED (
+WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), event AS MATERIALIZED (
     SELECT e.id, e.tenant, e.topic, e.key, e.accepted_at FROM hookwire.events e
-    WHERE e.id = $4 AND EXISTS (SELECT FROM reign)
+    WHERE e.id = $4 AND EXISTS (SELECT FROM term_held)
       AND EXISTS (SELECT FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = $3 AND o.id = $4)
 ), span AS MATERIALIZED (
     SELECT coalesce(max(c.last_subscription_id), 0) AS low,
@@ -273,7 +273,7 @@ WITH reign AS MATERIALIZED (
 )
 SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS deliveries,
        (SELECT coalesce(array_agg(m.subscription_id), '{}') FROM made m) AS subscriptions,
-       EXISTS (SELECT FROM reign) AS reigns;
+       EXISTS (SELECT FROM term_held) AS leads;
 
 -- name: claim
 -- Due deliveries of the named subscriptions, up to so many each. The attempt counts from here on (WH-R11); the
@@ -547,7 +547,7 @@ ON CONFLICT (event_id, subscription_id, number) DO UPDATE
 SET started_at = excluded.started_at, status = excluded.status, total_seconds = excluded.total_seconds,
     outcome = excluded.outcome, decision = excluded.decision, worker = excluded.worker, detail = NULL;
 
--- name: forget_failures
+-- name: reset_failures
 -- Nothing speaks against these any more.
 DELETE FROM hookwire.delivery_failures f
 WHERE subscription_id = ANY ($1::bigint[]) AND failures = 0 AND NOT true = ANY (failed);
@@ -564,7 +564,7 @@ WHERE ctid = ANY (ARRAY(
     ) AS d))
   AND fence = ANY ($3::bigint[]);
 
--- name: bury
+-- name: dead_letter_orphans
 -- Claimed, but there is nothing to send: the event's contents are gone.
 WITH ended AS (
     DELETE FROM hookwire.deliveries
@@ -632,7 +632,7 @@ WITH owed AS MATERIALIZED (
 )
 SELECT count(*) FROM gone;
 
--- name: try_now
+-- name: retry_now
 -- A waiting or parked delivery is due now; a parked one has its whole schedule again.
 WITH tried AS (
     UPDATE hookwire.deliveries d
@@ -648,7 +648,7 @@ WITH tried AS (
 )
 SELECT t.subscription_id FROM tried t;
 
--- name: give_up
+-- name: dead_letter
 -- A waiting or parked delivery is a dead letter; what waited behind it in its lane is due.
 WITH ended AS (
     DELETE FROM hookwire.deliveries d

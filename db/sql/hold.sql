@@ -2,14 +2,14 @@
 
 -- name: place
 -- Records $7/$8 (and with them their hold) leave the outbox for the side table. '' as key holds the topic.
-WITH reign AS MATERIALIZED (
+WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), placed AS (
     INSERT INTO hookwire.holds AS h (sink, grp, tenant, topic, key, reason, detail, attempts, probe_at)
     SELECT DISTINCT ON (d.tenant, d.topic, d.key) $1, $2, d.tenant, d.topic, d.key, d.reason, d.detail, 1,
            clock_timestamp() + make_interval(secs => $11::double precision)
     FROM unnest($4::text[], $5::text[], $6::text[], $9::text[], $10::text[]) AS d(tenant, topic, key, reason, detail)
-    WHERE EXISTS (SELECT FROM reign)
+    WHERE EXISTS (SELECT FROM term_held)
     ORDER BY d.tenant, d.topic, d.key
     ON CONFLICT (sink, grp, tenant, topic, key) DO NOTHING
 ), moved AS (
@@ -19,7 +19,7 @@ WITH reign AS MATERIALIZED (
         CROSS JOIN LATERAL (
             SELECT o.ctid AS place FROM hookwire.outbox o
             WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id LIMIT 1
-        ) AS found)) AND EXISTS (SELECT FROM reign)
+        ) AS found)) AND EXISTS (SELECT FROM term_held)
     RETURNING id, shard, layout
 )
 INSERT INTO hookwire.held (sink, grp, tenant, topic, key, id, shard, layout)
@@ -61,11 +61,11 @@ ORDER BY id;
 
 -- name: lift
 -- Only when nothing it held is left.
-WITH reign AS MATERIALIZED (
+WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $5 AND term = $6 FOR KEY SHARE
 )
 DELETE FROM hookwire.holds h
-WHERE h.sink = $1 AND h.grp = $5 AND h.tenant = $2 AND h.topic = $3 AND h.key = $4 AND EXISTS (SELECT FROM reign)
+WHERE h.sink = $1 AND h.grp = $5 AND h.tenant = $2 AND h.topic = $3 AND h.key = $4 AND EXISTS (SELECT FROM term_held)
   AND NOT EXISTS (SELECT FROM hookwire.held x WHERE x.sink = $1 AND x.grp = $5 AND x.tenant = $2 AND x.topic = $3 AND x.key = $4)
 RETURNING 1;
 
@@ -78,18 +78,18 @@ FROM hookwire.holds h ORDER BY since, sink, grp, topic, key LIMIT $1;
 -- name: rekey
 -- A record held with its topic turns out to be poison itself: all its key's records move under a hold of their own,
 -- so that none of them is drained with the topic and passes it.
-WITH reign AS MATERIALIZED (
+WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), placed AS (
     INSERT INTO hookwire.holds (sink, grp, tenant, topic, key, reason, detail, attempts, probe_at)
     SELECT $1, $2, $4, $5, $6, $7, $8, 1, clock_timestamp() + make_interval(secs => $9::double precision)
-    WHERE EXISTS (SELECT FROM reign)
+    WHERE EXISTS (SELECT FROM term_held)
     ON CONFLICT DO NOTHING
 )
 UPDATE hookwire.held h SET key = $6
 FROM hookwire.events e
 WHERE h.sink = $1 AND h.grp = $2 AND h.tenant = $4 AND h.topic = $5 AND h.key = '' AND e.id = h.id
-  AND coalesce(e.key, chr(31) || e.id) = $6 AND EXISTS (SELECT FROM reign);
+  AND coalesce(e.key, chr(31) || e.id) = $6 AND EXISTS (SELECT FROM term_held);
 
 -- name: purge
 -- Asked for as a range and in order, so that only the index of (sink, id) answers it: the primary key begins with the
@@ -110,16 +110,16 @@ INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', arra
 -- What follows for topic $2 when a record of it is refused; NULL: what the sink's setting says.
 SELECT on_refused FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
--- name: give_up
+-- name: dead_letter
 -- The policy is to skip: the refused record becomes a dead letter, wherever it waits, and its key goes on.
-WITH reign AS MATERIALIZED (
+WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), gone AS (
     DELETE FROM hookwire.outbox o
-    WHERE o.sink = $1 AND o.shard = $4 AND o.id = $5 AND EXISTS (SELECT FROM reign)
+    WHERE o.sink = $1 AND o.shard = $4 AND o.id = $5 AND EXISTS (SELECT FROM term_held)
     RETURNING o.id, o.shard, o.layout
 ), gone_held AS (
-    DELETE FROM hookwire.held h WHERE h.sink = $1 AND h.id = $5 AND EXISTS (SELECT FROM reign)
+    DELETE FROM hookwire.held h WHERE h.sink = $1 AND h.id = $5 AND EXISTS (SELECT FROM term_held)
     RETURNING h.id, h.shard, h.layout
 ), record AS MATERIALIZED (
     SELECT * FROM gone UNION ALL SELECT * FROM gone_held
@@ -199,7 +199,7 @@ WITH hold AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM hold) AS holds, (SELECT count(*) FROM chosen) AS chosen, (SELECT count(*) FROM gone) AS records;
 
--- name: standing
+-- name: active
 -- Per sink and scope: how many holds there are, and since when the oldest has stood.
 SELECT h.sink, CASE WHEN h.key = '' THEN 'topic' WHEN starts_with(h.key, E'\x1f') THEN 'record' ELSE 'key' END AS scope,
        count(*) AS holds, min(h.since) AS since

@@ -5,7 +5,7 @@
 SELECT i.topics_auto_create OR EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = $1 AND t.name = $2)
 FROM hookwire.installation i;
 
--- name: hurry
+-- name: set_async_commit
 -- This transaction's COMMIT does not wait for the disk.
 SELECT set_config('synchronous_commit', 'off', true);
 

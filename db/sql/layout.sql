@@ -8,7 +8,7 @@ SELECT pg_try_advisory_lock(1215262571, -5);
 SELECT l.number, l.groups::text AS groups, l.order_scope FROM hookwire.installation i JOIN hookwire.layouts l ON l.number = i.layout;
 
 -- name: sinks
--- Those that have seats or get events.
+-- Those that have leases or get events.
 SELECT s.name FROM hookwire.sinks s
 WHERE s.configured OR EXISTS (SELECT FROM hookwire.relay_terms t WHERE t.sink = s.name) ORDER BY s.name;
 
@@ -18,26 +18,26 @@ SELECT s.name AS sink, (SELECT count(*) FROM (SELECT FROM hookwire.outbox o WHER
        (SELECT count(*) FROM (SELECT FROM hookwire.held h WHERE h.sink = s.name LIMIT $1) AS few) AS held
 FROM hookwire.sinks s ORDER BY s.name;
 
--- name: seats
+-- name: leases
 SELECT t.sink, t.grp, t.term, t.is_open, t.layout,
        CASE WHEN t.lease_until > clock_timestamp() THEN t.owner END AS owner
 FROM hookwire.relay_terms t ORDER BY t.sink, t.grp;
 
--- name: turn
--- Close or open the seats of these sinks. Whoever sits on a closed one finishes what is in flight and leaves it.
+-- name: set_leases_open
+-- Close or open the leases of these sinks. Whoever sits on a closed one finishes what is in flight and leaves it.
 WITH turned AS (
     UPDATE hookwire.relay_terms SET is_open = $2 WHERE sink = ANY ($1::text[]) AND is_open <> $2 RETURNING 1
 )
 SELECT count(*), pg_notify('hookwire_relay', '') FROM turned;
 
 -- name: occupied
--- Closed seats that are still held. A silent holder is waited for a little longer than its lease.
+-- Closed leases that are still held. A silent holder is waited for a little longer than its lease.
 SELECT DISTINCT t.owner FROM hookwire.relay_terms t
 WHERE t.sink = ANY ($1::text[]) AND t.owner IS NOT NULL AND t.lease_until > clock_timestamp() - interval '3 seconds'
 ORDER BY t.owner;
 
 -- name: raise
--- Of empty seats: whoever held them before is refused from now on.
+-- Of empty leases: whoever held them before is refused from now on.
 UPDATE hookwire.relay_terms t SET term = t.term + 1, owner = NULL, member = NULL, lease_until = '-infinity'
 WHERE t.sink = ANY ($1::text[]) AND NOT t.is_open
 RETURNING t.sink, t.grp, t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups;
@@ -93,8 +93,8 @@ WHERE o.sink = ANY ($1::text[])
   AND (SELECT h.id FROM hookwire.held h WHERE h.sink = o.sink AND h.grp = o.grp AND h.tenant = o.tenant
        AND h.topic = o.topic AND h.key = o.key LIMIT 1) IS NULL;
 
--- name: seat
--- The seats of layout $2, open, their terms beyond all that there were.
+-- name: ensure_leases
+-- The leases of layout $2, open, their terms beyond all that there were.
 WITH gone AS (
     DELETE FROM hookwire.relay_terms t WHERE t.sink = ANY ($1::text[]) AND t.grp >= hookwire.groups_of($2, t.sink)
 ), forgotten AS (

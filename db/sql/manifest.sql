@@ -5,12 +5,12 @@
 -- The last number goes as the next one comes. It is not below $6, which the writer knows from the number before: no dead one
 -- is read past, whatever way the planner takes (RR-07). A server that has lost the latest numbers has none there, and the
 -- writer counts on from its own: a number that Kafka has is not given twice.
-WITH reign AS MATERIALIZED (
+WITH term_held AS MATERIALIZED (
     SELECT layout, batch_no FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3
       AND (SELECT hookwire.assert_origin($7, 0)) FOR KEY SHARE
 ), last AS MATERIALIZED (
     SELECT r.layout, n.place, greatest(r.batch_no, n.batch_no, $6) AS batch_no
-    FROM reign r LEFT JOIN LATERAL (
+    FROM term_held r LEFT JOIN LATERAL (
         SELECT x.ctid AS place, x.batch_no FROM hookwire.relay_batch_numbers x
         WHERE x.sink = $1 AND x.layout = r.layout AND x.grp = $2 AND x.batch_no >= $6 ORDER BY x.batch_no DESC LIMIT 1
     ) AS n ON true
@@ -28,11 +28,11 @@ RETURNING batch_no;
 -- name: settle
 -- What the progress marker covers is published: its records leave the outbox without being sent again. What
 -- lies above it was never committed: only its manifest goes, and the records are claimed anew.
-WITH reign AS MATERIALIZED (
+WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), batch AS (
     DELETE FROM hookwire.relay_batches b
-    WHERE b.sink = $1 AND b.grp = $2 AND EXISTS (SELECT FROM reign)
+    WHERE b.sink = $1 AND b.grp = $2 AND EXISTS (SELECT FROM term_held)
     RETURNING b.batch_no, b.shards, b.ids
 ), published AS (
     SELECT p.shard, p.id FROM batch b, unnest(b.shards, b.ids) AS p(shard, id) WHERE b.batch_no <= $4

@@ -1,4 +1,4 @@
--- The relay processes and the seats they hold: relay.election.lease.
+-- The relay processes and the leases they hold: relay.election.lease.
 
 -- name: enter
 WITH forgotten AS (
@@ -10,19 +10,19 @@ VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3::double precision))
 -- name: try_session_lock
 SELECT pg_try_advisory_lock(1215262572, $1::integer);
 
--- name: tell
+-- name: notify
 SELECT pg_notify('hookwire_relay', '');
 
--- name: stand
+-- name: set_candidacy
 -- For which sinks a process stands; none: it is about to leave, and the others take over what it frees.
 UPDATE hookwire.relay_members SET sinks = $2 WHERE id = $1;
 
 -- name: leave
 DELETE FROM hookwire.relay_members WHERE id = $1;
 
--- name: attend
--- Sign on and renew, then see who is there and which seats are vacant: nobody's, their lease has ended, or their
--- holder's session is gone; or they are ours, and we know whether we know. $7 is false where it is too early to renew.
+-- name: heartbeat
+-- Sign on, renew, then list the members and the leases. A lease is vacant if it has no owner, has expired, or its
+-- holder's session lock is free. Our own leases are returned too; the caller filters them. $7: false before a renewal is due.
 WITH present AS MATERIALIZED (
     SELECT l.objid::bigint AS id FROM pg_locks l
     WHERE l.locktype = 'advisory' AND l.classid = 1215262572::oid AND l.objsubid = 2 AND l.granted

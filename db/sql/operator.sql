@@ -1,6 +1,6 @@
 -- Operator events: what the people who run this want to hear, on the topic hookwire.operator (WH-I08, WH-A09).
 
--- name: tell
+-- name: notify
 -- Publishes these notices, a JSON array of {subscription, ...}, if anybody subscribes to the hub's own topics.
 WITH told AS MATERIALIZED (
     SELECT array_agg(1) AS units, array_agg('hookwire.operator'::text) AS topics, array_agg(NULL::text) AS keys,

@@ -57,7 +57,7 @@ WHERE ctid = ANY (ARRAY(
     ) AS d))
 RETURNING event_id, fence;
 
--- name: end_unasked
+-- name: expire_idle
 -- What they are still owed is cancelled as for every other ended subscription.
 UPDATE hookwire.subscriptions SET state = 'expired', state_reason = 'nobody asked', version = version + 1, updated_at = now()
 WHERE protocol = 'pull' AND state = 'active' AND lease_until < now();

@@ -132,7 +132,7 @@ WITH job AS MATERIALIZED (
 SELECT (SELECT id FROM moved) AS id,
        (SELECT coalesce(array_agg(DISTINCT m.subscription_id), '{}') FROM made m) AS subscriptions;
 
--- name: turn
+-- name: set_state
 -- Pause, resume or cancel: from one of the states $3 to $4.
 WITH turned AS (
     UPDATE hookwire.replays r SET state = $4, updated_at = now() WHERE r.tenant = $1 AND r.id = $2 AND r.state = ANY ($3::text[])

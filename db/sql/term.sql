@@ -1,13 +1,13 @@
--- Reigns. Every write that decides something takes FOR KEY SHARE on the term row with the term it believes in;
+-- Terms. Every write that decides something takes FOR KEY SHARE on the term row with the term it believes in;
 -- renewals do not touch the key and so do not wait for it (RR-08). A new term has the last batch number on its row, by
 -- the trigger note_batch_no (migration 36).
 
 -- name: keep_layout
--- Until the end of this transaction no other layout is seated; waits for one that is being seated.
+-- Until the end of this transaction no other layout is put in force; waits for one that is being put in force.
 SELECT FROM hookwire.installation FOR SHARE;
 
 -- name: ensure
--- One seat for each group of the sinks in the present layout.
+-- One lease for each group of the sinks in the present layout.
 INSERT INTO hookwire.relay_terms (sink, grp, layout)
 SELECT s.name, g.grp, i.layout
 FROM hookwire.installation i
@@ -16,7 +16,7 @@ CROSS JOIN LATERAL generate_series(0, hookwire.groups_of(i.layout, s.name) - 1) 
 ON CONFLICT DO NOTHING;
 
 -- name: raise
--- Whoever rules. A closed seat is not taken.
+-- Whoever rules. A closed lease is not taken.
 UPDATE hookwire.relay_terms t
 SET term = t.term + 1, owner = $3, member = NULL,
     lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
@@ -25,23 +25,23 @@ RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS 
        hookwire.scope_of(t.layout) AS order_scope;
 
 -- name: take
--- Only if it is still this term, of whoever was judged to be gone. Never waits: a deposed leader may hold
+-- Only if it is still this term, of whoever was judged to be gone. Never waits: a former leader may hold
 -- the row in an open transaction.
-WITH seat AS MATERIALIZED (
+WITH lease AS MATERIALIZED (
     SELECT t.sink, t.grp FROM hookwire.relay_terms t
     WHERE t.sink = $1 AND t.grp = $2 AND t.is_open AND t.term = $5 FOR UPDATE SKIP LOCKED
 ), taken AS (
     UPDATE hookwire.relay_terms t
     SET term = t.term + 1, owner = $3, member = $6,
         lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
-    FROM seat WHERE t.sink = seat.sink AND t.grp = seat.grp
+    FROM lease WHERE t.sink = lease.sink AND t.grp = lease.grp
     RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups,
        hookwire.scope_of(t.layout) AS order_scope
 )
 SELECT * FROM taken;
 
 -- name: release
--- Whoever is waiting for a seat is told at once (RO-06).
+-- Whoever is waiting for a lease is told at once (RO-06).
 WITH released AS (
     UPDATE hookwire.relay_terms SET lease_until = '-infinity', owner = NULL, member = NULL
     WHERE sink = $1 AND grp = $2 AND term = $3 RETURNING 1
@@ -61,8 +61,8 @@ WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database
   AND l.relation = 'hookwire.relay_terms'::regclass AND l.granted AND l.pid <> pg_backend_pid()
   AND a.application_name LIKE 'hookwire%' AND a.xact_start < clock_timestamp() - interval '1 second';
 
--- name: look
--- The seats of a sink in the present layout, as an election sees them that asks rarely. Those that it holds ($2, $3) say so
+-- name: check
+-- The leases of a sink in the present layout, as an election sees them that asks rarely. Those that it holds ($2, $3) say so
 -- for $4 seconds more, to whoever changes the layout or looks who leads.
 WITH held AS (
     UPDATE hookwire.relay_terms t SET lease_until = clock_timestamp() + make_interval(secs => $4::double precision)

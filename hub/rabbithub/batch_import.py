@@ -27,6 +27,6 @@ async def import_subscription(hub: Hub, place: Place, wish: Wish, *, active: boo
             "active" if active else "disabled",
         )  # fmt: skip
         await session.execute("rabbithub.describe", number, made, lease_seconds)
-        await session.execute("gate.keep", number)
+        await session.execute("throttle.ensure", number)
         await session.execute("intent.forget_secrets", [number])
         await keep_authorization(session, hub.secret_box, number, wish.authorization)

@@ -44,20 +44,20 @@ class RabbitHubQueues:
         self._is_used = False
         self._stopping = False
 
-    def look(self) -> None:
+    def poll_now(self) -> None:
         """There are subscriptions to look after."""
         self._is_used = True
-        self._wake.ring()
+        self._wake.notify()
 
     def fanned_out(self) -> None:
         """Events have become deliveries, perhaps to queues."""
         if self._is_used:
-            self._wake.ring()
+            self._wake.notify()
 
     def stop(self) -> None:
         """Soft stop: what was handed out is the workers'."""
         self._stopping = True
-        self._wake.ring()
+        self._wake.notify()
 
     async def run(self) -> None:
         """Hand out until stopped. Cancelling is safe: each step is one transaction."""
@@ -89,7 +89,7 @@ class RabbitHubQueues:
             rows = await session.fetch("rabbithub.expiring", self._tell_seconds)
             if not rows:
                 return
-            await session.execute("operator.tell", json.dumps([_notice(row) for row in rows]))
+            await session.execute("operator.notify", json.dumps([_notice(row) for row in rows]))
         _log.warning("rabbithub_leases_end_soon", subscriptions=len(rows))
 
 

@@ -251,7 +251,7 @@ async def activate(session: Session, secret_box: SecretBox, row: Row, lease_unti
     )  # fmt: skip
     assert subscription is not None
     await session.execute("rabbithub.describe", subscription["id"], row["rabbithub"], row["lease_seconds"])
-    await session.execute("gate.keep", subscription["id"])
+    await session.execute("throttle.ensure", subscription["id"])
     await keep_authorization(session, secret_box, subscription["id"], authorization_of(secret_box, row))
     return subscription
 

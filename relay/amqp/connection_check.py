@@ -1,4 +1,4 @@
-"""The AMQP broker's door: connecting, and why it does not let us in, in words that name the setting to change."""
+"""Connect to the AMQP broker; an error names the setting to change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from relay.amqp.options import AmqpOptions
 from relay.sink import SinkUnavailable
 from relay.tls import causes
 
-__all__ = ["DoorClosed", "connect", "knock"]
+__all__ = ["ConnectionRefused", "check_connection", "connect"]
 
 
 _CLOSED = (ConnectionError, IncompatibleProtocolError, StopAsyncIteration)
 
 
-class DoorClosed(SinkUnavailable):
+class ConnectionRefused(SinkUnavailable):
     """No connection. ``refused``: the broker is there and wants other settings."""
 
     def __init__(self, text: str, *, refused: bool) -> None:
@@ -29,7 +29,10 @@ class DoorClosed(SinkUnavailable):
 
 
 async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
-    """Open a plain connection, never a robust one (RQ-06); ``name`` is for the broker's list. Raises DoorClosed."""
+    """Open a plain connection, never a robust one (RQ-06). Raise ConnectionRefused.
+
+    ``name`` is for the broker's list of connections.
+    """
     doing = "cannot connect to the AMQP broker"
     try:
         context = options.tls.context() if options.url.startswith("amqps://") else None
@@ -42,11 +45,11 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
         text = blame or trouble_of(error)
         if not text:
             raise
-        raise DoorClosed(line_of(f"{doing}: {text}"), refused=bool(blame)) from error
+        raise ConnectionRefused(line_of(f"{doing}: {text}"), refused=bool(blame)) from error
 
 
-async def knock(options: AmqpOptions) -> None:
-    """Connect and go; raises DoorClosed."""
+async def check_connection(options: AmqpOptions) -> None:
+    """Connect and close; raise ConnectionRefused."""
     connection = await connect(options, "hookwire doctor")
     await connection.close()
 

@@ -1,24 +1,24 @@
-"""Election by leases in PostgreSQL (RO-14): one member for each relay process, one seat for each (sink, group).
+"""Election by leases in PostgreSQL (RO-14): one member for each relay process, one lease for each (sink, group).
 
 ::
 
-    enter --> attend, twice a second --> seats that fall to us --> campaign() hands them out
+    enter --> attend, twice a second --> leases that fall to us --> acquire() hands them out
                  |     ^                                                   |
                  |     +------------- released, asked for, lost <----------+
                  +-- sign on, renew, see who is there and what is vacant
 
 A *member* is a relay process. It has a row with a time until which it is believed, and a session lock on its id. So two
 signs say that it is gone: its session lock is free, because its connection is closed (it is dead or cut off); or its
-time has come by the database's clock (it hangs). Then its seats are vacant. Both only detect; raising the term is what
+time has come by the database's clock (it hangs). Then its leases are vacant. Both only detect; raising the term is what
 refuses a leader that wakes up, because every deciding write names its term (RO-04).
 
-The seats of a sink are shared out fairly (RO-05): of N seats and P members each has N div P, and the N mod P that
+The leases of a sink are shared out fairly (RO-05): of N leases and P members each has N div P, and the N mod P that
 hold most already one more. Who has more than that asks its own harvesters to leave the surplus: they finish what
-is in flight and free the seat; nothing is sent twice. Who has less takes what is vacant. Entering and freeing are told
+is in flight and free the lease; nothing is sent twice. Who has less takes what is vacant. Entering and freeing are told
 by NOTIFY, so a hand-over takes milliseconds; a dead member is noticed at the next look.
 
 A leader trusts its lease from the moment *before* the renewal left, on a clock that also runs during suspend (RR-09).
-If it cannot renew in time it deposes itself: a watch beside each seat asks only the clock.
+If it cannot renew in time it gives up the leadership: a watch beside each lease asks only the clock.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ import structlog
 from db.direct import Direct
 from db.errors import DatabaseError
 from db.pool import Database, Row
-from relay.election.leases_table import ensure_seats
-from relay.election.port import Seat, boot_seconds, seated, until_untrusted
+from relay.election.leases_table import ensure_leases
+from relay.election.port import Lease, boot_seconds, holding, until_untrusted
 from relay.sink import Term
 from relay.trouble import Trouble
 from runtime.cancellation import end_if_cancelled
@@ -48,7 +48,7 @@ _CHANNEL = "hookwire_relay"
 
 
 def quota(holders: Sequence[int | None], members: Sequence[int], me: int) -> int:
-    """How many of a sink's seats are a member's share. ``holders``: who has each seat now; ``members`` are alive.
+    """How many of a sink's leases are a member's share. ``holders``: who has each lease now; ``members`` are alive.
 
     Whoever has most already is the first to have one more than the others, so that nothing moves without need.
 
@@ -64,8 +64,8 @@ def quota(holders: Sequence[int | None], members: Sequence[int], me: int) -> int
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    """``lease_seconds``: how long a silent leader keeps its seats; ``poll_seconds``: between two looks at the others;
-    ``blocked_seconds``: how long a vacant seat's row may be locked before whoever locks it is disconnected.
+    """``lease_seconds``: how long a silent leader keeps its leases; ``poll_seconds``: between two looks at the others;
+    ``blocked_seconds``: how long a vacant lease's row may be locked before whoever locks it is disconnected.
 
     A process that is alone looks only as often as it has to renew: whoever joins it says so.
     """
@@ -77,7 +77,7 @@ class LeaseOptions:
 
 
 class Leases:
-    """This process's membership, and the elections of its sinks. A service: run it for as long as seats are held."""
+    """This process's membership, and the elections of its sinks. A service: run it for as long as leases are held."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Leases:
         self._member: int | None = None
         self._session: Direct | None = None
         self._alone = False
-        self._standing = list(sinks)
+        self._candidate_for = list(sinks)
         self._renewed_at = -options.lease_seconds
         self._in_vain: dict[tuple[str, int, int], float] = {}
         self._trouble = Trouble("election_unattended", "election_attended")
@@ -107,21 +107,21 @@ class Leases:
         return self._elections[sink]
 
     def look(self) -> None:
-        """Attend at once."""
+        """Send a heartbeat at once."""
         self._look.set()
 
     def stop(self) -> None:
-        """Leave; to be called when no seat is held any more."""
+        """Leave; to be called when no lease is held any more."""
         self._stopping.set()
         self.look()
 
     async def run(self) -> None:
-        """Attend until stopped, then leave."""
+        """Send a heartbeat until stopped, then leave."""
         try:
             while not self._stopping.is_set():
                 self._look.clear()
                 try:
-                    await self._attend()
+                    await self._heartbeat()
                     self._trouble.over()
                 except (DatabaseError, TimeoutError, asyncio.CancelledError) as error:
                     end_if_cancelled()  # a client library may cancel a statement of its own accord
@@ -133,7 +133,9 @@ class Leases:
     def _patience(self) -> float:
         """How long to wait for the database: not beyond the end of a lease of ours."""
         ends = [
-            election.trusted_until(seat) - boot_seconds() for election, seat in self._held() if not seat.lost.is_set()
+            election.trusted_until(lease) - boot_seconds()
+            for election, lease in self._held()
+            if not lease.lost.is_set()
         ]
         return max(min([self._options.lease_seconds / 2, *ends]), 0.001)
 
@@ -143,36 +145,36 @@ class Leases:
         seconds = options.lease_seconds / 3 if undisturbed else options.poll_seconds
         await pause(self._look, min(seconds, options.lease_seconds / 3))
 
-    def _held(self) -> list[tuple[LeaseElection, Seat]]:
-        return [(election, seat) for election in self._elections.values() for seat in election.seats.values()]
+    def _held(self) -> list[tuple[LeaseElection, Lease]]:
+        return [(election, lease) for election in self._elections.values() for lease in election.leases.values()]
 
-    async def _attend(self) -> None:
-        """Sign on and renew where it is time, hear what has happened, give and take seats."""
+    async def _heartbeat(self) -> None:
+        """Sign on and renew where it is time, hear what has happened, give and take leases."""
         async with asyncio.timeout(self._patience()):
             member = await self._entered()
             asked_at = boot_seconds()
             renew = asked_at - self._renewed_at >= self._options.lease_seconds / 3 * 0.9
-            held = [seat.term for _, seat in self._held()]
+            held = [lease.term for _, lease in self._held()]
             rows = await self._database.fetch(
-                "member.attend", member, self._options.lease_seconds, [t.sink for t in held], [t.group for t in held],
-                [t.number for t in held], list(self._elections), renew,
+                "member.heartbeat", member, self._options.lease_seconds, [t.sink for t in held],
+                [t.group for t in held], [t.number for t in held], list(self._elections), renew,
             )  # fmt: skip
         if renew:
             self._renewed_at = asked_at
         self._alone = all(len(row["members"]) <= 1 for row in rows)
-        for sink, seats in groupby(rows, key=lambda row: row["sink"]):
-            await self._elections[sink].heard(member, list(seats), asked_at if renew else None)
+        for sink, leases in groupby(rows, key=lambda row: row["sink"]):
+            await self._elections[sink].heard(member, list(leases), asked_at if renew else None)
 
     async def _entered(self) -> int:
         """Our id, with a session lock on it where that can be had; without it the others take us for dead."""
         if self._member is None:
-            await ensure_seats(self._database, list(self._elections))
+            await ensure_leases(self._database, list(self._elections))
             self._member = await self._database.fetchval(
-                "member.enter", self._options.owner, self._standing, self._options.lease_seconds
+                "member.enter", self._options.owner, self._candidate_for, self._options.lease_seconds
             )
         if self._session is None or self._session.lost.is_set():
             await self._open_session(self._member)
-            await self._database.execute("member.tell")
+            await self._database.execute("member.notify")
         return self._member
 
     async def _open_session(self, member: int) -> None:
@@ -192,8 +194,8 @@ class Leases:
             await session.aclose()
 
     async def take(self, sink: str, row: Row) -> Term | None:
-        """Raise the term of a vacant seat; None when somebody else was faster, or its last holder blocks the row."""
-        options, seat = self._options, (sink, row["grp"], row["term"])
+        """Raise the term of a vacant lease; None when somebody else was faster, or its last holder blocks the row."""
+        options, lease = self._options, (sink, row["grp"], row["term"])
         taken = await self._database.fetchrow(
             "term.take", sink, row["grp"], options.owner, options.lease_seconds, row["term"], self._member
         )
@@ -204,14 +206,14 @@ class Leases:
                 taken["order_scope"],
             )  # fmt: skip
         # A leader that was stopped in the middle of a deciding statement may hold the row for ever (RR-08).
-        if boot_seconds() - self._in_vain.setdefault(seat, boot_seconds()) >= options.blocked_seconds:
-            self._in_vain[seat] = boot_seconds()
+        if boot_seconds() - self._in_vain.setdefault(lease, boot_seconds()) >= options.blocked_seconds:
+            self._in_vain[lease] = boot_seconds()
             ended = await self._database.fetchval("term.terminate_blockers")
             _log.warning("term_blockers_ended", sink=sink, connections=ended)
         return None
 
     async def release(self, term: Term) -> None:
-        """Free a seat at once, if the database can be asked; otherwise the lease ends by itself."""
+        """Free a lease at once, if the database can be asked; otherwise the lease ends by itself."""
         try:
             async with asyncio.timeout(2):
                 await self._database.execute("term.release", term.sink, term.group, term.number)
@@ -223,105 +225,105 @@ class Leases:
         """How long a lease lasts."""
         return self._options.lease_seconds
 
-    async def withdraw(self, sink: str) -> None:
+    async def end_candidacy(self, sink: str) -> None:
         """Stand no more for a sink, so that what it frees falls to others."""
-        self._standing = [name for name in self._standing if name != sink]
+        self._candidate_for = [name for name in self._candidate_for if name != sink]
         if self._member is None:
             return
         try:
             async with asyncio.timeout(2):
-                await self._database.execute("member.stand", self._member, self._standing)
+                await self._database.execute("member.set_candidacy", self._member, self._candidate_for)
         except (DatabaseError, TimeoutError) as error:
             _log.warning("not_withdrawn", sink=sink, error=str(error))
 
     async def _leave(self) -> None:
-        for election, seat in self._held():
-            await election.give_up(seat)
+        for election, lease in self._held():
+            await election.give_up(lease)
         if self._member is not None:
             try:
                 async with asyncio.timeout(2):
                     await self._database.execute("member.leave", self._member)
-                    await self._database.execute("member.tell")
+                    await self._database.execute("member.notify")
             except (DatabaseError, TimeoutError) as error:
                 _log.warning("member_not_removed", error=str(error))
         await self._drop_session()
 
 
 class LeaseElection:
-    """The seats of one sink: :class:`relay.election.port.Election`. ``seats`` are ours, by group."""
+    """The leases of one sink: :class:`relay.election.port.Election`. ``leases`` are ours, by group."""
 
     def __init__(self, sink: str, leases: Leases) -> None:
-        self.seats: dict[int, Seat] = {}
+        self.leases: dict[int, Lease] = {}
         self._sink = sink
         self._leases = leases
         self._trusted_until: dict[int, float] = {}
-        self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
-        self._standing = True
+        self._fallen: asyncio.Queue[Lease] = asyncio.Queue()
+        self._is_candidate = True
 
-    async def campaign(self) -> Seat:
-        """The next seat that falls to us."""
+    async def acquire(self) -> Lease:
+        """The next lease that falls to us."""
         return await self._fallen.get()
 
-    async def withdraw(self) -> None:
-        """Take no more seats; those that we hold stay ours until they are left."""
-        self._standing = False
-        await self._leases.withdraw(self._sink)
+    async def end_candidacy(self) -> None:
+        """Take no more leases; those that we hold stay ours until they are left."""
+        self._is_candidate = False
+        await self._leases.end_candidacy(self._sink)
 
     def trusted(self, group: int) -> bool:
         """Whether the lease still holds by our own clock."""
-        seat = self.seats.get(group)
-        return seat is not None and not seat.lost.is_set() and boot_seconds() < self._trusted_until[group]
+        lease = self.leases.get(group)
+        return lease is not None and not lease.lost.is_set() and boot_seconds() < self._trusted_until[group]
 
-    def trusted_until(self, seat: Seat) -> float:
+    def trusted_until(self, lease: Lease) -> float:
         """The end of a lease by our own clock."""
-        return self._trusted_until[seat.term.group]
+        return self._trusted_until[lease.term.group]
 
     async def heard(self, member: int, rows: Sequence[Row], renewed_at: float | None) -> None:
-        """What a look at the seats has shown; ``renewed_at``: when the renewal left, if one did."""
+        """What a look at the leases has shown; ``renewed_at``: when the renewal left, if one did."""
         by_group: Mapping[int, Row] = {row["grp"]: row for row in rows}
-        for group, seat in self.seats.items():
+        for group, lease in self.leases.items():
             row = by_group.get(group)
-            if row is None or row["term"] != seat.term.number:
-                seat.lose(f"term {seat.term.number} of {self._sink}/{group} is over")
+            if row is None or row["term"] != lease.term.number:
+                lease.lose(f"term {lease.term.number} of {self._sink}/{group} is over")
             elif renewed_at is not None:
                 self._trusted_until[group] = renewed_at + self._leases.lease_seconds
             if row is not None and not row["is_open"]:
-                seat.ask()
+                lease.ask()
         open_rows = [row for row in rows if row["is_open"]]
         holders = [row["holder"] for row in open_rows]
         share = quota(holders, open_rows[0]["members"], member) if open_rows else 0
-        self._give(len(self.seats) - share)
+        self._give(len(self.leases) - share)
         await self._take([row for row in open_rows if row["vacant"]], share)
 
     def _give(self, surplus: int) -> None:
         """Ask for the highest groups back, as many as are too many."""
-        if surplus <= 0 or not self._standing:
+        if surplus <= 0 or not self._is_candidate:
             return
-        for group in sorted(self.seats)[-surplus:]:
-            self.seats[group].ask()
+        for group in sorted(self.leases)[-surplus:]:
+            self.leases[group].ask()
 
     async def _take(self, vacant: Sequence[Row], share: int) -> None:
         for row in vacant:
-            if len(self.seats) >= share or not self._standing:
+            if len(self.leases) >= share or not self._is_candidate:
                 return
             asked_at = boot_seconds()
-            if row["grp"] not in self.seats and (term := await self._leases.take(self._sink, row)) is not None:
+            if row["grp"] not in self.leases and (term := await self._leases.take(self._sink, row)) is not None:
                 self._trusted_until[term.group] = asked_at + self._leases.lease_seconds
-                seat = self.seats[term.group] = Seat(term)
-                self._fallen.put_nowait(seat)
+                lease = self.leases[term.group] = Lease(term)
+                self._fallen.put_nowait(lease)
 
     @asynccontextmanager
-    async def reign(self, seat: Seat) -> AsyncIterator[None]:
-        """Hold a seat while the block runs; the leases' service renews it."""
+    async def hold(self, lease: Lease) -> AsyncIterator[None]:
+        """Hold a lease while the block runs; the leases' service renews it."""
         try:
-            whose = f"{self._sink}/{seat.term.group}"
-            async with seated(seat, lambda: until_untrusted(seat, lambda: self.trusted_until(seat), whose)):
+            whose = f"{self._sink}/{lease.term.group}"
+            async with holding(lease, lambda: until_untrusted(lease, lambda: self.trusted_until(lease), whose)):
                 yield
         finally:
-            await self.give_up(seat)
+            await self.give_up(lease)
 
-    async def give_up(self, seat: Seat) -> None:
-        """The seat is held by nobody here any more."""
-        await self._leases.release(seat.term)  # of a lost one too: if nobody has taken it yet, it is free at once
-        self.seats.pop(seat.term.group, None)
+    async def give_up(self, lease: Lease) -> None:
+        """The lease is held by nobody here any more."""
+        await self._leases.release(lease.term)  # of a lost one too: if nobody has taken it yet, it is free at once
+        self.leases.pop(lease.term.group, None)
         self._leases.look()

@@ -2,12 +2,12 @@
 
 ::
 
-    membership (joins, beats, asks) --inputs--> neli_core --events--> seats: take the term, ask, lose
+    membership (joins, beats, asks) --inputs--> neli_core --events--> leases: take the term, ask, lose
          ^                                          |
          +------------- beats, questions -----------+
 
-NELI elects, the term fences (RR-08, RR-09): before a seat is handed out its term is raised in PostgreSQL. It may govern
-the Kafka sink only, because with Kafka down its leaders fence themselves.
+NELI elects, the term fences (RR-08, RR-09): before a lease is handed out its term is raised in PostgreSQL. It may
+govern the Kafka sink only, because with Kafka down its leaders fence themselves.
 
 The machine has its own clock task, so that a consumer that hangs cannot keep a leader in office (RL-20).
 """
@@ -23,7 +23,7 @@ import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database
-from relay.election.leases_table import ensure_seats
+from relay.election.leases_table import ensure_leases
 from relay.election.neli_core import (
     Assigned,
     BarrierOpen,
@@ -37,14 +37,14 @@ from relay.election.neli_core import (
     Left,
     Neli,
     Output,
-    Reigns,
     Revoked,
     SendBeat,
+    TermRaised,
     Tick,
 )
 from relay.election.neli_group import Membership
 from relay.election.neli_options import NeliOptions
-from relay.election.port import Seat, boot_seconds, seated
+from relay.election.port import Lease, boot_seconds, holding
 from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable, Term
 from relay.trouble import Trouble
@@ -57,15 +57,15 @@ _log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 0.25
 _RETRY_SECONDS_MAX = 4.0
 _LOOK_SECONDS = 2.0
-_SEEN_SECONDS = 3 * _LOOK_SECONDS  # how long a seat counts as held for who asks the database; its holder asks Kafka
+_SEEN_SECONDS = 3 * _LOOK_SECONDS  # how long a lease counts as held for who asks the database; its holder asks Kafka
 
 
 class NeliElection:
-    """The seats of one sink, and the service that attends the election: run it for as long as seats are held."""
+    """The leases of one sink, and the service that attends the election: run it for as long as leases are held."""
 
     def __init__(self, database: Database, kafka: KafkaOptions, sink: str, options: NeliOptions) -> None:
         self.name = f"election {sink}"
-        self.seats: dict[int, Seat] = {}
+        self.leases: dict[int, Lease] = {}
         self._database = database
         self._kafka = kafka
         self._sink = sink
@@ -76,52 +76,52 @@ class NeliElection:
         self._membership: Membership | None = None
         self._tasks: TaskGroup | None = None
         self._taking: dict[int, asyncio.Task[None]] = {}
-        self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
+        self._fallen: asyncio.Queue[Lease] = asyncio.Queue()
         self._barrier_open = asyncio.Event()
         self._outputs: asyncio.Queue[Output] = asyncio.Queue()
         self._trouble = Trouble("election_unattended", "election_attended")
-        self._standing = True
+        self._is_candidate = True
         self._leaving = asyncio.Event()
         self._outdated = asyncio.Event()
 
     # --- the port -----------------------------------------------------------------------------------------------
 
-    async def campaign(self) -> Seat:
-        """The next seat that falls to us; one that was lost before anybody took it is passed over."""
+    async def acquire(self) -> Lease:
+        """The next lease that falls to us; one that was lost before anybody took it is passed over."""
         while True:
-            seat = await self._fallen.get()
-            if not seat.lost.is_set():
-                return seat
-            await self._give_up(seat)
+            lease = await self._fallen.get()
+            if not lease.lost.is_set():
+                return lease
+            await self._give_up(lease)
 
     @asynccontextmanager
-    async def reign(self, seat: Seat) -> AsyncIterator[None]:
-        """Hold a seat while the block runs."""
+    async def hold(self, lease: Lease) -> AsyncIterator[None]:
+        """Hold a lease while the block runs."""
         try:
-            async with seated(seat):
+            async with holding(lease):
                 yield
         finally:
-            await self._give_up(seat)
+            await self._give_up(lease)
 
-    async def withdraw(self) -> None:
-        """Take no more seats, and leave the group with the last one, so that a successor need not wait (RO-06 c)."""
-        self._standing = False
+    async def end_candidacy(self) -> None:
+        """Take no more leases, and leave the group with the last one, so that a successor need not wait (RO-06 c)."""
+        self._is_candidate = False
         self._leave_if_idle()
 
     def trusted(self, group: int) -> bool:
         """Whether we lead by our own clock."""
-        seat = self.seats.get(group)
-        return seat is not None and not seat.lost.is_set() and boot_seconds() < self._core.trusted_until(group)
+        lease = self.leases.get(group)
+        return lease is not None and not lease.lost.is_set() and boot_seconds() < self._core.trusted_until(group)
 
     # --- the service --------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Leave; to be called when no seat is held any more."""
-        self._standing = False
+        """Leave; to be called when no lease is held any more."""
+        self._is_candidate = False
         self._leaving.set()
 
     async def run(self) -> None:
-        """Attend until stopped, with one membership after the other."""
+        """Send a heartbeat until stopped, with one membership after the other."""
         async with TaskGroup() as tasks:
             self._tasks = tasks
             service = [tasks.create_task(work(), name=self.name) for work in (self._clock, self._send, self._look)]
@@ -129,7 +129,7 @@ class NeliElection:
             while not self._leaving.is_set():
                 begun = boot_seconds()
                 try:
-                    await self._attend()
+                    await self._heartbeat()
                 except (SinkUnavailable, DatabaseError) as error:
                     end_if_cancelled()
                     self._trouble.tell(error, sink=self._sink)
@@ -139,15 +139,15 @@ class NeliElection:
             for task in [*service, *self._taking.values()]:
                 task.cancel()
 
-    async def _attend(self) -> None:
+    async def _heartbeat(self) -> None:
         """One membership, from joining to leaving."""
-        await ensure_seats(self._database, [self._sink])
+        await ensure_leases(self._database, [self._sink])
         self._outdated.clear()
         self._roles = await self._count_roles()
         membership = Membership(self._kafka, self._options, self._receive, self._barrier)
         try:
             partitions = await membership.join()
-            await self._free_of_seats()
+            await self._until_leases_are_free()
             self._core = Neli(self._me, partitions, self._roles, self._options.times)
             self._membership = membership
             await self._until_leaving(membership)
@@ -157,7 +157,7 @@ class NeliElection:
             await membership.leave()
 
     async def _until_leaving(self, membership: Membership) -> None:
-        waits = [membership.attend(), self._leaving.wait(), self._outdated.wait()]
+        waits = [membership.heartbeat(), self._leaving.wait(), self._outdated.wait()]
         tasks = [asyncio.ensure_future(wait) for wait in waits]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -168,16 +168,16 @@ class NeliElection:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _free_of_seats(self) -> None:
-        """A new machine knows nothing of the old one's seats: their holders leave first."""
-        while self.seats or self._taking:
-            for seat in self.seats.values():
-                seat.lose("the membership in the election has ended")
+    async def _until_leases_are_free(self) -> None:
+        """A new machine knows nothing of the old one's leases: their holders leave first."""
+        while self.leases or self._taking:
+            for lease in self.leases.values():
+                lease.lose("the membership in the election has ended")
             await pause(self._leaving, 0.02)
 
     async def _count_roles(self) -> int:
         row = await self._database.fetchrow("term.current", self._sink, 0)
-        assert row is not None, "the seats were just ensured"
+        assert row is not None, "the leases were just ensured"
         return int(row["groups"])
 
     async def _clock(self) -> None:
@@ -194,13 +194,13 @@ class NeliElection:
                 await membership.beat(output)
 
     async def _look(self) -> None:
-        """See whether somebody else took a seat of ours, whether one was closed, whether there are more (RR-11)."""
+        """See whether somebody else took a lease of ours, whether one was closed, whether there are more (RR-11)."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
-                held = [seat.term for seat in self.seats.values() if not seat.lost.is_set()]
+                held = [lease.term for lease in self.leases.values() if not lease.lost.is_set()]
                 found = await self._database.fetch(
-                    "term.look", self._sink, [term.group for term in held], [term.number for term in held],
+                    "term.check", self._sink, [term.group for term in held], [term.number for term in held],
                     _SEEN_SECONDS,
                 )  # fmt: skip
                 rows = {row["grp"]: row for row in found}
@@ -209,11 +209,11 @@ class NeliElection:
             except DatabaseError:
                 end_if_cancelled()
                 continue  # the term fences whoever is wrong
-            for group, seat in list(self.seats.items()):
-                if group not in rows or rows[group]["term"] != seat.term.number:
-                    seat.lose(f"term {seat.term.number} of {self._sink}/{group} is over")
+            for group, lease in list(self.leases.items()):
+                if group not in rows or rows[group]["term"] != lease.term.number:
+                    lease.lose(f"term {lease.term.number} of {self._sink}/{group} is over")
                 elif not rows[group]["is_open"]:
-                    seat.ask()
+                    lease.ask()
 
     # --- the machine's inputs, outputs and events ---------------------------------------------------------------
 
@@ -242,35 +242,35 @@ class NeliElection:
     def _happened(self, event: Event) -> None:
         match event:
             case LeaderAcquired(role):
-                if self._standing and self._tasks is not None:
+                if self._is_candidate and self._tasks is not None:
                     self._taking[role] = self._tasks.create_task(self._take(role), name=f"{self.name} {role}")
             case LeaderRevoked(role):
                 self._stop_taking(role)
-                if role in self.seats:
-                    self.seats[role].ask()
+                if role in self.leases:
+                    self.leases[role].ask()
             case LeaderFenced(role, reason):
                 self._stop_taking(role)
-                if role in self.seats:
-                    self.seats[role].lose(reason)
+                if role in self.leases:
+                    self.leases[role].lose(reason)
 
     def _stop_taking(self, role: int) -> None:
         if role in self._taking:
             self._taking[role].cancel()
 
     async def _take(self, role: int) -> None:
-        """Raise the term and hand the seat out; tells the machine when nothing came of it."""
+        """Raise the term and hand the lease out; tells the machine when nothing came of it."""
         try:
             term = await self._raised(role)
-            seat = self.seats[role] = Seat(term)
+            lease = self.leases[role] = Lease(term)
         finally:
             self._taking.pop(role, None)
-            if role not in self.seats:
+            if role not in self.leases:
                 self._left(role)
-        self._receive(Reigns(role, term.number))
-        self._fallen.put_nowait(seat)
+        self._receive(TermRaised(role, term.number))
+        self._fallen.put_nowait(lease)
 
     async def _raised(self, role: int) -> Term:
-        """Ask until the database answers and the seat is open; cancelled when we lead no more."""
+        """Ask until the database answers and the lease is open; cancelled when we lead no more."""
         while True:
             try:
                 row = await self._database.fetchrow(
@@ -293,16 +293,16 @@ class NeliElection:
         except DatabaseError as error:
             _log.warning("term_blockers_not_ended", sink=self._sink, error=str(error))
 
-    async def _give_up(self, seat: Seat) -> None:
-        """The seat is held by nobody here any more."""
-        group = seat.term.group
+    async def _give_up(self, lease: Lease) -> None:
+        """The lease is held by nobody here any more."""
+        group = lease.term.group
         try:
             async with asyncio.timeout(2):
-                await self._database.execute("term.release", self._sink, group, seat.term.number)
+                await self._database.execute("term.release", self._sink, group, lease.term.number)
         except (DatabaseError, TimeoutError) as error:
             _log.warning("term_not_released", sink=self._sink, group=group, error=str(error))
         finally:
-            self.seats.pop(group, None)
+            self.leases.pop(group, None)
             self._left(group)
             self._leave_if_idle()
 
@@ -310,5 +310,5 @@ class NeliElection:
         self._receive(Left(role))
 
     def _leave_if_idle(self) -> None:
-        if not self._standing and not self.seats and not self._taking:
+        if not self._is_candidate and not self.leases and not self._taking:
             self._leaving.set()

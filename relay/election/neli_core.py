@@ -46,8 +46,25 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 __all__ = [
-    "Assigned", "BarrierOpen", "Beat", "Confirm", "Confirmed", "Event", "Heard", "Input", "LeaderAcquired",
-    "LeaderFenced", "LeaderRevoked", "Left", "Neli", "NeliTimes", "Output", "Reigns", "Revoked", "SendBeat", "Tick",
+    "Assigned",
+    "BarrierOpen",
+    "Beat",
+    "Confirm",
+    "Confirmed",
+    "Event",
+    "Heard",
+    "Input",
+    "LeaderAcquired",
+    "LeaderFenced",
+    "LeaderRevoked",
+    "Left",
+    "Neli",
+    "NeliTimes",
+    "Output",
+    "Revoked",
+    "SendBeat",
+    "TermRaised",
+    "Tick",
 ]  # fmt: skip
 
 _BEATS_OUT_MAX = 64
@@ -99,7 +116,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Reigns:
+class TermRaised:
     """The role's term was raised; our beats name it from now on."""
 
     role: int
@@ -137,7 +154,7 @@ class Tick:
     """Time has passed."""
 
 
-Input = Assigned | Revoked | Left | Reigns | Heard | Confirmed | Tick
+Input = Assigned | Revoked | Left | TermRaised | Heard | Confirmed | Tick
 
 
 # --- outputs and events -----------------------------------------------------------------------------------------
@@ -234,7 +251,7 @@ class Neli:
                 events += self._revoked(now)
             case Left(role):
                 self._acting.pop(role, None)
-            case Reigns(role, term):
+            case TermRaised(role, term):
                 if role in self._acting:
                     self._acting[role] = term
             case Heard():

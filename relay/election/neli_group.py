@@ -78,7 +78,7 @@ class Membership:
                 self._consumer.subscribe([self._options.topic], listener=self._listener)
                 return len(partitions)
 
-    async def attend(self) -> None:
+    async def heartbeat(self) -> None:
         """Read beats and ask the coordinator, until cancelled."""
         with translated("attending the election"):
             await self._consumer.start()

@@ -5,7 +5,7 @@
     stand for election --> fresh identity --> open sink --> purge what is still owed --> mark, send, purge, mark ...
           ^                     ^                                                            |          |
           |                     +-- back off <-- SinkUnavailable, DatabaseError -------------+          |
-          +----------------------------- Deposed, Fenced -----------------------------------------------+
+          +----------------------------- LeadershipLost, Fenced -----------------------------------------------+
 
 * A row leaves the table only after Kafka has confirmed it (RG-01); one statement deletes a batch.
 * The key alone is the unit of order, also across topics (RG-10): a batch is sent in *rounds*, and within one a key has
@@ -19,7 +19,7 @@
 
 The table is a port, :mod:`relay.goharvest.outbox_table`: in PostgreSQL, or in MariaDB and MySQL.
 
-The seat is a lease in the same database; the fence is Kafka's transactional id and, for marks, the term's row.
+The lease lies in the same database; the fence is Kafka's transactional id and, for marks, the term's row.
 goharvest knows neither, so one of the two runs at a time: what they share is the table, not the leadership.
 """
 
@@ -34,7 +34,7 @@ from typing import Literal
 import structlog
 
 from db.errors import DatabaseError
-from relay.election.port import Deposed, Election, elected
+from relay.election.port import Election, LeadershipLost, next_lease
 from relay.goharvest.outbox_table import OutboxTable
 from relay.observer import Observer
 from relay.record import Record
@@ -91,17 +91,17 @@ class CompatHarvester:
         return self._trouble.last_error
 
     def stop(self) -> None:
-        """Soft stop: finish the batch in flight, purge it, free the seat."""
+        """Soft stop: finish the batch in flight, purge it, free the lease."""
         self._stopping.set()
-        self._wake.ring()
+        self._wake.notify()
 
     async def run(self) -> None:
-        """Stand, reign, stand again, until stopped."""
+        """Acquire a lease, lead, acquire again, until stopped."""
         while not self._stopping.is_set():
             self.state = "standby"
             try:
                 await self._one_reign()
-            except (Deposed, Fenced) as over:
+            except (LeadershipLost, Fenced) as over:
                 end_if_cancelled()
                 self._observer.fenced(self._table.leader_id, str(over))
                 self._trouble.forget()
@@ -114,18 +114,18 @@ class CompatHarvester:
         self.state = "stopped"
 
     async def _one_reign(self) -> None:
-        seat = await elected(self._election, self._stopping)
-        if seat is None:
+        lease = await next_lease(self._election, self._stopping)
+        if lease is None:
             return
-        seat.ring = self._wake.ring
-        self._asked = seat.asked
+        lease.notify = self._wake.notify
+        self._asked = lease.asked
         self._unpurged.clear()
         self._table.begin()
-        async with self._election.reign(seat):
+        async with self._election.hold(lease):
             self._observer.acquired(self._table.leader_id)
-            await self._govern(seat.term)
+            await self._govern(lease.term)
             if self._stopping.is_set():
-                await self._election.withdraw()  # or the seat that we leave falls to us again
+                await self._election.end_candidacy()  # or the lease that we leave falls to us again
         self._observer.revoked(self._table.leader_id)
 
     def _is_over(self) -> bool:

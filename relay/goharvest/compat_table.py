@@ -1,8 +1,8 @@
 """goharvest's outbox table: mark, purge and reset in batches, and the keys that are parked (RO-01, RG-01..RG-10).
 
 The table is not ours: not a column is added, and what we have to remember lies in ``hookwire.compat_parked``. A mark is
-the identity of a reign in the column ``leader_id``; a foreign one is claimable, which is goharvest's failover and makes
-it possible that goharvest and hookwire take turns. Only rows that carry a mark of this reign are purged or reset.
+the identity of a term in the column ``leader_id``; a foreign one is claimable, which is goharvest's failover and makes
+it possible that goharvest and hookwire take turns. Only rows that carry a mark of this term are purged or reset.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import structlog
 from db.errors import ServerTrouble
 from db.pool import Database
 from db.statements import for_outbox, quoted_table
-from relay.election.port import Deposed
+from relay.election.port import LeadershipLost
 from relay.goharvest.outbox_table import (
     PROBE_SECONDS_FIRST,
     PROBE_SECONDS_MAX,
@@ -35,7 +35,7 @@ _NOT_SUCH_A_TABLE = "42"
 
 
 class CompatTable:
-    """One table, as its leader sees it. ``name`` is the table's quoted name, and the seat's."""
+    """One table, as its leader sees it. ``name`` is the table's quoted name, and the lease's."""
 
     def __init__(self, database: Database, table: str) -> None:
         self.name = quoted_table(table)
@@ -59,11 +59,11 @@ class CompatTable:
         return str(self._identities[-1])
 
     def begin(self) -> None:
-        """A new reign: a fresh identity, and every earlier mark is a stranger's."""
+        """A new term: a fresh identity, and every earlier mark is a stranger's."""
         self._identities = [uuid.uuid4()]
 
     def refresh(self) -> None:
-        """A fresh identity within the reign, so that everything unpurged is marked again from the lowest id (RG-06).
+        """A fresh identity within the term, so that everything unpurged is marked again from the lowest id (RG-06).
 
         The one before is still ours, for what Kafka has confirmed and a purge has not been answered for.
         """
@@ -85,24 +85,26 @@ class CompatTable:
         return Due(there, [row["key"] for row in rows if row["id"] is None])
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete what Kafka keeps; raises :class:`Deposed` when another relay has marked some of it meanwhile."""
+        """Delete what Kafka keeps; raise :class:`LeadershipLost` when another relay has marked some of it."""
         foreign = await self._database.fetchval("compat.purge", list(ids), self._identities)
         if foreign:
-            raise Deposed(f"another relay marks rows of {self.name} ({foreign} of ours); is goharvest still running?")
+            raise LeadershipLost(
+                f"another relay marks rows of {self.name} ({foreign} of ours); is goharvest still running?"
+            )
 
     async def reset(self, ids: Collection[int]) -> None:
         """Take our mark off rows that were not sent."""
         await self._database.execute("compat.reset", list(ids), self._identities)
 
     async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
-        """Let the keys of refused records wait; raises :class:`Deposed` when the term is over."""
+        """Let the keys of refused records wait; raises :class:`LeadershipLost` when the term is over."""
         parked = await self._database.execute(
             "compat.park", self.name, term.group, term.number,
             [r.record.key for r in refusals], [r.record.id for r in refusals], [r.record.topic for r in refusals],
             [r.reason for r in refusals], PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, [r.detail for r in refusals],
         )  # fmt: skip
         if parked != len(refusals):
-            raise Deposed(f"term {term.number} of {self.name} is over")
+            raise LeadershipLost(f"term {term.number} of {self.name} is over")
 
     async def unpark(self, keys: Collection[str]) -> None:
         """Let keys go on."""

@@ -1,13 +1,13 @@
-"""Election by a lease in MariaDB or MySQL: one seat for each outbox, which lies in the same database.
+"""Election by a lease in MariaDB or MySQL: one lease for each outbox, which lies in the same database.
 
 ::
 
-    run, every poll_seconds --> is the lease over? take it: term + 1 --> campaign() hands the seat out
+    run, every poll_seconds --> is the lease over? take it: term + 1 --> acquire() hands the lease out
             |                                                               |
             +-- held: renew it, a third of a lease at a time <--------------+--> left: freed at once
 
 Taking is one statement that compares and sets by the server's clock. A leader trusts its lease from the moment
-*before* the renewal left, on a clock that also runs during suspend (RR-09); a watch beside the reign asks only the
+*before* the renewal left, on a clock that also runs during suspend (RR-09); a watch beside the term asks only the
 clock. Detection is all that this is: what refuses a leader that wakes up is its term, in every deciding statement
 (RO-04), and Kafka's transactional id.
 
@@ -26,7 +26,7 @@ import structlog
 from db.errors import DatabaseError
 from db.mariadb.database import MariaDatabase
 from relay.election.lease import LeaseOptions
-from relay.election.port import Seat, boot_seconds, seated, until_untrusted
+from relay.election.port import Lease, boot_seconds, holding, until_untrusted
 from relay.sink import Term
 from relay.trouble import Trouble
 from runtime.cancellation import end_if_cancelled
@@ -38,41 +38,41 @@ _log = structlog.get_logger(__name__)
 
 
 class MariaElection:
-    """The one seat of an outbox: an `Election`. A service: run it for as long as it is held."""
+    """The one lease of an outbox: an `Election`. A service: run it for as long as it is held."""
 
     def __init__(self, database: MariaDatabase, sink: str, options: LeaseOptions) -> None:
         self.name = "election"
         self._database = database
         self._sink = sink
         self._options = options
-        self._seat: Seat | None = None
+        self._lease: Lease | None = None
         self._trusted_until = 0.0
-        self._fallen: asyncio.Queue[Seat] = asyncio.Queue()
-        self._standing = True
+        self._fallen: asyncio.Queue[Lease] = asyncio.Queue()
+        self._is_candidate = True
         self._trouble = Trouble("election_unattended", "election_attended")
         self._look = asyncio.Event()
         self._stopping = asyncio.Event()
 
-    async def campaign(self) -> Seat:
-        """The next time that the seat falls to us."""
+    async def acquire(self) -> Lease:
+        """The next time that the lease falls to us."""
         return await self._fallen.get()
 
-    async def withdraw(self) -> None:
+    async def end_candidacy(self) -> None:
         """Take it no more; while we hold it, it stays ours until it is left."""
-        self._standing = False
+        self._is_candidate = False
 
     def trusted(self, group: int) -> bool:
         """Whether the lease still holds by our own clock."""
-        seat = self._seat
+        lease = self._lease
         return (
-            seat is not None
-            and seat.term.group == group
-            and not seat.lost.is_set()
+            lease is not None
+            and lease.term.group == group
+            and not lease.lost.is_set()
             and boot_seconds() < self._trusted_until
         )
 
     def stop(self) -> None:
-        """Leave; to be called when the seat is not held any more."""
+        """Leave; to be called when the lease is not held any more."""
         self._stopping.set()
         self._look.set()
 
@@ -82,66 +82,68 @@ class MariaElection:
             while not self._stopping.is_set():
                 self._look.clear()
                 try:
-                    await self._attend()
+                    await self._heartbeat()
                     self._trouble.over(sink=self._sink)
                 except (DatabaseError, TimeoutError) as error:
                     end_if_cancelled()
                     self._trouble.tell(error, sink=self._sink)
                 await self._pause()
         finally:
-            if self._seat is not None:
-                await self._give_up(self._seat)
+            if self._lease is not None:
+                await self._give_up(self._lease)
 
-    async def _attend(self) -> None:
-        """Take the seat if it is free, renew it if it is ours."""
+    async def _heartbeat(self) -> None:
+        """Take the lease if it is free, renew it if it is ours."""
         async with asyncio.timeout(self._options.lease_seconds / 2):
-            if self._seat is None:
+            if self._lease is None:
                 await self._take()
-            elif not self._seat.lost.is_set():
-                await self._renew(self._seat)
+            elif not self._lease.lost.is_set():
+                await self._renew(self._lease)
 
     async def _take(self) -> None:
-        if not self._standing:
+        if not self._is_candidate:
             return
-        asked_at, lease = boot_seconds(), self._options.lease_seconds
+        asked_at, seconds = boot_seconds(), self._options.lease_seconds
         if not self._trusted_until:
-            await self._database.execute("seat.ensure", sink=self._sink)
+            await self._database.execute("lease.ensure", sink=self._sink)
         done = await self._database.execute(
-            "seat.take", sink=self._sink, owner=self._options.owner, lease_seconds=lease
+            "lease.take", sink=self._sink, owner=self._options.owner, lease_seconds=seconds
         )
         if done.rows:
-            self._trusted_until = asked_at + lease
-            self._seat = Seat(Term(self._sink, 0, done.last_id, 1, 0))
-            self._fallen.put_nowait(self._seat)
+            self._trusted_until = asked_at + seconds
+            self._lease = Lease(Term(self._sink, 0, done.last_id, 1, 0))
+            self._fallen.put_nowait(self._lease)
 
-    async def _renew(self, seat: Seat) -> None:
-        asked_at, lease = boot_seconds(), self._options.lease_seconds
-        done = await self._database.execute("seat.renew", sink=self._sink, term=seat.term.number, lease_seconds=lease)
+    async def _renew(self, lease: Lease) -> None:
+        asked_at, seconds = boot_seconds(), self._options.lease_seconds
+        done = await self._database.execute(
+            "lease.renew", sink=self._sink, term=lease.term.number, lease_seconds=seconds
+        )
         if done.rows:
-            self._trusted_until = asked_at + lease
+            self._trusted_until = asked_at + seconds
         else:
-            seat.lose(f"term {seat.term.number} of {self._sink} is over")
+            lease.lose(f"term {lease.term.number} of {self._sink} is over")
 
     async def _pause(self) -> None:
-        held = self._seat is not None
+        held = self._lease is not None
         seconds = min(self._options.poll_seconds, self._options.lease_seconds / 3)
         await pause(self._look, self._options.lease_seconds / 3 if held else seconds)
 
     @asynccontextmanager
-    async def reign(self, seat: Seat) -> AsyncIterator[None]:
-        """Hold the seat while the block runs; the service renews it."""
+    async def hold(self, lease: Lease) -> AsyncIterator[None]:
+        """Hold the lease while the block runs; the service renews it."""
         try:
-            async with seated(seat, lambda: until_untrusted(seat, lambda: self._trusted_until, self._sink)):
+            async with holding(lease, lambda: until_untrusted(lease, lambda: self._trusted_until, self._sink)):
                 yield
         finally:
-            await self._give_up(seat)
+            await self._give_up(lease)
 
-    async def _give_up(self, seat: Seat) -> None:
-        """The seat is held by nobody here any more; its row is freed if the database can be asked."""
+    async def _give_up(self, lease: Lease) -> None:
+        """The lease is held by nobody here any more; its row is freed if the database can be asked."""
         try:
             async with asyncio.timeout(2):
-                await self._database.execute("seat.release", sink=self._sink, term=seat.term.number)
+                await self._database.execute("lease.release", sink=self._sink, term=lease.term.number)
         except (DatabaseError, TimeoutError):
-            _log.warning("lease_not_released", sink=self._sink, term=seat.term.number)
-        self._seat = None
+            _log.warning("lease_not_released", sink=self._sink, term=lease.term.number)
+        self._lease = None
         self._look.set()

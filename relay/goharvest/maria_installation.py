@@ -1,4 +1,4 @@
-"""What hookwire keeps beside an outbox in MariaDB or MySQL: made where it is missing, and the outbox looked at."""
+"""The tables that hookwire keeps beside an outbox in MariaDB or MySQL: create what is missing, check the outbox."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from db.errors import Refused
 from db.mariadb.database import MariaDatabase, for_outbox, table_parts
 from relay.goharvest.outbox_table import TableRefused
 
-__all__ = ["furnish"]
+__all__ = ["ensure_tables"]
 
-_KEY_BYTES_MAX = 2_048  # as house.create_parked has it
+_KEY_BYTES_MAX = 2_048  # as installation.create_parked has it
 
 
-async def furnish(database: MariaDatabase, table: str) -> str:
-    """Make our tables, look at the outbox; returns the installation's name. Raises TableRefused, DatabaseError."""
-    if await database.fetchval("house.made") < 3:
+async def ensure_tables(database: MariaDatabase, table: str) -> str:
+    """Create our missing tables and check the outbox; return our id. Raise TableRefused, DatabaseError."""
+    if await database.fetchval("installation.made") < 3:
         for name in ("installation", "terms", "parked"):
-            await database.execute(f"house.create_{name}")
-    incarnation = await database.fetchval("house.incarnation")
+            await database.execute(f"installation.create_{name}")
+    incarnation = await database.fetchval("installation.incarnation")
     if incarnation is None:
-        await database.execute("house.incarnate", incarnation=secrets.token_hex(4))
-        incarnation = await database.fetchval("house.incarnation")
+        await database.execute("installation.incarnate", incarnation=secrets.token_hex(4))
+        incarnation = await database.fetchval("installation.incarnation")
     await _look_at(database, table)
     return str(incarnation)
 
@@ -29,11 +29,11 @@ async def furnish(database: MariaDatabase, table: str) -> str:
 async def _look_at(database: MariaDatabase, table: str) -> None:
     quoted, statements = for_outbox(table)
     try:
-        await database.with_statements(statements).fetch("house.columns")
+        await database.with_statements(statements).fetch("installation.columns")
     except Refused as error:
         raise TableRefused(f"the outbox {quoted} cannot be relayed: {error.message}") from error
     schema, name = table_parts(table)
-    for row in await database.fetch("house.texts", database=schema, table=name):
+    for row in await database.fetch("installation.texts", database=schema, table=name):
         if row["charset"] is None:
             raise TableRefused(f"the outbox {quoted} keeps {row['name']} as bytes; it has to be text")
         if row["name"] == "kafka_key" and row["bytes_max"] > _KEY_BYTES_MAX:
@@ -41,6 +41,6 @@ async def _look_at(database: MariaDatabase, table: str) -> None:
                 f"the outbox {quoted} takes keys of up to {row['bytes_max']:,} bytes, and one of more than "
                 f"{_KEY_BYTES_MAX:,} could not be parked; make kafka_key a varchar(512) or shorter"
             )
-    engine = await database.fetchval("house.engine", database=schema, table=name)
+    engine = await database.fetchval("installation.engine", database=schema, table=name)
     if str(engine).lower() != "innodb":
         raise TableRefused(f"the outbox {quoted} is kept by {engine}, without transactions; it has to be InnoDB")

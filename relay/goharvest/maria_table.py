@@ -3,7 +3,7 @@
 There is no UPDATE that returns rows. So a mark reads the lowest rows (a snapshot, which passes over nothing that is
 committed), marks them by their ids in one statement that the term fences, and sends what carries the mark.
 
-*Fast* writes no marks: reading is the claim, because one reign has one batch in flight, and the term alone decides who
+*Fast* writes no marks: reading is the claim, because one term has one batch in flight, and the term alone decides who
 purges. That spares an UPDATE for each row. What marks are for: to see in the table who relays what, and other relays
 of the same table that know marks and no term.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from db.mariadb.database import MariaDatabase, as_json, for_outbox
-from relay.election.port import Deposed
+from relay.election.port import LeadershipLost
 from relay.goharvest.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, PROBES_MAX, Due, compat_record
 from relay.record import Record
 from relay.sink import Refusal, Term
@@ -40,15 +40,15 @@ class MariaTable:
 
     @property
     def leader_id(self) -> str:
-        """What our marks carry at the moment; without marks, the reign's name."""
+        """What our marks carry at the moment; without marks, the term's name."""
         return self._identities[-1]
 
     def begin(self) -> None:
-        """A new reign: a fresh identity, and every earlier mark is a stranger's."""
+        """A new term: a fresh identity, and every earlier mark is a stranger's."""
         self._identities = [str(uuid.uuid4())]
 
     def refresh(self) -> None:
-        """A fresh identity within the reign; the one before is still ours, for what is confirmed and not purged."""
+        """A fresh identity within the term; the one before is still ours, for what is confirmed and not purged."""
         self._identities = [*self._identities[-1:], str(uuid.uuid4())]
 
     async def mark(self, term: Term, limit: int) -> list[Record]:
@@ -79,7 +79,7 @@ class MariaTable:
         return [_record(row) for row in rows]
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete what Kafka keeps; :class:`Deposed` when the term is over or a stranger has marked some of it."""
+        """Delete what Kafka keeps; raise :class:`LeadershipLost` when the term is over or others have marked it."""
         assert self._term is not None, "what is purged was claimed under a term"
         array = as_json(ids)
         ruled = {"ids": array, "outbox": self.name, "term": self._term.number}
@@ -91,9 +91,9 @@ class MariaTable:
             return
         (left,) = await self._database.fetch("outbox.left", **ruled)
         if not left["rules"]:
-            raise Deposed(f"term {self._term.number} of {self.name} is over")
+            raise LeadershipLost(f"term {self._term.number} of {self.name} is over")
         if left["rows_left"]:
-            raise Deposed(f"another relay marks rows of {self.name} ({left['rows_left']} of ours)")
+            raise LeadershipLost(f"another relay marks rows of {self.name} ({left['rows_left']} of ours)")
 
     async def reset(self, ids: Collection[int]) -> None:
         """Take our mark off rows that were not sent."""
@@ -101,7 +101,7 @@ class MariaTable:
             await self._database.execute("outbox.reset", ids=as_json(ids), **self._marks())
 
     async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
-        """Let the keys of refused records wait; raises :class:`Deposed` when the term is over."""
+        """Let the keys of refused records wait; raises :class:`LeadershipLost` when the term is over."""
         rows = [
             {"key": r.record.key, "id": r.record.id, "topic": r.record.topic, "reason": r.reason, "detail": r.detail}
             for r in refusals
@@ -111,12 +111,12 @@ class MariaTable:
             seconds_first=PROBE_SECONDS_FIRST, seconds_max=PROBE_SECONDS_MAX,
         )  # fmt: skip
         if not done.rows:
-            raise Deposed(f"term {term.number} of {self.name} is over")
+            raise LeadershipLost(f"term {term.number} of {self.name} is over")
 
     async def unpark(self, keys: Collection[str]) -> None:
         """Let keys go on."""
         array = as_json(keys)
-        await self._database.execute("outbox.hurry", outbox=self.name, keys=array)
+        await self._database.execute("outbox.probe_topic_now", outbox=self.name, keys=array)
         await self._database.execute("outbox.unpark", outbox=self.name, keys=array)
         _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
 

@@ -36,17 +36,17 @@ class Due:
 
 
 class OutboxTable(Protocol):
-    """One table, as its leader sees it. ``name`` is the table's quoted name, and the seat's."""
+    """One table, as its leader sees it. ``name`` is the table's quoted name, and the lease's."""
 
     name: str
 
     @property
     def leader_id(self) -> str:
-        """The identity of the reign, or of its part since the last unknown outcome."""
+        """The identity of the term, or of its part since the last unknown outcome."""
         ...
 
     def begin(self) -> None:
-        """A new reign: every earlier mark is a stranger's."""
+        """A new term: every earlier mark is a stranger's."""
         ...
 
     def refresh(self) -> None:
@@ -62,7 +62,7 @@ class OutboxTable(Protocol):
         ...
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete what Kafka keeps; :class:`relay.election.port.Deposed` when some of it is another relay's by now."""
+        """Delete what Kafka keeps; raise ``relay.election.port.LeadershipLost`` when another relay has marked it."""
         ...
 
     async def reset(self, ids: Collection[int]) -> None:
@@ -70,7 +70,7 @@ class OutboxTable(Protocol):
         ...
 
     async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
-        """Let the keys of refused records wait; :class:`relay.election.port.Deposed` when the term is over."""
+        """Let the keys of refused records wait; :class:`relay.election.port.LeadershipLost` when the term is over."""
         ...
 
     async def unpark(self, keys: Collection[str]) -> None:

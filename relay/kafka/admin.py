@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from relay.kafka.connection_check import knock
+from relay.kafka.connection_check import check_connection
 from relay.kafka.error import close_client, described, translated
 from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable
@@ -53,7 +53,7 @@ class KafkaAdmin:
                 async with asyncio.timeout(self._options.request_seconds):
                     await self._client.start()
         except SinkUnavailable as error:
-            answer = await knock(self._options)
+            answer = await check_connection(self._options)
             raise SinkUnavailable(str(error) if answer.ok else answer.detail) from error
 
     async def describe(self, names: Collection[str]) -> Mapping[str, TopicDescription]:

@@ -1,4 +1,4 @@
-"""Knocking at Kafka's door: why a broker does not let us in, in words that name the setting to change.
+"""Check the connection to Kafka; the answer names the setting to change.
 
 aiokafka's clients swallow what the single connection said ("unable to bootstrap"), so the question is asked again on a
 connection of its own: by the sink when it cannot connect, and by ``hookwire doctor``.
@@ -17,7 +17,7 @@ from relay.kafka.options import KafkaOptions
 from relay.kafka.security import KafkaSecurity
 from relay.sink import SinkUnavailable
 
-__all__ = ["Answer", "knock"]
+__all__ = ["Answer", "check_connection"]
 
 _SECONDS = 3.0
 _DEFAULT_PORT = 9092
@@ -33,7 +33,7 @@ class Answer:
     refused: bool = False
 
 
-async def knock(options: KafkaOptions) -> Answer:
+async def check_connection(options: KafkaOptions) -> Answer:
     """Connect, prove who we are and ask one question; the first server of the list that answers will do."""
     failures, refused = [], False
     for server in filter(None, (part.strip() for part in options.bootstrap_servers.split(","))):
@@ -54,7 +54,7 @@ async def _ask(server: str, options: KafkaOptions) -> None:
     host, _, port = server.rpartition(":")
     connection = await create_conn(
         host.strip("[]") or server, int(port) if port.isdigit() else _DEFAULT_PORT,
-        client_id=f"{options.relay}-knock", request_timeout_ms=int(_SECONDS * 1000), **options.security.client(),
+        client_id=f"{options.relay}-check", request_timeout_ms=int(_SECONDS * 1000), **options.security.client(),
     )  # fmt: skip
     try:
         await connection.send(MetadataRequest([]))

@@ -4,7 +4,7 @@
 
 * ``hookwire-event-id``: the public id, the same on every transport;
 * ``hookwire-sequence``: rises per key; absent where the topic keeps no order;
-* ``hookwire-term``: the reign under which it was sent;
+* ``hookwire-term``: the term under which it was sent;
 * ``hookwire-accepted-at``: ISO 8601, in UTC.
 
 A publisher's header that begins with ``hookwire-`` is left out, because consumers trust ours; all but
@@ -28,7 +28,7 @@ _HOPS = "hookwire-hops"
 
 
 class Headers:
-    """Writes the headers of one reign's records, remembering what does not change from record to record. ``own``: also
+    """Writes the headers of one term's records, remembering what does not change from record to record. ``own``: also
     those that tell event, sequence, term and moment."""
 
     def __init__(self, term: int, *, own: bool = True) -> None:

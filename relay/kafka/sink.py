@@ -26,7 +26,7 @@ anything else, or no answer in time        SinkUnavailable; in idempotent mode, 
 =========================================  ===========================================================================
 
 In transactional mode a batch is committed whole or not at all. A read of the marker may lag on brokers before 4.0; that
-can repeat the last batch of a reign, never lose one.
+can repeat the last batch of a term, never lose one.
 """
 
 from __future__ import annotations
@@ -106,13 +106,13 @@ class KafkaSink:
 
     def _new_life(self, term: Term) -> _Life:
         options = self._options
-        seat = f"{term.layout}.{term.group}"
-        transactional_id = f"hookwire.{options.installation}.{seat}" if options.mode == "transactional" else None
+        scope = f"{term.layout}.{term.group}"
+        transactional_id = f"hookwire.{options.installation}.{scope}" if options.mode == "transactional" else None
         admin, producer = KafkaAdmin(options), KafkaProducer(options, transactional_id)
         topics = KafkaTopics(admin, producer, options, self._absent_topics)
         headers = Headers(term.number, own=options.own_headers)
         packer = Packer(producer.new_builder, headers, self._partitioner, options.batch_bytes, self._suspects)
-        return _Life(admin, producer, topics, packer, f"hookwire.{options.installation}.progress.{seat}")
+        return _Life(admin, producer, topics, packer, f"hookwire.{options.installation}.progress.{scope}")
 
     async def _progress(self, life: _Life) -> int:
         with translated("reading the progress marker"):

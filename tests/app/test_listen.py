@@ -15,35 +15,35 @@ from db.pool import PoolOptions
 WAIT_SECONDS_MAX = 60.0
 
 
-class Bell:
-    """Counts the rings and lets a test wait for the next."""
+class CountedSignal:
+    """Counts the notifications and lets a test wait for the next."""
 
     def __init__(self) -> None:
-        self.rings = 0
-        self._rung = asyncio.Event()
+        self.notifications = 0
+        self._notified = asyncio.Event()
 
     def __call__(self) -> None:
-        self.rings += 1
-        self._rung.set()
+        self.notifications += 1
+        self._notified.set()
 
     async def next(self) -> None:
         async with asyncio.timeout(WAIT_SECONDS_MAX):
-            await self._rung.wait()
-        self._rung.clear()
+            await self._notified.wait()
+        self._notified.clear()
 
 
 @asynccontextmanager
 async def listening(
     database_url: str, connect: Callable[[], "asyncio.Future[Direct]"] | None = None
-) -> AsyncIterator[tuple[Listener, Bell, asyncpg.Connection]]:
-    bell = Bell()
+) -> AsyncIterator[tuple[Listener, CountedSignal, asyncpg.Connection]]:
+    signal = CountedSignal()
     options = PoolOptions(database_url, application_name="hookwire listener")
-    listener = Listener(connect or (lambda: connect_direct(options)), {"hookwire_outbox": bell})
+    listener = Listener(connect or (lambda: connect_direct(options)), {"hookwire_outbox": signal})
     sql = await asyncpg.connect(database_url)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(listener.run())
         try:
-            yield listener, bell, sql
+            yield listener, signal, sql
         finally:
             listener.stop()
             await sql.close()
@@ -55,34 +55,34 @@ async def publish(sql: asyncpg.Connection) -> None:
 
 async def test_the_start_rings_for_what_was_committed_before_and_then_each_publish_does(database_url: str) -> None:
     """RU-13, RR-15."""
-    async with listening(database_url) as (_, bell, sql):
-        await bell.next()
+    async with listening(database_url) as (_, signal, sql):
+        await signal.next()
         for _ in range(3):
             await publish(sql)
-            await bell.next()
-        assert bell.rings == 4
+            await signal.next()
+        assert signal.notifications == 4
 
 
 async def test_a_transaction_that_is_rolled_back_rings_nothing(database_url: str) -> None:
-    async with listening(database_url) as (_, bell, sql):
-        await bell.next()
+    async with listening(database_url) as (_, signal, sql):
+        await signal.next()
         await sql.execute("BEGIN; SELECT hookwire.publish('t', 'x'::text); ROLLBACK")
         await publish(sql)
-        await bell.next()
-        assert bell.rings == 2
+        await signal.next()
+        assert signal.notifications == 2
 
 
 async def test_a_lost_connection_is_made_again_and_rings_for_what_was_missed(database_url: str) -> None:
     """RO-09, F60."""
-    async with listening(database_url) as (_, bell, sql):
-        await bell.next()
+    async with listening(database_url) as (_, signal, sql):
+        await signal.next()
         ended = await sql.fetchval(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'hookwire listener'"
         )
-        await bell.next()
+        await signal.next()
         await publish(sql)
-        await bell.next()
-        assert (ended, bell.rings) == (1, 3)
+        await signal.next()
+        assert (ended, signal.notifications) == (1, 3)
 
 
 async def test_a_database_that_cannot_be_reached_is_tried_again_and_told_once(database_url: str) -> None:
@@ -95,15 +95,15 @@ async def test_a_database_that_cannot_be_reached_is_tried_again_and_told_once(da
         return await connect_direct(options)
 
     with capture_logs() as lines:
-        async with listening(database_url, connect) as (_, bell, _sql):
-            await bell.next()
+        async with listening(database_url, connect) as (_, signal, _sql):
+            await signal.next()
             assert refusals == []
     assert [line["event"] for line in lines if line["log_level"] != "debug"] == ["listener_lost", "listener_back"]
 
 
 async def test_a_stop_ends_it_at_once_and_closes_its_connection(database_url: str) -> None:
-    async with listening(database_url) as (listener, bell, sql):
-        await bell.next()
+    async with listening(database_url) as (listener, signal, sql):
+        await signal.next()
         async with asyncio.timeout(20):
             listener.stop()
             while await connected(sql):

@@ -13,17 +13,17 @@ async def test_rr15_a_commit_here_rings_a_listener_elsewhere_and_many_commits_ri
     """RO-09, RR-15."""
     options = PoolOptions(database_url)
     database, listener = await open_database(options), await connect_direct(options)
-    rings: list[int] = []
-    rung = asyncio.Event()
-    await listener.listen("hookwire_outbox", lambda: (rings.append(1), rung.set()))
+    notifications: list[int] = []
+    notified = asyncio.Event()
+    await listener.listen("hookwire_outbox", lambda: (notifications.append(1), notified.set()))
     notifier = Notifier(database, interval_seconds=0.2)
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         tasks.create_task(notifier.run())
         for _ in range(100):
-            notifier.ring()
+            notifier.notify()
             await asyncio.sleep(0)
-        await rung.wait()
+        await notified.wait()
         notifier.stop()
     await listener.aclose()
     await database.aclose()
-    assert 1 <= len(rings) <= 3
+    assert 1 <= len(notifications) <= 3

@@ -79,7 +79,7 @@ async def test_the_embedded_database_is_started_again_when_it_was_killed(data_di
         assert storage.embedded is not None
         await storage.database.execute("topic.ensure", "default", ["kept"])
         watch = EmbeddedWatch(storage.embedded)
-        poller = DuePoller(storage.database, {}, lambda *_: None, watch.ring, interval_seconds=0.05)
+        poller = DuePoller(storage.database, {}, lambda *_: None, watch.notify, interval_seconds=0.05)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(watch.run())
             tasks.create_task(poller.run())

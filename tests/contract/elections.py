@@ -18,7 +18,7 @@ from relay.goharvest.maria_election import MariaElection
 from relay.kafka.options import KafkaOptions
 from relay.memory import MemoryElection
 from tests.relay.goharvest.yards import on_mariadb
-from tests.relay.stage import Stage
+from tests.relay.harness import Harness
 
 Service = Leases | NeliElection | MariaElection
 TIMES = NeliTimes(beat_seconds=0.25, fence_seconds=4, session_seconds=6, rebalance_seconds=10)
@@ -28,67 +28,67 @@ TIMES = NeliTimes(beat_seconds=0.25, fence_seconds=4, session_seconds=6, rebalan
 class Ground:
     """What the arenas stand on: a database with a sink, Kafka, and the URL of an empty database on MariaDB."""
 
-    stage: Stage
+    harness: Harness
     bootstrap: str
     mariadb_url: str
 
 
 @dataclass(frozen=True)
 class Arena:
-    """``member`` opens one process's election; ``depose`` ends whatever reign there is, behind its back; ``term`` is
+    """``member`` opens one process's election; ``lose_leadership`` ends the present term behind its back; ``term`` is
     the present one, by the database."""
 
     member: Callable[[], Awaitable[Election]]
-    depose: Callable[[], Awaitable[None]]
+    lose_leadership: Callable[[], Awaitable[None]]
     term: Callable[[], Awaitable[int]]
 
 
 @asynccontextmanager
 async def in_memory(ground: Ground) -> AsyncIterator[Arena]:
-    """All members share the one seat, and the object."""
-    election = MemoryElection(ground.stage.reign)
+    """All members share the one lease, and the object."""
+    election = MemoryElection(ground.harness.begin_term)
 
     async def member() -> Election:
         return election
 
-    async def depose() -> None:
-        election.depose()
+    async def lose_leadership() -> None:
+        election.lose_leadership()
 
-    yield Arena(member, depose, lambda: _term(ground.stage))
+    yield Arena(member, lose_leadership, lambda: _term(ground.harness))
 
 
 @asynccontextmanager
 async def by_lease(ground: Ground) -> AsyncIterator[Arena]:
-    stage = ground.stage
-    async with _services(stage) as (start, depose):
+    harness = ground.harness
+    async with _services(harness) as (start, lose_leadership):
 
         async def member() -> Election:
             leases = Leases(
-                stage.database,
-                lambda: connect_direct(stage.database.options),
-                [stage.sink],
+                harness.database,
+                lambda: connect_direct(harness.database.options),
+                [harness.sink],
                 LeaseOptions("test", lease_seconds=6, poll_seconds=0.2),
             )
             start(leases)
-            return leases.election(stage.sink)
+            return leases.election(harness.sink)
 
-        yield Arena(member, depose, lambda: _term(stage))
+        yield Arena(member, lose_leadership, lambda: _term(harness))
 
 
 @asynccontextmanager
 async def by_neli(ground: Ground) -> AsyncIterator[Arena]:
-    stage, bootstrap = ground.stage, ground.bootstrap
+    harness, bootstrap = ground.harness, ground.bootstrap
     installation = secrets.token_hex(4)
-    async with _services(stage) as (start, depose):
+    async with _services(harness) as (start, lose_leadership):
 
         async def member() -> Election:
             kafka = KafkaOptions(bootstrap, installation)
             options = NeliOptions("test", installation, times=TIMES)
-            election = NeliElection(stage.database, kafka, stage.sink, options)
+            election = NeliElection(harness.database, kafka, harness.sink, options)
             start(election)
             return election
 
-        yield Arena(member, depose, lambda: _term(stage))
+        yield Arena(member, lose_leadership, lambda: _term(harness))
 
 
 @asynccontextmanager
@@ -100,26 +100,26 @@ async def by_mariadb(ground: Ground) -> AsyncIterator[Arena]:
             start(election)
             return election
 
-        async def depose() -> None:
+        async def lose_leadership() -> None:
             await yard.change("UPDATE hookwire_terms SET term = term + 1, owner = 'somebody else'")
 
         async def term() -> int:
             return int((await yard.select("SELECT term FROM hookwire_terms"))[0][0])
 
-        yield Arena(member, depose, term)
+        yield Arena(member, lose_leadership, term)
 
 
-async def _term(stage: Stage) -> int:
-    return int(await stage.connection.fetchval("SELECT term FROM hookwire.relay_terms WHERE sink = 'kafka'"))
+async def _term(harness: Harness) -> int:
+    return int(await harness.connection.fetchval("SELECT term FROM hookwire.relay_terms WHERE sink = 'kafka'"))
 
 
 @asynccontextmanager
-async def _services(stage: Stage) -> AsyncIterator[tuple[Callable[[Service], None], Callable[[], Awaitable[None]]]]:
-    async def depose() -> None:
-        await stage.connection.execute("UPDATE hookwire.relay_terms SET term = term + 1, owner = 'somebody else'")
+async def _services(harness: Harness) -> AsyncIterator[tuple[Callable[[Service], None], Callable[[], Awaitable[None]]]]:
+    async def lose_leadership() -> None:
+        await harness.connection.execute("UPDATE hookwire.relay_terms SET term = term + 1, owner = 'somebody else'")
 
     async with _running() as start:
-        yield start, depose
+        yield start, lose_leadership
 
 
 @asynccontextmanager

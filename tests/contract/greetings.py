@@ -18,13 +18,13 @@ from app.script import Script
 from db.direct import connect_direct
 from db.errors import DatabaseError
 from db.pool import PoolOptions, open_database
-from relay.amqp import connection_check as amqp_door
+from relay.amqp import connection_check as amqp_check
 from relay.amqp.options import AmqpOptions
 from relay.amqp.sink import AmqpSink
 from relay.election.neli_core import Assigned, Input
 from relay.election.neli_group import Membership
 from relay.election.neli_options import NeliOptions
-from relay.kafka import connection_check as kafka_knock
+from relay.kafka import connection_check as kafka_check
 from relay.kafka.admin import KafkaAdmin
 from relay.kafka.options import KafkaOptions
 from relay.kafka.reader import KafkaReader
@@ -76,7 +76,7 @@ async def _amqp_sink(peer: Peer) -> None:
 
 
 async def _amqp_doctor(peer: Peer) -> None:
-    await amqp_door.knock(_amqp(peer))
+    await amqp_check.check_connection(_amqp(peer))
 
 
 async def _consume(peer: Peer) -> None:
@@ -107,7 +107,7 @@ async def _kafka_idempotent(peer: Peer) -> None:
 
 
 async def _kafka_doctor(peer: Peer) -> None:
-    answer = await kafka_knock.knock(_kafka(peer))
+    answer = await kafka_check.check_connection(_kafka(peer))
     if not answer.ok:
         raise SinkUnavailable(answer.detail)
 
@@ -139,9 +139,9 @@ async def _election(peer: Peer) -> None:
     try:
         await member.join()
         async with asyncio.timeout(4 * peer.seconds), TaskGroup() as tasks:
-            attending = tasks.create_task(member.attend())
+            heartbeat = tasks.create_task(member.heartbeat())
             await is_member.wait()
-            attending.cancel()
+            heartbeat.cancel()
     except TimeoutError:
         raise SinkUnavailable("the group has let nobody in") from None
     except ExceptionGroup as failed:

@@ -8,100 +8,100 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from relay.election.port import Deposed, Election, Seat
+from relay.election.port import Election, LeadershipLost, Lease
 from scripts.servers.kafka import KafkaServer
 from tests.contract.elections import ARENAS, Arena, Ground
-from tests.relay.stage import Stage, staged, until
+from tests.relay.harness import Harness, staged, until
 
 DEADLINE_SECONDS = 60
 
 
 @pytest.fixture
-async def stage(database_url: str) -> AsyncIterator[Stage]:
+async def harness(database_url: str) -> AsyncIterator[Harness]:
     async with staged(database_url) as opened:
         yield opened
 
 
 @pytest.fixture(params=list(ARENAS))
 async def arena(
-    request: pytest.FixtureRequest, stage: Stage, kafka: KafkaServer, mariadb_url: str
+    request: pytest.FixtureRequest, harness: Harness, kafka: KafkaServer, mariadb_url: str
 ) -> AsyncIterator[Arena]:
-    async with ARENAS[request.param](Ground(stage, kafka.bootstrap, mariadb_url)) as opened:
+    async with ARENAS[request.param](Ground(harness, kafka.bootstrap, mariadb_url)) as opened:
         yield opened
 
 
-async def elected(election: Election) -> Seat:
+async def next_lease(election: Election) -> Lease:
     async with asyncio.timeout(DEADLINE_SECONDS):
-        return await election.campaign()
+        return await election.acquire()
 
 
-async def deposed_during(election: Election, seat: Seat, arena: Arena) -> None:
-    async with election.reign(seat), asyncio.timeout(DEADLINE_SECONDS):
-        await arena.depose()
+async def deposed_during(election: Election, lease: Lease, arena: Arena) -> None:
+    async with election.hold(lease), asyncio.timeout(DEADLINE_SECONDS):
+        await arena.lose_leadership()
         await asyncio.Event().wait()
 
 
 async def test_a_seat_comes_with_a_term_that_was_raised_and_may_be_trusted(arena: Arena) -> None:
     """RO-04: before anything is carried the database refuses every earlier term."""
     election = await arena.member()
-    seat = await elected(election)
-    async with election.reign(seat):
-        assert (seat.term.number, election.trusted(0), seat.lost.is_set()) == (await arena.term(), True, False)
+    lease = await next_lease(election)
+    async with election.hold(lease):
+        assert (lease.term.number, election.trusted(0), lease.lost.is_set()) == (await arena.term(), True, False)
 
 
 async def test_a_second_member_waits_and_succeeds_with_a_higher_term_when_the_first_leaves(arena: Arena) -> None:
-    """RO-06 c. The first withdraws before it leaves, or a fair election might give the seat back to it."""
+    """RO-06 c. The first withdraws before it leaves, or a fair election might give the lease back to it."""
     first = await arena.member()
-    ours = await elected(first)  # before the second stands, or the seat might fall to that
+    ours = await next_lease(first)  # before the second stands, or the lease might fall to that
     second = await arena.member()
-    async with first.reign(ours), asyncio.timeout(DEADLINE_SECONDS):
-        campaign = asyncio.create_task(second.campaign())
+    async with first.hold(ours), asyncio.timeout(DEADLINE_SECONDS):
+        acquiring = asyncio.create_task(second.acquire())
         await asyncio.sleep(0)
-        done_early = campaign.done()
-        await first.withdraw()
+        done_early = acquiring.done()
+        await first.end_candidacy()
     async with asyncio.timeout(DEADLINE_SECONDS):
-        theirs = await campaign
-    async with second.reign(theirs):
+        theirs = await acquiring
+    async with second.hold(theirs):
         assert (done_early, theirs.term.number > ours.term.number) == (False, True)
 
 
 async def test_a_reign_ends_with_deposed_when_somebody_else_has_the_term(arena: Arena) -> None:
     """RR-08: never a crash, and never unnoticed for ever."""
     election = await arena.member()
-    seat = await elected(election)
-    with pytest.raises(Deposed):
-        await deposed_during(election, seat, arena)
+    lease = await next_lease(election)
+    with pytest.raises(LeadershipLost):
+        await deposed_during(election, lease, arena)
     assert not election.trusted(0)
 
 
 async def test_a_deposed_member_may_be_elected_again(arena: Arena) -> None:
     election = await arena.member()
-    first = await elected(election)
-    with pytest.raises(Deposed):
+    first = await next_lease(election)
+    with pytest.raises(LeadershipLost):
         await deposed_during(election, first, arena)
-    again = await elected(election)
-    async with election.reign(again):
+    again = await next_lease(election)
+    async with election.hold(again):
         assert again.term.number > first.term.number
 
 
 async def test_who_withdraws_keeps_what_is_held_until_it_is_left(arena: Arena) -> None:
     """RK-05."""
     election = await arena.member()
-    seat = await elected(election)
-    await election.withdraw()
-    async with election.reign(seat):
+    lease = await next_lease(election)
+    await election.end_candidacy()
+    async with election.hold(lease):
         held = election.trusted(0)
     assert (held, election.trusted(0)) == (True, False)
 
 
 async def test_a_campaign_that_is_cancelled_gives_nothing_away(arena: Arena) -> None:
     election = await arena.member()
-    campaign = asyncio.create_task(election.campaign())
+    acquiring = asyncio.create_task(election.acquire())
     await asyncio.sleep(0)
-    campaign.cancel()
-    await asyncio.gather(campaign, return_exceptions=True)
-    seat = await elected(election)
-    async with election.reign(seat):
+    acquiring.cancel()
+    await asyncio.gather(acquiring, return_exceptions=True)
+    lease = await next_lease(election)
+    async with election.hold(lease):
         assert election.trusted(0)
 
 
@@ -112,8 +112,8 @@ async def test_members_share_the_seats_and_each_seat_is_held_once(
     """RL-11, RU-06, F52, RO-05: four groups, two members; what one gives up the other takes, and all is led again when
     one goes."""
     async with AsyncExitStack() as stack:
-        stage = await stack.enter_async_context(staged(database_url, groups=4))
-        arena = await stack.enter_async_context(ARENAS[kind](Ground(stage, kafka.bootstrap, "")))
+        harness = await stack.enter_async_context(staged(database_url, groups=4))
+        arena = await stack.enter_async_context(ARENAS[kind](Ground(harness, kafka.bootstrap, "")))
         first = await stack.enter_async_context(_Taker(await arena.member()))
         await until(lambda: _held(first) == {0, 1, 2, 3})
         second = await stack.enter_async_context(_Taker(await arena.member()))
@@ -129,12 +129,12 @@ def _held(taker: _Taker) -> set[int]:
 
 
 class _Taker:
-    """Takes every seat that falls to it and leaves when it is asked, as a relay does."""
+    """Takes every lease that falls to it and leaves when it is asked, as a relay does."""
 
     def __init__(self, election: Election) -> None:
         self.groups: set[int] = set()
         self._election = election
-        self._seats: set[Seat] = set()
+        self._leases: set[Lease] = set()
         self._going = asyncio.Event()
 
     async def __aenter__(self) -> _Taker:
@@ -148,27 +148,27 @@ class _Taker:
         """As a relay that is stopped: take no more, leave what is held."""
         if not self._going.is_set():
             self._going.set()
-            await self._election.withdraw()
-            for seat in list(self._seats):
-                seat.ask()
+            await self._election.end_candidacy()
+            for lease in list(self._leases):
+                lease.ask()
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        async with asyncio.TaskGroup() as reigns:
+        async with asyncio.TaskGroup() as terms:
             while True:
-                seat = await self._election.campaign()
-                reigns.create_task(self._reign(seat))
+                lease = await self._election.acquire()
+                terms.create_task(self._lead(lease))
 
-    async def _reign(self, seat: Seat) -> None:
-        self._seats.add(seat)
+    async def _lead(self, lease: Lease) -> None:
+        self._leases.add(lease)
         try:
-            async with self._election.reign(seat):
-                self.groups.add(seat.term.group)
-                await seat.asked.wait()
-                self.groups.discard(seat.term.group)
-        except Deposed:
+            async with self._election.hold(lease):
+                self.groups.add(lease.term.group)
+                await lease.asked.wait()
+                self.groups.discard(lease.term.group)
+        except LeadershipLost:
             pass
         finally:
-            self.groups.discard(seat.term.group)
-            self._seats.discard(seat)
+            self.groups.discard(lease.term.group)
+            self._leases.discard(lease)

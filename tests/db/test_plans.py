@@ -219,7 +219,7 @@ INSERT INTO hookwire.intents (mode, topic, topic_url, callback, callback_host, i
 _SWEPT: list[tuple[str, tuple[object, ...]]] = [
     ("intent.purge", (5_000,)),
     ("intent.pair", ("default", "\\\\x00", "t")),
-    ("pull.end_unasked", ()),
+    ("pull.expire_idle", ()),
     ("due.poll", ()),
     ("intent.expire", (5_000,)),
     ("intent.permanent", (500, 86_400)),

@@ -138,7 +138,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     ),
     "delivery.settle": _RESULTS,
     "delivery.release": (_IDS, _SEVENS, _SEVENS),
-    "delivery.bury": (_IDS, _SEVENS, _SEVENS, "'gone'"),
+    "delivery.dead_letter_orphans": (_IDS, _SEVENS, _SEVENS, "'gone'"),
     "delivery.audience": (_array([_WORD]), _array([_WORD])),
     "pull.held": ("7", _IDS, _SEVENS),
     "pull.extend": ("7", _IDS, _SEVENS, "7"),
@@ -210,9 +210,9 @@ _WHOLE = {"layout.hash_owed", "witness.dead_letters"}
 # Those that a relay or a worker cannot do without must have been measured, whatever arguments others refuse.
 _MEASURED = {
     "outbox.claim", "outbox.claim_heads", "outbox.low_water", "outbox.purge", "manifest.purge", "manifest.settle",
-    "hold.place", "hold.claim", "hold.purge", "hold.skip", "hold.give_up", "hold.rekey", "delivery.fan_out",
+    "hold.place", "hold.claim", "hold.purge", "hold.skip", "hold.dead_letter", "hold.rekey", "delivery.fan_out",
     "delivery.fan_out_slice", "delivery.claim", "delivery.settle", "delivery.events", "delivery.release",
-    "delivery.bury", "delivery.promote_heads", "delivery.due_subscriptions", "ledger.fold_events",
+    "delivery.dead_letter_orphans", "delivery.promote_heads", "delivery.due_subscriptions", "ledger.fold_events",
     "ledger.fold_entries", "replay.step", "retention.purge_events", "retention.purge_dead_letters",
     "event.purge_idempotency_keys", "compat.mark", "compat.mark_due", "compat.purge", "compat.reset", "compat.unpark",
     "pull.dequeue", "pull.held", "pull.extend", "rabbithub.dispatch", "rabbithub.take_back", "intent.drop_deliveries",

@@ -18,8 +18,8 @@ import asyncpg
 import pytest
 
 from scripts.servers.postgres import system_bin_dir
+from tests.relay.harness import until
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
-from tests.relay.stage import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-goharvest.md"
 BLOCK = re.compile(

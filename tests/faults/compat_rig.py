@@ -7,7 +7,7 @@
         v                                                                  arrivals-kafka.jsonl
     history.jsonl ---------------------> check() <-----------------------------'
 
-goharvest's rows carry no term, so a deposed relay shows as a run that begins below the one before it, which a batch
+goharvest's rows carry no term, so a former leader shows as a run that begins below the one before it, which a batch
 window's promise forbids (RR-01).
 """
 
@@ -26,7 +26,7 @@ from app.chaos.child import Child
 from app.chaos.history import Attempt, HistoryWriter, Outcome, read_history
 from app.chaos.log import LineLog
 from app.chaos.mark import Mark
-from app.chaos.stage import TOPIC
+from app.chaos.scenario import TOPIC
 from db.errors import DatabaseError
 from db.pool import Database, PoolOptions, open_database
 from db.statements import for_outbox

@@ -1,4 +1,4 @@
-"""What the fault scenarios share: a stage on real servers, readers of the brokers, and the verdict as one object.
+"""What the fault scenarios share: a scenario on real servers, readers of the brokers, and the verdict as one object.
 
 A scenario reads: rig, load, fault, heal, `concluded`. Whatever it does, it has to end with CLEAN: nothing lost, nothing
 invented, nothing reordered, no two sinks in disagreement, no more repeats than can have been in flight (I1 to I5), and
@@ -24,7 +24,7 @@ from app.chaos.arrivals import ArrivalWriter
 from app.chaos.checker import Promise, Report
 from app.chaos.log import LineLog
 from app.chaos.mark import Mark
-from app.chaos.stage import TOPIC, Stage, StageOptions, open_stage
+from app.chaos.scenario import TOPIC, Scenario, ScenarioOptions, open_scenario
 from event.key_hash import hash_key, keyless_shard
 
 QUIET_SECONDS_MAX = 90.0
@@ -228,28 +228,28 @@ def _number(value: object) -> int | None:
 
 
 class Rig:
-    """A stage and the brokers behind it."""
+    """A scenario and the brokers behind it."""
 
-    def __init__(self, stage: Stage, *brokers: Rabbit | Kafka) -> None:
-        self.stage = stage
+    def __init__(self, scenario: Scenario, *brokers: Rabbit | Kafka) -> None:
+        self.scenario = scenario
         self.brokers = brokers
 
     async def concluded(self, *, duplicates_max: int, quiet_seconds_max: float = QUIET_SECONDS_MAX) -> Verdict:
         """Wait until all is quiet (I13), read the brokers, judge."""
-        await self.stage.quiet(quiet_seconds_max)
+        await self.scenario.quiet(quiet_seconds_max)
         for broker in self.brokers:
-            await broker.read(self.stage.options.folder)
-        found = verdict(await self.stage.judge(), duplicates_max + await self.stage.unanswered())
-        return replace(found, crashes=tuple(self.stage.crashes))
+            await broker.read(self.scenario.options.folder)
+        found = verdict(await self.scenario.judge(), duplicates_max + await self.scenario.unanswered())
+        return replace(found, crashes=tuple(self.scenario.crashes))
 
     async def accepts(self, count: int, seconds_max: float = 60.0) -> None:
         """Wait until so many more events were accepted: progress, asserted while a fault lasts (OR-05)."""
-        goal = self.stage.accepted + count
-        await until(lambda: self.stage.accepted >= goal, seconds_max)
+        goal = self.scenario.accepted + count
+        await until(lambda: self.scenario.accepted >= goal, seconds_max)
 
     async def receives(self, sink: str, count: int, seconds_max: float = 60.0) -> None:
         """Wait until a receiver got so many more."""
-        receiver = self.stage.receivers[sink]
+        receiver = self.scenario.receivers[sink]
         goal = receiver.arrived + count
         await until(lambda: receiver.arrived >= goal, seconds_max)
 
@@ -266,7 +266,7 @@ async def open_rig(
     database_url: str, folder: Path, seed: int, *brokers: Rabbit | Kafka, settings: Mapping[str, str] | None = None,
     kafka_groups: int = 1, **options: object,
 ) -> AsyncIterator[Rig]:  # fmt: skip
-    """A stage with these brokers as its sinks; Kafka in one partition group, or in so many."""
+    """A scenario with these brokers as its sinks; Kafka in one partition group, or in so many."""
     merged = dict(settings or {})
     for broker in brokers:
         merged |= broker.settings
@@ -276,12 +276,12 @@ async def open_rig(
             if isinstance(broker, Rabbit):
                 await broker.bind()
         promises = {broker.sink: broker.promise for broker in brokers}
-        stage = await stack.enter_async_context(
-            open_stage(
-                StageOptions(database_url, folder, seed, settings=merged, promises=promises, **options)  # type: ignore[arg-type]
+        scenario = await stack.enter_async_context(
+            open_scenario(
+                ScenarioOptions(database_url, folder, seed, settings=merged, promises=promises, **options)  # type: ignore[arg-type]
             )
         )
-        yield Rig(stage, *brokers)
+        yield Rig(scenario, *brokers)
 
 
 async def _make_new(database_url: str, kafka_groups: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.chaos.client import Client
-from app.chaos.stage import TOPIC
+from app.chaos.scenario import TOPIC
 from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.record import Record
 from relay.sink import Batch, SinkUnavailable, Term

@@ -12,7 +12,7 @@ import pytest
 from app.chaos.child import Child
 from app.chaos.client import Client
 from app.chaos.listening import listening
-from app.chaos.stage import TOPIC
+from app.chaos.scenario import TOPIC
 from hookwire import verify
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer

@@ -17,7 +17,7 @@ import pytest
 from app.chaos.client import Answer, Client
 from app.chaos.history import Attempt, Outcome
 from app.chaos.mark import Mark
-from app.chaos.stage import TOPIC
+from app.chaos.scenario import TOPIC
 from scripts.servers.postgres import PostgresServer
 from tests.faults.proxy import Proxy, proxied
 from tests.faults.rig import CALM, CLEAN, Rig, open_rig, until

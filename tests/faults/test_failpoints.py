@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.chaos.client import Answer, Client, NoAnswer
-from app.chaos.stage import TOPIC
+from app.chaos.scenario import TOPIC
 from app.failpoints import POINTS
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.chaos.stage import TOPIC
+from app.chaos.scenario import TOPIC
 from scripts.servers.kafka import KafkaServer
 from tests.faults.rig import CALM, CLEAN, Kafka, open_rig, until
 from tests.faults.traffic import Traffic, is_slower, p99, read_by

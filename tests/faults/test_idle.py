@@ -16,7 +16,7 @@ import pytest
 
 from app.chaos.history import Attempt, Outcome
 from app.chaos.mark import Mark
-from app.chaos.stage import TOPIC
+from app.chaos.scenario import TOPIC
 from db.statements import STATEMENTS
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer

@@ -10,7 +10,7 @@ import pytest
 
 import app.relaying
 from app.chaos.child import Child
-from app.chaos.stage import stage_settings
+from app.chaos.scenario import scenario_settings
 from app.embed import open_relay
 from app.settings.settings import Settings
 from scripts.servers.kafka import KafkaServer
@@ -61,7 +61,7 @@ async def test_a_leader_by_neli_is_succeeded_and_writes_nothing_behind_its_succe
         assert await rig.concluded(duplicates_max=300) == CLEAN
 
 
-# Every member that comes or goes takes the classic group protocol's seats back from everybody; leases move one by one.
+# Every member that comes or goes takes the classic group protocol's leases back from everybody; leases move one by one.
 STORM_RATE_MIN = {"lease": 0.5, "neli": 0.25}
 
 
@@ -87,14 +87,14 @@ async def test_a_storm_of_rebalances_loses_reorders_and_repeats_nothing(
             before = rig.stage.accepted, await broker.count(), await terms(database_url)
             await storm(rig, seconds, random.Random(seed))
             accepted, relayed = rig.stage.accepted - before[0], await broker.count() - before[1]
-            reigns = await terms(database_url) - before[2]
-        print(f"seed {seed}, {election}: {reigns} new reigns, {accepted} accepted meanwhile, {relayed} relayed")
+            begun = await terms(database_url) - before[2]
+        print(f"seed {seed}, {election}: {begun} new begun, {accepted} accepted meanwhile, {relayed} relayed")
         assert await rig.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
-    assert (reigns >= 1, relayed >= STORM_RATE_MIN[election] * accepted) == (True, True)
+    assert (begun >= 1, relayed >= STORM_RATE_MIN[election] * accepted) == (True, True)
 
 
 async def terms(database_url: str) -> int:
-    """How many reigns there were of the Kafka sink's groups."""
+    """How many begun there were of the Kafka sink's groups."""
     sql = await asyncpg.connect(database_url)
     count: int = await sql.fetchval("SELECT sum(term)::bigint FROM hookwire.relay_terms WHERE sink = 'kafka'")
     await sql.close()
@@ -120,7 +120,7 @@ async def storm(rig: Rig, seconds: int, chance: random.Random) -> None:
 
 async def member(rig: Rig, asked_to_leave: asyncio.Event) -> None:
     """One more relay of the same sinks, until it is asked to leave."""
-    told = stage_settings(rig.stage.options) | {"LISTEN": "127.0.0.1:0", "DATABASE_CONNECTIONS_MAX": "4"}
+    told = scenario_settings(rig.stage.options) | {"LISTEN": "127.0.0.1:0", "DATABASE_CONNECTIONS_MAX": "4"}
     settings = Settings.model_validate({name.lower(): value for name, value in told.items()})
     async with open_relay(settings) as relay:
         await relay.start()

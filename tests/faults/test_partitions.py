@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import NewPartitions
 
 from app.chaos.arrivals import read_arrivals
-from app.chaos.stage import TOPIC
+from app.chaos.scenario import TOPIC
 from scripts.servers.kafka import KafkaServer
 from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
 from tests.relay.kafka.kafka_topic import kafka_admin, make_topic

@@ -15,7 +15,7 @@ from app.chaos.child import Child
 from app.chaos.client import Client, NoAnswer
 from app.chaos.listening import listening
 from app.chaos.receiver import Receiver, open_receiver
-from app.chaos.stage import stage_settings
+from app.chaos.scenario import scenario_settings
 from db.embedded.postmaster import recorded_pid
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from runtime.process import CUT_OFF_CODE
@@ -211,7 +211,7 @@ async def leading(rig: Rig, relays: Sequence[Child]) -> Child:
 
 def role_child(rig: Rig, folder: Path, role: str, number: int) -> Child:
     """One that has no API; its health is on the port for metrics."""
-    settings = stage_settings(rig.stage.options)
+    settings = scenario_settings(rig.stage.options)
     child = Child(f"{role}-{number}", folder, settings, command=(role,))
     settings["METRICS_LISTEN"] = f"127.0.0.1:{child.port}"
     return child

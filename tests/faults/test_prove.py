@@ -73,13 +73,16 @@ async def test_prove_that_is_killed_leaves_no_process_behind(servers_folder: Pat
 @pytest.mark.parametrize("bug", FIVE)
 def test_prove_finds_each_of_the_five_seeded_bugs(bug: str, seed: int) -> None:
     """T18, MU-01 MU-02 MU-03 MU-05 MU-09"""
-    done = prove("--seed", str(seed), "--break", bug, "--json")
+    done = prove("--seed", str(seed), "--seed-bug", bug, "--json")
     document = json.loads(done.stdout)
     assert (done.returncode, document["crashes"], document["seed"]) == (1, [], seed), done.stderr
     assert [one for one in document["report"]["findings"] if one["kind"] in VIOLATIONS]
-    assert f"again:  hookwire prove --seconds 45 --seed {seed} --break {bug}" in done.stderr
+    assert f"again:  hookwire prove --seconds 45 --seed {seed} --seed-bug {bug}" in done.stderr
 
 
-def test_an_unknown_seeded_bug_is_wrong_use() -> None:
-    done = prove("--break", "misspelt")
-    assert (done.returncode, "there are ack-before-commit" in done.stderr) == (2, True)
+@pytest.mark.parametrize(("flag", "noticed"), [("--seed-bug", False), ("--break", True)])
+def test_an_unknown_seeded_bug_is_wrong_use(flag: str, noticed: bool) -> None:
+    """HO-05: the flag's former name still works, and a notice names the new one."""
+    done = prove(flag, "misspelt")
+    notice = "--break is now called --seed-bug" in done.stderr
+    assert (done.returncode, "there are ack-before-commit" in done.stderr, notice) == (2, True, noticed)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from app.chaos.stage import TOPIC
+from app.chaos.scenario import TOPIC
 from scripts.servers.kafka import KafkaFollower, KafkaServer
 from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rig, open_rig
 from tests.faults.traffic import Traffic

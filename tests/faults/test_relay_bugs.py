@@ -1,4 +1,4 @@
-"""Seeded bugs of the relay that show without a stage: each breaks its promise, and without it the same scene holds.
+"""Seeded bugs of the relay that show without a harness: each breaks its promise, and without it the same scene holds.
 
 Those that need whole processes are in tests/faults/test_seeded_bugs.py.
 """
@@ -28,9 +28,9 @@ from relay.outbox import Outbox
 from relay.sink import SHARDS, Batch, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
 from tests.relay.election.test_lease import leases_of, process, rows
+from tests.relay.harness import INCARNATION, Harness, all_carried, relay_of, running, staged, until
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
 from tests.relay.kafka.test_sink import IMPATIENT, TERM, record
-from tests.relay.stage import INCARNATION, Stage, all_carried, relay_of, running, staged, until
 from tests.relay.test_harvester import NUMBERED, PLAIN
 from tests.relay.wire import PRODUCE, wire_to
 
@@ -38,14 +38,14 @@ both = pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "without"
 
 
 @pytest.fixture
-async def stage(database_url: str) -> AsyncIterator[Stage]:
+async def harness(database_url: str) -> AsyncIterator[Harness]:
     async with staged(database_url) as opened:
         yield opened
 
 
 @both
 async def test_a_zombie_that_reads_its_term_again_does_not_lead(
-    seeded: bool, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    seeded: bool, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MU-07, F55, RO-04 step 4: it slept between its election and the broker's fence, which it then took."""
 
@@ -53,16 +53,16 @@ async def test_a_zombie_that_reads_its_term_again_does_not_lead(
         return term
 
     class Zombie(MemoryElection):
-        async def campaign(self):  # type: ignore[no-untyped-def]
-            seat = await super().campaign()
+        async def acquire(self):  # type: ignore[no-untyped-def]
+            lease = await super().acquire()
             if len(self.terms) == 1:
-                await stage.reign()
-            return seat
+                await harness.begin_term()
+            return lease
 
     if seeded:
         monkeypatch.setattr(Outbox, "assert_term", believe)
-    election = Zombie(stage.reign)
-    relay_ = relay_of(stage, MemorySink(MemoryBroker(), PLAIN), election=election)
+    election = Zombie(harness.begin_term)
+    relay_ = relay_of(harness, MemorySink(MemoryBroker(), PLAIN), election=election)
     async with running(relay_):
         await until(lambda: relay_.state == "leading")
         elections = len(election.terms)
@@ -71,7 +71,7 @@ async def test_a_zombie_that_reads_its_term_again_does_not_lead(
 
 @both
 async def test_a_wall_clock_that_is_set_makes_no_leader_doubt_its_lease(
-    seeded: bool, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    seeded: bool, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RL-17, MU-10, F07, RR-09: by an hour or ten seconds, either way, while it leads."""
     wall = time.time
@@ -79,12 +79,12 @@ async def test_a_wall_clock_that_is_set_makes_no_leader_doubt_its_lease(
         for module in (relay.election.lease, relay.election.port):
             monkeypatch.setattr(module, "boot_seconds", lambda: time.time())
     trusted = []
-    async with process(leases_of(stage)) as one:
+    async with process(leases_of(harness)) as one:
         await until(lambda: one.groups == [0])
         for shift in (3600.0, -3600.0, 10.0, -10.0):
             monkeypatch.setattr(time, "time", lambda seconds=shift: wall() + seconds)
             trusted.append(one.election.trusted(0))
-        assert await rows(stage) == [(0, 1, "one")]
+        assert await rows(harness) == [(0, 1, "one")]
     assert all(trusted) is not seeded
 
 
@@ -102,7 +102,9 @@ class Slow(MemorySink):
 
 
 @both
-async def test_a_stop_waits_for_what_is_in_flight(seeded: bool, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stop_waits_for_what_is_in_flight(
+    seeded: bool, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """MU-11, F08: I4 = 0, or else the successor sends it again."""
     broker, stream = MemoryBroker(), Harvester._stream
 
@@ -115,21 +117,21 @@ async def test_a_stop_waits_for_what_is_in_flight(seeded: bool, stage: Stage, mo
 
     if seeded:
         monkeypatch.setattr(Harvester, "_stream", hasty)
-    ids = await stage.publish("a", "b", "a")
+    ids = await harness.publish("a", "b", "a")
     slow = Slow(broker)
-    async with running(relay_of(stage, slow)) as run:
+    async with running(relay_of(harness, slow)) as run:
         await until(lambda: broker.log)
         if not seeded:  # else nobody waits for it
             asyncio.get_running_loop().call_later(0.05, slow.answers.set)
     assert run.done()
-    async with running(relay_of(stage, MemorySink(broker, PLAIN))):
-        await all_carried(stage)
+    async with running(relay_of(harness, MemorySink(broker, PLAIN))):
+        await all_carried(harness)
     assert broker.ids() == ids * (2 if seeded else 1)
 
 
 @both
 async def test_what_commits_late_is_not_taken_for_published(
-    seeded: bool, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    seeded: bool, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MU-13, F56, F51, RR-06: the marker counts batches; as a last id it would cover what nobody has sent."""
     settle = db.bound.STATEMENTS["manifest.settle"]
@@ -143,20 +145,24 @@ async def test_what_commits_late_is_not_taken_for_published(
         assert by_id != settle
         monkeypatch.setattr(db.bound, "STATEMENTS", MappingProxyType({**db.bound.STATEMENTS, "manifest.settle": by_id}))
     broker = MemoryBroker()
-    late = await asyncpg.connect(stage.url)
+    late = await asyncpg.connect(harness.url)
     transaction = late.transaction()
     await transaction.start()
     await late.execute("SELECT hookwire.publish('orders', 'late'::bytea, key => 'late')")
-    [sent] = await stage.publish("early")
-    term, outbox, sink = await stage.reign(), Outbox(stage.database, stage.sink, INCARNATION, payload=True), None
+    [sent] = await harness.publish("early")
+    term, outbox, sink = (
+        await harness.begin_term(),
+        Outbox(harness.database, harness.sink, INCARNATION, payload=True),
+        None,
+    )
     outbox.begin(range(SHARDS))
     sink = MemorySink(broker, NUMBERED)
     await sink.open(term)
     await sink.send(await outbox.write_manifest(term, await outbox.claim(term, (), 10, 1_000)))
     await transaction.commit()
     await late.close()
-    async with running(relay_of(stage, MemorySink(broker, NUMBERED))):
-        await all_carried(stage)
+    async with running(relay_of(harness, MemorySink(broker, NUMBERED))):
+        await all_carried(harness)
     assert broker.ids() == ([sent] if seeded else [sent, sent - 1])
 
 

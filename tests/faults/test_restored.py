@@ -16,7 +16,7 @@ import pytest
 
 from app.chaos.child import Child
 from app.chaos.client import Answer, Client
-from app.chaos.stage import stage_settings
+from app.chaos.scenario import scenario_settings
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import embedded_bin_dir
 from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
@@ -93,7 +93,7 @@ async def test_a_restored_database_sends_nothing_to_kafka_until_it_is_confirmed_
             await rig.accepts(100)
         await rig.stage.quiet(60)  # now the marker is ahead of the backup
         async with restored(file, database_url) as url:
-            clone = Child("clone", tmp_path, stage_settings(replace(rig.stage.options, database_url=url)))
+            clone = Child("clone", tmp_path, scenario_settings(replace(rig.stage.options, database_url=url)))
             try:
                 await clone.start()
                 answer = await ask(clone, "POST", f"/topics/{TOPIC}/events?key=k", b"after the restore")

@@ -1,6 +1,6 @@
 """The witness notices: each seeded bug breaks the promise that it should, in a scenario that holds without it (OR-03).
 
-A suite that stays green on a bug is broken; `hookwire prove --break` runs the same bugs through a whole minute.
+A suite that stays green on a bug is broken; `hookwire prove --seed-bug` runs the same bugs through a whole minute.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from app.chaos.broker import Broker, open_broker
 from app.chaos.checker import Promise, check
 from app.chaos.child import Child
 from app.chaos.mark import Mark
-from app.chaos.seeded_bugs import BREAKS, StaleBug, apply
-from app.chaos.stage import NotQuiet, StageOptions, open_stage
+from app.chaos.scenario import NotQuiet, ScenarioOptions, open_scenario
+from app.chaos.seeded_bugs import SEEDED_BUGS, StaleBug, apply
 from app.settings.settings import Settings, SettingsRefused
 from db.pool import PoolOptions, open_database
 from relay.amqp.link import Link
@@ -109,8 +109,8 @@ async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_
     """RL-02, MU-01 MU-02 MU-03 MU-04 MU-05 MU-09, T18, OR-06"""
     async with open_broker(tmp_path) as broker:
         where = {"settings": {"AMQP_URL": broker.url}, "promises": {"amqp": Promise.RECORD}}
-        staged = StageOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
-        async with open_stage(staged) as stage:
+        staged = ScenarioOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
+        async with open_scenario(staged) as stage:
             rig = Rig(stage)
             async with rig.stage.load():
                 await scenario(Scene(rig, broker))
@@ -145,7 +145,7 @@ async def test_a_second_owner_of_the_amqp_fence_is_refused_or_else_noticed(
     """MU-08, RO-13: I5"""
     monkeypatch.setattr(Link, "take_lock", Link.take_lock)  # restored afterwards
     if seeded:
-        BREAKS["shared-lock-queue"]()
+        SEEDED_BUGS["shared-lock-queue"]()
     old, new = Term("amqp", 0, 1, 1, 0), Term("amqp", 0, 2, 1, 0)
     async with open_broker(tmp_path) as broker, amqp_sink(broker) as deposed, amqp_sink(broker) as successor:
         await deposed.open(old)
@@ -177,7 +177,7 @@ async def test_a_settlement_under_a_claim_that_is_over_changes_nothing(
     """MU-14, WH-P05: I9; the worker was stopped, another has claimed the delivery since."""
     monkeypatch.setattr(db.bound, "STATEMENTS", db.bound.STATEMENTS)  # restored afterwards
     if seeded:
-        BREAKS["unfenced-settlement"]()
+        SEEDED_BUGS["unfenced-settlement"]()
     connection = await asyncpg.connect(database_url)
     await connection.execute(
         """
@@ -205,7 +205,7 @@ async def test_a_settlement_under_a_claim_that_is_over_changes_nothing(
 
 def test_every_seeded_bug_fits_the_product() -> None:
     """T18: whatever one replaces has the parameters that it had when the bug was written."""
-    apply_all = "from app.chaos.seeded_bugs import BREAKS\nfor bug in BREAKS.values(): bug()"
+    apply_all = "from app.chaos.seeded_bugs import SEEDED_BUGS\nfor bug in SEEDED_BUGS.values(): bug()"
     done = subprocess.run([sys.executable, "-c", apply_all], check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -228,7 +228,7 @@ def test_a_seeded_bug_that_no_longer_fits_is_stale_and_breaks_nothing(
         monkeypatch.setattr(Harvester, "_carry", carry if change == "another parameter" else carried)
     present = getattr(Harvester, "_carry", None)
     with pytest.raises(StaleBug, match=r"Harvester\._carry is .* no longer async"):
-        BREAKS["purge-before-ack"]()
+        SEEDED_BUGS["purge-before-ack"]()
     assert getattr(Harvester, "_carry", None) is present
 
 
@@ -236,7 +236,7 @@ def test_a_seeded_bug_whose_statements_have_changed_is_stale(monkeypatch: pytest
     unfenced = db.bound.STATEMENTS["delivery.settle"].replace(" AND d.fence = r.fence", "", 1)
     monkeypatch.setattr(db.bound, "STATEMENTS", {**db.bound.STATEMENTS, "delivery.settle": unfenced})
     with pytest.raises(StaleBug, match="3 places"):
-        BREAKS["unfenced-settlement"]()
+        SEEDED_BUGS["unfenced-settlement"]()
 
 
 async def test_a_process_that_ends_by_itself_is_a_crash_and_one_that_we_end_is_none(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer
 
 from app.chaos.history import Attempt, Outcome
 from app.chaos.mark import Mark
-from app.chaos.stage import TOPIC
+from app.chaos.scenario import TOPIC
 from tests.faults.rig import Rig, until
 
 # Promised are 2; the machine is others' too, and may be busy in one phase and idle in the next.

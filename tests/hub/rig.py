@@ -35,7 +35,7 @@ WAIT_SECONDS_MAX = 60.0
 async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
     """Polls until the condition is true, and gives what it gave."""
     async with asyncio.timeout(WAIT_SECONDS_MAX):
-        while not (result := await condition()):  # noqa: ASYNC110 - the database rings no bell
+        while not (result := await condition()):  # noqa: ASYNC110 - the database sends no notification
             await asyncio.sleep(0.01)
     return result
 
@@ -122,7 +122,7 @@ async def hub_rig(database_url: str, **options: Any) -> AsyncIterator[Rig]:
     database = await open_database(PoolOptions(database_url, connections_max=8))
     sql = await asyncpg.connect(database_url)
     wake = Wake()
-    hub = Hub(database, dataclasses.replace(OPTIONS, **options), SecretBox({"k": os.urandom(32)}, "k"), wake.ring)
+    hub = Hub(database, dataclasses.replace(OPTIONS, **options), SecretBox({"k": os.urandom(32)}, "k"), wake.notify)
     try:
         async with serve_callbacks() as callbacks:
             yield Rig(hub, callbacks, sql, wake)

@@ -23,7 +23,7 @@ ATOM = "application/atom+xml"
 
 
 @dataclass
-class Stage:
+class Harness:
     rig: Rig
     publisher: Publisher
 
@@ -72,10 +72,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(database_url: str, **options: Any) -> AsyncIterator[Stage]:
+async def harness(database_url: str, **options: Any) -> AsyncIterator[Harness]:
     given = {"foreign_topics": "any", "fetch_pause_seconds": 0.0, **options}
     async with hub_rig(database_url, **given) as rig, serve_topics() as publisher:
-        yield Stage(rig, publisher)
+        yield Harness(rig, publisher)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ async def test_a_ping_distributes_the_content_as_it_is(
     database_url_both: str, body: bytes, content_type: str | None
 ) -> None:
     """WS-06, WS-50, WS-51, WS-76: every byte, and the type as a string."""
-    async with stage(database_url_both) as on:
+    async with harness(database_url_both) as on:
         on.publisher.pages["/feed"] = Page(body, content_type)
         await on.subscribe()
         await on.ping()
@@ -106,7 +106,7 @@ async def test_a_ping_distributes_the_content_as_it_is(
 
 async def test_a_topic_that_nobody_subscribed_to_is_not_fetched(database_url: str) -> None:
     """WS-79: the ping is taken all the same."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         await on.ping()
 
         assert await on.rig.sql.fetchval("SELECT count(*) FROM hookwire.foreign_topics") == 0
@@ -114,7 +114,7 @@ async def test_a_topic_that_nobody_subscribed_to_is_not_fetched(database_url: st
 
 async def test_a_ping_during_a_fetch_is_not_lost(database_url: str) -> None:
     """WS-80: what was served before the ping is distributed, and what was served after it as well."""
-    async with stage(database_url) as on, on.fetching():
+    async with harness(database_url) as on, on.fetching():
         gate = asyncio.Event()
         on.publisher.pages["/feed"] = Page(b"v1", gate=gate)
         await on.subscribe()
@@ -132,7 +132,7 @@ async def test_a_ping_during_a_fetch_is_not_lost(database_url: str) -> None:
 
 async def test_a_fetch_whose_process_died_is_made_again(database_url: str) -> None:
     """WS-80, WS-84: the claim's end makes the topic due; the number of the claim is the fence."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         on.publisher.pages["/feed"] = Page(b"v1")
         await on.subscribe()
         await on.ping()
@@ -146,7 +146,7 @@ async def test_a_fetch_whose_process_died_is_made_again(database_url: str) -> No
 
 async def test_an_unchanged_topic_is_asked_conditionally_and_not_distributed_again(database_url: str) -> None:
     """WS-82, WS-85, PS-12: validators go along, and who asks how many read."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         date = "Thu, 01 Jan 2026 00:00:00 GMT"
         on.publisher.pages["/feed"] = Page(b"v1", headers=f'ETag: "1"\r\nLast-Modified: {date}\r\n')
         await on.subscribe()
@@ -170,7 +170,7 @@ async def test_the_same_content_is_distributed_again_only_where_that_is_wanted(
     database_url: str, always: bool, events: int
 ) -> None:
     """WS-82: the content's digest tells; where all is wanted the topic is not asked conditionally either."""
-    async with stage(database_url) as on, on.fetching():
+    async with harness(database_url) as on, on.fetching():
         on.publisher.pages["/feed"] = Page(b"v1", headers='ETag: "1"\r\n')
         await on.subscribe()
         await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET always_deliver = $1", always)
@@ -202,7 +202,7 @@ async def test_the_same_content_is_distributed_again_only_where_that_is_wanted(
 )
 async def test_what_is_not_the_content_is_never_distributed(database_url: str, page: Page, error: str) -> None:
     """WS-81, WS-83, WS-100: the reason is on record, and the fetch is repeated after a pause."""
-    async with stage(database_url, fetch_bytes_max=1000) as on:
+    async with harness(database_url, fetch_bytes_max=1000) as on:
         on.publisher.pages["/feed"] = page
         await on.subscribe()
         await on.ping()
@@ -215,7 +215,7 @@ async def test_what_is_not_the_content_is_never_distributed(database_url: str, p
 
 async def test_a_topic_that_recovers_is_distributed_by_the_repeated_fetch(database_url: str) -> None:
     """WS-83, HD-22: no ping is needed for it."""
-    async with stage(database_url) as on, on.fetching():
+    async with harness(database_url) as on, on.fetching():
         await on.subscribe()
         await on.ping()
         await on.settled()
@@ -230,7 +230,7 @@ async def test_a_topic_that_recovers_is_distributed_by_the_repeated_fetch(databa
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirects_are_followed(database_url: str, status: int) -> None:
     """WS-81: five hops are allowed; relative ones are resolved."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         for hop in range(5):
             on.publisher.pages[f"/{hop}" if hop else "/feed"] = Page(status=status, headers=f"Location: {hop + 1}\r\n")
         on.publisher.pages["/5"] = Page(b"v1")
@@ -244,7 +244,7 @@ async def test_redirects_are_followed(database_url: str, status: int) -> None:
 
 async def test_unasked_gzip_is_unpacked(database_url: str) -> None:
     """WS-51: decoded bytes."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         on.publisher.pages["/feed"] = Page(gzip.compress(b"v1"), headers="Content-Encoding: gzip\r\n")
         await on.subscribe()
         await on.ping()
@@ -271,7 +271,7 @@ async def test_unasked_gzip_is_unpacked(database_url: str) -> None:
 )
 async def test_deliveries_carry_the_links_that_the_topic_advertises(database_url: str, headers: str, link: str) -> None:
     """WS-53, TG-G: byte for byte; this hub and the subscribed URL where it advertises none."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         on.publisher.pages["/feed"] = Page(b"v1", headers=headers)
         await on.subscribe()
         await on.ping()
@@ -288,7 +288,7 @@ def feed(*entries: str, title: str = "t") -> bytes:
 
 async def test_a_feed_may_be_distributed_as_its_new_and_changed_entries(database_url: str) -> None:
     """WS-07, WS-52, PS-13: three old ones, one changed, one new; and a change of the feed around them counts."""
-    async with stage(database_url) as on, on.fetching():
+    async with harness(database_url) as on, on.fetching():
         await on.subscribe()
         await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET feed_diff = true")
         bodies = [feed("a", "b", "c"), feed("d", "a", "b2", "c"), feed("d", "a", "b2", "c", title="u")]
@@ -303,7 +303,7 @@ async def test_a_feed_may_be_distributed_as_its_new_and_changed_entries(database
 
 async def test_a_subscriber_is_told_the_topic_it_named_and_gets_its_subscription(database_url: str) -> None:
     """WS-20, WS-40: a foreign topic is verified as any other."""
-    async with stage(database_url) as on, on.rig.verifying():
+    async with harness(database_url) as on, on.rig.verifying():
         await on.rig.subscribed(topic_url=on.publisher.url("/%7Efeed"))
         await on.rig.decided(await on.rig.ask(Mode.UNSUBSCRIBE, topic_url=on.publisher.url("/~feed")))
 
@@ -327,7 +327,7 @@ async def test_a_subscriber_is_told_the_topic_it_named_and_gets_its_subscription
 )
 async def test_a_foreign_topic_may_be_refused(database_url: str, mode: str, url: str, status: int) -> None:
     """WS-21, WS-32, WS-79, WS-100, B-28: before anything is stored or asked."""
-    async with stage(database_url, foreign_topics=mode) as on:
+    async with harness(database_url, foreign_topics=mode) as on:
         with pytest.raises(Refused) as refused:
             await on.rig.ask(topic_url=url)
 
@@ -336,7 +336,7 @@ async def test_a_foreign_topic_may_be_refused(database_url: str, mode: str, url:
 
 async def test_one_bad_topic_among_pings_leaves_the_others_alone(database_url: str) -> None:
     """WS-78: all or nothing."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         await on.subscribe()
         with pytest.raises(Refused):
             await ping(on.rig.hub, Pinging((on.publisher.url(), "http://192.168.0.1/")))
@@ -364,7 +364,7 @@ async def test_where_topics_are_strict_only_their_own_url_is_subscribed_to(
     database_url: str, page: Page, expected: tuple[str, str | None]
 ) -> None:
     """WS-22, WS-37: who names it otherwise is told the right one; what the topic says of itself is asked for first."""
-    async with stage(database_url, strict_topic=True) as on, on.rig.verifying():
+    async with harness(database_url, strict_topic=True) as on, on.rig.verifying():
         url = on.publisher.url()
         on.publisher.pages["/feed"] = Page(
             page.body, page.content_type, page.status, page.headers.replace("{url}", url)

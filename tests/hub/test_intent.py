@@ -18,9 +18,9 @@ from hub.intent import (
     Claimed,
     Consult,
     Intent,
+    IntentStep,
     Overtake,
     Overtaken,
-    Stage,
     State,
     Unanswered,
     Withdraw,
@@ -118,11 +118,11 @@ def test_any_other_body_fails(body: bytes) -> None:
 
 def test_a_validator_s_yes_leads_to_the_callback_at_once() -> None:
     """WS-35, WS-36: and the verification has all its tries."""
-    asking, outputs = step(NOW, requested(stage=Stage.VALIDATE), Claimed("c", NOW + seconds(20)), OPTIONS)
+    asking, outputs = step(NOW, requested(stage=IntentStep.VALIDATE), Claimed("c", NOW + seconds(20)), OPTIONS)
 
     assert outputs == (Consult(),)
     assert step(NOW, asking, Answered(1, 204, b""), OPTIONS) == (
-        replace(asking, state=State.REQUESTED, due_at=NOW, stage=Stage.VERIFY, stage_from=1),
+        replace(asking, state=State.REQUESTED, due_at=NOW, stage=IntentStep.VERIFY, stage_from=1),
         (),
     )
 
@@ -130,7 +130,7 @@ def test_a_validator_s_yes_leads_to_the_callback_at_once() -> None:
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_validator_s_no_is_told_with_one_safe_line_of_its_text(status: int) -> None:
     """WS-35, WS-37: without a challenge."""
-    asking = asked(stage=Stage.VALIDATE)
+    asking = asked(stage=IntentStep.VALIDATE)
     refused, _ = step(NOW, asking, Answered(1, status, b" n\xffo\x00 way\r\nmore"), OPTIONS)
     telling, outputs = step(NOW, refused, Claimed("d", NOW + seconds(20)), OPTIONS)
 
@@ -141,14 +141,14 @@ def test_a_validator_s_no_is_told_with_one_safe_line_of_its_text(status: int) ->
 @pytest.mark.parametrize("status", [200 - 1, 302, 404, 500])
 def test_any_other_answer_of_a_validator_is_none(status: int) -> None:
     """WS-35."""
-    waiting, _ = step(NOW, asked(stage=Stage.VALIDATE), Answered(1, status, b""), OPTIONS)
+    waiting, _ = step(NOW, asked(stage=IntentStep.VALIDATE), Answered(1, status, b""), OPTIONS)
 
-    assert (waiting.state, waiting.stage, waiting.due_at) == (State.REQUESTED, Stage.VALIDATE, NOW + seconds(5))
+    assert (waiting.state, waiting.stage, waiting.due_at) == (State.REQUESTED, IntentStep.VALIDATE, NOW + seconds(5))
 
 
 def test_a_denial_that_reaches_nobody_is_one_all_the_same() -> None:
     """WS-38."""
-    ended, _ = step(NOW, asked(stage=Stage.DENY), Unanswered(1, "refused", final=True), OPTIONS)
+    ended, _ = step(NOW, asked(stage=IntentStep.DENY), Unanswered(1, "refused", final=True), OPTIONS)
 
     assert (ended.state, ended.reason) == (State.DENIED, "refused")
 

@@ -49,7 +49,7 @@ class OtherHub:
 
 
 @dataclass
-class Stage:
+class Harness:
     client: httpx.AsyncClient
     rig: Rig
     publisher: Publisher
@@ -110,7 +110,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(database_url: str, foreign_topics: str = "any") -> AsyncIterator[Stage]:
+async def harness(database_url: str, foreign_topics: str = "any") -> AsyncIterator[Harness]:
     other = OtherHub()
     server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
     other.port = server.sockets[0].getsockname()[1]
@@ -120,7 +120,7 @@ async def stage(database_url: str, foreign_topics: str = "any") -> AsyncIterator
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(service.run())
             try:
-                yield Stage(client, rig, publisher, other)
+                yield Harness(client, rig, publisher, other)
             except BaseException:
                 running.cancel()
                 raise
@@ -134,7 +134,7 @@ async def test_a_topic_s_own_hub_is_asked_and_what_it_delivers_is_an_event(
     database_url: str, foreign_topics: str
 ) -> None:
     """WS-87, WS-88, WS-91, WS-92, WS-96: discovery, form, verification, delivery; whatever subscribers may name."""
-    async with stage(database_url, foreign_topics) as on:
+    async with harness(database_url, foreign_topics) as on:
         form = await on.active()
         status = await on.deliver(form, b"v1")
 
@@ -145,7 +145,7 @@ async def test_a_topic_s_own_hub_is_asked_and_what_it_delivers_is_an_event(
 
 async def test_the_self_url_and_a_redirected_hub_and_topic_are_used(database_url: str) -> None:
     """WS-88, WS-89, WS-90: the same form goes on to where the hub has moved."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         on.publish(path="/new")
         on.publisher.pages["/feed"] = Page(status=301, headers="Location: /new\r\n")
         on.other.script = {"/hub": (307, "Location: /second\r\n"), "/second": (308, "Location: /third\r\n")}
@@ -170,7 +170,7 @@ async def test_the_self_url_and_a_redirected_hub_and_topic_are_used(database_url
 )
 async def test_only_what_was_asked_for_is_confirmed(database_url: str, changes: dict[str, str], status: int) -> None:
     """WS-91: a wrong topic or mode is 404 and changes nothing."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         on.publish()
         await want(on.rig.hub, on.publisher.url())
         answer = await on.verify(await on.asked(), **changes)
@@ -189,7 +189,7 @@ async def test_what_is_not_signed_with_our_secret_is_ignored(
     database_url: str, signature: str, status: int, events: int
 ) -> None:
     """WS-93."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         found = await on.deliver(await on.active(), b"v1", signature)
 
         assert (found, len(await on.events())) == (status, events)
@@ -198,7 +198,7 @@ async def test_what_is_not_signed_with_our_secret_is_ignored(
 @pytest.mark.parametrize("method", ["sha1", "sha256", "sha384", "sha512"])
 async def test_a_signature_is_checked_by_its_own_method(database_url: str, method: str) -> None:
     """WS-93, SG-6."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         form = await on.active()
         signature = f"{method.upper()}={hmac.digest(form['hub.secret'].encode(), b'v1', method).hex()}"
 
@@ -207,7 +207,7 @@ async def test_a_signature_is_checked_by_its_own_method(database_url: str, metho
 
 async def test_a_denial_is_not_for_ever(database_url: str) -> None:
     """WS-94: its reason is on record, and the hub is asked again a day later."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         form = await on.active()
         await on.verify(form, hub_mode="denied", hub_reason="spam", hub_challenge="")
         denied = await on.state("denied")
@@ -219,7 +219,7 @@ async def test_a_denial_is_not_for_ever(database_url: str) -> None:
 
 async def test_a_lease_is_renewed_before_it_ends_by_a_fresh_discovery(database_url: str) -> None:
     """WS-95: by the hub's own lease; at the hub that the topic advertises then, and deliveries go on meanwhile."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         form = await on.active()
         row = await on.state("active")
         left = (row["due_at"] - row["lease_until"]).total_seconds()
@@ -238,7 +238,7 @@ async def test_a_lease_is_renewed_before_it_ends_by_a_fresh_discovery(database_u
 
 async def test_a_foreign_link_does_not_lead_a_delivery_astray(database_url: str) -> None:
     """WS-97: the callback tells which topic it is for."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         form = await on.active()
         signed = f"sha256={hmac.digest(form['hub.secret'].encode(), b'v1', 'sha256').hex()}"
         headers = {"X-Hub-Signature": signed, "Link": "<http://other.example/>; rel=self"}
@@ -249,7 +249,7 @@ async def test_a_foreign_link_does_not_lead_a_delivery_astray(database_url: str)
 
 async def test_an_ended_subscription_answers_410_and_confirms_nothing(database_url: str) -> None:
     """WS-98."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         form = await on.active()
         ended = await end(on.rig.hub, on.publisher.url())
         status = await on.deliver(form, b"v1")
@@ -272,7 +272,7 @@ async def test_what_cannot_be_subscribed_to_says_why_and_is_tried_again(
     database_url: str, page: Page, error: str
 ) -> None:
     """WS-87, WS-100, WS-105: this hub never subscribes to itself."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         on.publisher.pages["/feed"] = page
         await want(on.rig.hub, on.publisher.url())
         row = await until(lambda: on.rig.sql.fetchrow("SELECT * FROM hookwire.upstreams WHERE reason IS NOT NULL"))
@@ -282,7 +282,7 @@ async def test_what_cannot_be_subscribed_to_says_why_and_is_tried_again(
 
 async def test_hubs_that_feed_each_other_come_to_an_end(database_url: str) -> None:
     """WS-105: content knows through how many hubs it came; at the limit it is refused, and nothing is published."""
-    async with stage(database_url) as on:
+    async with harness(database_url) as on:
         form = await on.active()
         first, last = await on.deliver(form, b"1"), await on.deliver(form, b"2", hops="7")
         over, nonsense = await on.deliver(form, b"3", hops="8"), await on.deliver(form, b"4", hops="x")

@@ -21,7 +21,7 @@ from pipeline.storage import Storage
 from scripts.servers.kafka import KafkaServer
 from tests.app.maintenance.test_ledger import carry, close_hours
 from tests.pipeline.broker import make, record_of, write
-from tests.relay.stage import staged
+from tests.relay.harness import staged
 
 pytestmark = pytest.mark.usefixtures("restored_logging")
 KEYS = "abcdefgh"

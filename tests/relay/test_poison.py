@@ -9,13 +9,13 @@ from relay.hold import Holds, Policy
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch, Receipt, Refusal
-from tests.relay.stage import Stage, relay_of, running, staged, until
+from tests.relay.harness import Harness, relay_of, running, staged, until
 
 
 @pytest.fixture
-async def stage(database_url: str) -> AsyncIterator[Stage]:
-    async with staged(database_url) as stage:
-        yield stage
+async def harness(database_url: str) -> AsyncIterator[Harness]:
+    async with staged(database_url) as harness:
+        yield harness
 
 
 class Choosy(MemorySink):
@@ -39,8 +39,8 @@ class Choosy(MemorySink):
         return Receipt(receipt.acknowledged, refused)
 
 
-async def policy(stage: Stage, chosen: Policy | None) -> None:
-    await stage.connection.execute(
+async def policy(harness: Harness, chosen: Policy | None) -> None:
+    await harness.connection.execute(
         "INSERT INTO hookwire.topics (name, on_refused) VALUES ('orders', $1)"
         " ON CONFLICT (tenant, name) DO UPDATE SET on_refused = excluded.on_refused",
         chosen,
@@ -51,107 +51,107 @@ def arrived(broker: MemoryBroker) -> list[int]:
     return [kept.record.id for kept in broker.log]
 
 
-async def dead(stage: Stage) -> list[tuple[str, int, str | None, str]]:
-    rows = await stage.connection.fetch(
+async def dead(harness: Harness) -> list[tuple[str, int, str | None, str]]:
+    rows = await harness.connection.fetch(
         "SELECT sink, event_id, key, reason FROM hookwire.relay_dead_letters ORDER BY 2"
     )
     return [tuple(row) for row in rows]
 
 
-async def poisoned(stage: Stage) -> list[int]:
+async def poisoned(harness: Harness) -> list[int]:
     """a, poison of a, a, b."""
-    first = await stage.publish("a")
-    second = await stage.publish("a", payload=b"poison")
-    return [*first, *second, *await stage.publish("a", "b")]
+    first = await harness.publish("a")
+    second = await harness.publish("a", payload=b"poison")
+    return [*first, *second, *await harness.publish("a", "b")]
 
 
-async def test_skip_gives_up_the_record_and_its_key_goes_on(stage: Stage) -> None:
+async def test_skip_gives_up_the_record_and_its_key_goes_on(harness: Harness) -> None:
     """RO-08; the ledger counts it as dead, so nothing is missing."""
-    await policy(stage, "skip")
-    ids = await poisoned(stage)
+    await policy(harness, "skip")
+    ids = await poisoned(harness)
     broker = MemoryBroker()
-    async with running(relay_of(stage, Choosy(broker))):
+    async with running(relay_of(harness, Choosy(broker))):
         await until(lambda: len(arrived(broker)) == 3)
-        await until(stage_is_empty(stage))
-    assert (sorted(arrived(broker)), await dead(stage), await stage.holds()) == (
+        await until(stage_is_empty(harness))
+    assert (sorted(arrived(broker)), await dead(harness), await harness.holds()) == (
         [ids[0], ids[2], ids[3]], [("kafka", ids[1], "a", "too_large")], [],
     )  # fmt: skip
-    outcomes = await stage.connection.fetch("SELECT outcome, n FROM hookwire.ledger_entries, unnest(ids) AS n")
+    outcomes = await harness.connection.fetch("SELECT outcome, n FROM hookwire.ledger_entries, unnest(ids) AS n")
     assert sorted(tuple(row) for row in outcomes) == sorted([
         ("dead", ids[1]), *[("sent", n) for n in (ids[0], ids[2], ids[3])],
     ])  # fmt: skip
 
 
-def stage_is_empty(stage: Stage) -> Any:
+def stage_is_empty(harness: Harness) -> Any:
     async def empty() -> bool:
-        return not await stage.owed() and not await stage.held()
+        return not await harness.owed() and not await harness.held()
 
     return empty
 
 
-async def test_stop_lets_nothing_pass_until_the_record_is_taken(stage: Stage) -> None:
+async def test_stop_lets_nothing_pass_until_the_record_is_taken(harness: Harness) -> None:
     """goharvest's way, for who wants it; what follows waits in the outbox, in order."""
-    await policy(stage, "stop")
-    ids = await poisoned(stage)
+    await policy(harness, "stop")
+    ids = await poisoned(harness)
     broker, later = MemoryBroker(), []
     sink = Choosy(broker)
-    harvester = relay_of(stage, sink)
+    harvester = relay_of(harness, sink)
     async with running(harvester):
         await until(lambda: "stopped at" in harvester.last_error)
-        waiting = await stage.owed()
+        waiting = await harness.owed()
         sink.poison = False
-        await until(stage_is_empty(stage))
+        await until(stage_is_empty(harness))
         later = [n for n in dict.fromkeys(arrived(broker)) if n in ids[:3]]
-    assert (ids[1] in waiting, ids[2] in waiting, later, await stage.holds()) == (True, True, ids[:3], [])
+    assert (ids[1] in waiting, ids[2] in waiting, later, await harness.holds()) == (True, True, ids[:3], [])
 
 
-async def test_a_policy_that_changes_frees_what_was_held(stage: Stage) -> None:
-    ids = await poisoned(stage)
+async def test_a_policy_that_changes_frees_what_was_held(harness: Harness) -> None:
+    ids = await poisoned(harness)
     broker = MemoryBroker()
-    async with running(relay_of(stage, Choosy(broker))):
-        await until(stage.held)
-        await policy(stage, "skip")
-        await stage.probe_now()
-        await until(stage_is_empty(stage))
-    assert ([n for n in arrived(broker) if n != ids[3]], [row[1] for row in await dead(stage)]) == (
+    async with running(relay_of(harness, Choosy(broker))):
+        await until(harness.held)
+        await policy(harness, "skip")
+        await harness.probe_now()
+        await until(stage_is_empty(harness))
+    assert ([n for n in arrived(broker) if n != ids[3]], [row[1] for row in await dead(harness)]) == (
         [ids[0], ids[2]], [ids[1]],
     )  # fmt: skip
 
 
-async def test_a_missing_destination_is_held_whatever_the_policy(stage: Stage) -> None:
+async def test_a_missing_destination_is_held_whatever_the_policy(harness: Harness) -> None:
     """A topic's events are never thrown away because its exchange is not there yet."""
-    await policy(stage, "skip")
-    (identity,) = await stage.publish("a")
-    term = await stage.reign()
-    holds = Holds(stage.database, "kafka", "i")
-    outbox = Outbox(stage.database, "kafka", "i", payload=True)
+    await policy(harness, "skip")
+    (identity,) = await harness.publish("a")
+    term = await harness.begin_term()
+    holds = Holds(harness.database, "kafka", "i")
+    outbox = Outbox(harness.database, "kafka", "i", payload=True)
     outbox.begin(range(64))
     (record,) = await outbox.claim(term, (), 1, 1_000)
     await holds.place(term, [Refusal(record, "topic", "missing", "")])
-    assert (await stage.held(), await dead(stage)) == ([("orders", "", identity)], [])
+    assert (await harness.held(), await dead(harness)) == ([("orders", "", identity)], [])
 
 
-async def test_what_a_person_skips_or_takes_up_again_is_carried_by_the_leader(stage: Stage) -> None:
+async def test_what_a_person_skips_or_takes_up_again_is_carried_by_the_leader(harness: Harness) -> None:
     """RO-08: skip one, replay it later; each is on record (who, what, why)."""
-    ids = await poisoned(stage)
+    ids = await poisoned(harness)
     broker = MemoryBroker()
     sink = Choosy(broker)
-    async with running(relay_of(stage, sink)):
+    async with running(relay_of(harness, sink)):
         await until(lambda: ids[3] in arrived(broker))
-        await until(stage.held)
-        hold = await stage.connection.fetchval("SELECT id FROM hookwire.holds")
-        await stage.database.fetchrow("hold.skip", "default", hold, "alice", "too big", 1, "hold.skip", True)
-        await until(stage_is_empty(stage))
-        skipped = await dead(stage)
+        await until(harness.held)
+        hold = await harness.connection.fetchval("SELECT id FROM hookwire.holds")
+        await harness.database.fetchrow("hold.skip", "default", hold, "alice", "too big", 1, "hold.skip", True)
+        await until(stage_is_empty(harness))
+        skipped = await dead(harness)
         sink.poison = False
-        await stage.database.fetchval("dead_letter.retry_record", "default", ids[1], "kafka", "bob", "limit raised")
+        await harness.database.fetchval("dead_letter.retry_record", "default", ids[1], "kafka", "bob", "limit raised")
         await until(lambda: ids[1] in arrived(broker))
-        await until(stage_is_empty(stage))
-    audit = await stage.connection.fetch(
+        await until(stage_is_empty(harness))
+    audit = await harness.connection.fetch(
         "SELECT actor, action, subject, reason, records FROM hookwire.audit ORDER BY id"
     )
     assert skipped == [("kafka", ids[1], "a", "too_large")]
-    assert ([tuple(row) for row in audit], await dead(stage)) == ([
+    assert ([tuple(row) for row in audit], await dead(harness)) == ([
         ("alice", "hold.skip", "kafka orders a", "too big", 1),
         ("bob", "dead_letter.retry", f"kafka {ids[1]}", "limit raised", 1),
     ], [])  # fmt: skip

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from relay.memory import MemoryBroker, MemorySink
 from relay.metrics import RelayMetrics
 from relay.sink import Batch, Features, Receipt, SinkUnavailable
-from tests.relay.stage import all_carried, relay_of, running, staged
+from tests.relay.harness import all_carried, relay_of, running, staged
 
 FEATURES = Features(window="batch", batch_records_max=50, overlap=2)
 
@@ -31,11 +31,11 @@ class HalfAnswered(MemorySink):
 async def test_what_had_no_answer_beside_what_was_kept_is_told(database_url: str) -> None:
     """RO-11, F21: as loudly as when nothing had been kept."""
     registry, broker = CollectorRegistry(), MemoryBroker()
-    async with staged(database_url) as stage:
-        ids = await stage.publish(*"abcd")
-        relay = relay_of(stage, HalfAnswered(broker, FEATURES), metrics=RelayMetrics(registry))
+    async with staged(database_url) as harness:
+        ids = await harness.publish(*"abcd")
+        relay = relay_of(harness, HalfAnswered(broker, FEATURES), metrics=RelayMetrics(registry))
         async with running(relay):
-            await all_carried(stage)
+            await all_carried(harness)
     told = [
         registry.get_sample_value(f"hookwire_relay_{name}_total", {"sink": "kafka", "group": "0"})
         for name in ("unsettled", "failures", "acknowledged")

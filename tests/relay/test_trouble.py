@@ -16,7 +16,7 @@ from relay.memory import MemoryBroker, MemorySink
 from relay.record import Record
 from relay.sink import Batch, Features, Receipt, SinkUnavailable
 from relay.trouble import Trouble
-from tests.relay.stage import FaultyDatabase, all_carried, relay_of, running, staged, until
+from tests.relay.harness import FaultyDatabase, all_carried, relay_of, running, staged, until
 
 
 @pytest.fixture
@@ -93,10 +93,10 @@ class Away(MemorySink):
 async def test_a_relay_whose_broker_was_away_says_so_once_and_that_it_goes_on(
     database_url: str, log: CapturingLogger
 ) -> None:
-    async with staged(database_url) as stage:
-        await stage.publish("a")
-        async with running(relay_of(stage, Away(MemoryBroker(), Features(window="batch", batch_records_max=50)))):
-            await all_carried(stage)
+    async with staged(database_url) as harness:
+        await harness.publish("a")
+        async with running(relay_of(harness, Away(MemoryBroker(), Features(window="batch", batch_records_max=50)))):
+            await all_carried(harness)
             await until(lambda: len(log.calls) == 4)
     again = ("debug", "relay_backs_off", "no broker")
     assert told(log) == [
@@ -143,13 +143,13 @@ async def test_a_relay_one_of_whose_partitions_was_away_says_so_once_and_that_it
     database_url: str, log: CapturingLogger
 ) -> None:
     """Each time it found nothing else to send it said that it went on, and the next moment that it did not."""
-    async with staged(database_url) as stage:
-        await stage.publish(*"abcd")
-        database = SlowReading(stage.database)
-        relay = relay_of(stage, HalfAway(database.reading), database=database)
+    async with staged(database_url) as harness:
+        await harness.publish(*"abcd")
+        database = SlowReading(harness.database)
+        relay = relay_of(harness, HalfAway(database.reading), database=database)
         database.in_flight = lambda: relay.in_flight
         async with running(relay):
-            await all_carried(stage)
+            await all_carried(harness)
             await until(lambda: log.calls and log.calls[-1].method_name == "info")
     again = ("debug", "relay_backs_off", "no leader")
     assert told(log) == [
@@ -160,16 +160,16 @@ async def test_a_relay_one_of_whose_partitions_was_away_says_so_once_and_that_it
 async def test_an_election_whose_database_was_away_says_so_once_and_that_it_is_attended(
     database_url: str, log: CapturingLogger
 ) -> None:
-    async with staged(database_url) as stage:
-        database = FaultyDatabase(stage.database)
-        database.faults["member.attend"] = 3
+    async with staged(database_url) as harness:
+        database = FaultyDatabase(harness.database)
+        database.faults["member.heartbeat"] = 3
         options = LeaseOptions("a", lease_seconds=600.0, poll_seconds=0.01)
-        leases = Leases(database, lambda: connect_direct(database.options), [stage.sink], options)
-        attending = asyncio.create_task(leases.run())
+        leases = Leases(database, lambda: connect_direct(database.options), [harness.sink], options)
+        heartbeat = asyncio.create_task(leases.run())
         await until(lambda: len(log.calls) == 4)
         leases.stop()
-        await attending
-    away = "member.attend does not reach the database"
+        await heartbeat
+    away = "member.heartbeat does not reach the database"
     again = ("debug", "election_unattended", away)
     assert told(log) == [
         ("warning", "election_unattended", away), again, again, ("info", "election_attended", None),

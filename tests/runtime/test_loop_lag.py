@@ -6,7 +6,7 @@ import time
 from prometheus_client import CollectorRegistry
 
 from runtime.loop_lag import LoopLag
-from tests.relay.stage import until
+from tests.relay.harness import until
 
 
 async def test_what_blocks_the_loop_is_noted() -> None:

@@ -39,7 +39,7 @@ OFF = BreakerOptions(failure_share=0)
 async def until(condition: Callable[[], Awaitable[Any]], seconds: float = WAIT_SECONDS_MAX) -> Any:
     """Polls until the condition is true, and gives what it gave."""
     async with asyncio.timeout(seconds):
-        while not (result := await condition()):  # noqa: ASYNC110 - the database rings no bell
+        while not (result := await condition()):  # noqa: ASYNC110 - the database sends no notification
             await asyncio.sleep(0.01)
     return result
 
@@ -147,12 +147,12 @@ class Bench:
         self, *, deliveries_max: int = 20_000, due: Callable[[Sequence[int]], None] | None = None
     ) -> None:
         """Fans out all that waits, as the harvester in power does."""
-        await self.reign(TERM)
+        await self.begin_term(TERM)
         fan_out = FanOut(self.database, due or (lambda _: None), deliveries_max)
         while records := await self.outbox():
             await fan_out.send(0, TERM, records)
 
-    async def reign(self, term: int) -> None:
+    async def begin_term(self, term: int) -> None:
         await self.sql.execute(
             "INSERT INTO hookwire.relay_terms (sink, grp, term) VALUES ('webhooks', 0, $1)"
             " ON CONFLICT (sink, grp) DO UPDATE SET term = $1",

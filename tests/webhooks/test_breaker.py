@@ -2,34 +2,34 @@
 
 import pytest
 
-from webhooks.breaker import BreakerOptions, Standing, after_probe, has_to_open, is_failure
+from webhooks.breaker import BreakerOptions, FailureStats, after_probe, has_to_open, is_failure
 from webhooks.outcome import Outcome
 
 
-def standing(attempts: int, failed: int, *, last_failed: bool = True) -> Standing:
-    return Standing(1, 0, failed, attempts, failed, last_failed)
+def stats(attempts: int, failed: int, *, last_failed: bool = True) -> FailureStats:
+    return FailureStats(1, 0, failed, attempts, failed, last_failed)
 
 
 @pytest.mark.parametrize(
     ("found", "opens"),
     [
-        (standing(10, 10), True),
-        (standing(9, 9), False),
-        (standing(10, 7), True),
-        (standing(10, 6), False),
-        (standing(20, 14), True),
-        (standing(20, 13), False),
+        (stats(10, 10), True),
+        (stats(9, 9), False),
+        (stats(10, 7), True),
+        (stats(10, 6), False),
+        (stats(20, 14), True),
+        (stats(20, 13), False),
     ],
     ids=["all", "too few", "the share", "under it", "the share of many", "under that"],
 )
-def test_it_opens_at_its_share_of_failures_but_not_before_its_least_number(found: Standing, opens: bool) -> None:
+def test_it_opens_at_its_share_of_failures_but_not_before_its_least_number(found: FailureStats, opens: bool) -> None:
     """WH-I07."""
     assert has_to_open(found, BreakerOptions()) is opens
 
 
 def test_a_success_opens_nothing_even_where_it_completes_the_number() -> None:
     """WH-I07, WH-R16: a receiver that has come back is not left alone for that."""
-    assert not has_to_open(standing(10, 9, last_failed=False), BreakerOptions())
+    assert not has_to_open(stats(10, 9, last_failed=False), BreakerOptions())
 
 
 def test_a_probe_decides() -> None:
@@ -38,7 +38,7 @@ def test_a_probe_decides() -> None:
 
 
 def test_it_can_be_switched_off() -> None:
-    assert not has_to_open(standing(20, 20), BreakerOptions(failure_share=0))
+    assert not has_to_open(stats(20, 20), BreakerOptions(failure_share=0))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.hostile.server import hostile_server
 from tests.webhooks.bench import Bench, delivery_bench, until
-from webhooks.breaker import BreakerOptions, Standing, has_to_open
+from webhooks.breaker import BreakerOptions, FailureStats, has_to_open
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
 from webhooks.settlement import Result, write_results
@@ -23,7 +23,7 @@ USUAL = BreakerOptions()
 
 async def settle(
     bench: Bench, subscription: int, *outcomes: Outcome, breaker: BreakerOptions = USUAL
-) -> Sequence[Standing]:
+) -> Sequence[FailureStats]:
     """Claim as many deliveries as there are outcomes, and settle them together."""
     rows = await bench.database.fetch("delivery.claim", [subscription], [len(outcomes)], 60.0, 0.0)
     assert len(rows) == len(outcomes)
@@ -54,9 +54,9 @@ async def test_failures_are_counted_on_from_settlement_to_settlement_until_a_suc
         second = await settle(bench, subscription, REFUSED, FAILED)
         third = await settle(bench, subscription, FAILED, FINE, FAILED)
         assert [*first, *second, *third] == [
-            Standing(subscription, 0, 2, 2, 2, last_failed=True),
-            Standing(subscription, 2, 4, 4, 3, last_failed=True),
-            Standing(subscription, 4, 1, 7, 5, last_failed=True),
+            FailureStats(subscription, 0, 2, 2, 2, last_failed=True),
+            FailureStats(subscription, 2, 4, 4, 3, last_failed=True),
+            FailureStats(subscription, 4, 1, 7, 5, last_failed=True),
         ]
 
 
@@ -65,8 +65,8 @@ async def test_nothing_is_kept_of_who_does_not_fail(database_url: str) -> None:
     async with delivery_bench(database_url) as bench:
         subscription = await bench.subscribe(CALLBACK)
         await bench.deliver(*[b"{}"] * 3)
-        standings = await settle(bench, subscription, FINE, FINE, FINE)
-        assert (standings, await kept(bench)) == ([], [])
+        all_stats = await settle(bench, subscription, FINE, FINE, FINE)
+        assert (all_stats, await kept(bench)) == ([], [])
 
 
 async def test_the_window_holds_so_many_attempts_and_no_older_ones(database_url: str) -> None:
@@ -91,10 +91,10 @@ async def test_what_passes_an_open_breaker_counts_in_the_row_and_not_towards_ope
         subscription = await bench.subscribe(CALLBACK)
         await bench.deliver(*[b"{}"] * 40)
         (before,) = await settle(bench, subscription, *[FAILED] * 10)
-        await bench.database.fetchrow("gate.trip", subscription, 0.0, 600.0, None, False)
+        await bench.database.fetchrow("throttle.trip", subscription, 0.0, 600.0, None, False)
         (probe,) = await settle(bench, subscription, FAILED)
         assert (has_to_open(before, BreakerOptions()), probe) == (
-            True, Standing(subscription, 10, 11, 0, 0, last_failed=False),
+            True, FailureStats(subscription, 10, 11, 0, 0, last_failed=False),
         )  # fmt: skip
 
 

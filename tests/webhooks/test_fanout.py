@@ -140,7 +140,7 @@ async def test_a_deposed_harvester_writes_nothing(database_url: str) -> None:
     async with delivery_bench(database_url) as bench:
         await subscribe_many(bench, 5)
         await bench.publish(b"1", b"2")
-        await bench.reign(2)
+        await bench.begin_term(2)
         told: list[Any] = []
         for deliveries_max in (1000, 2):
             with pytest.raises(TermOver):
@@ -164,13 +164,13 @@ async def test_concurrent_terms_fan_out_each_event_once(database_url: str) -> No
                 except TermOver:
                     refused[term] += 1
 
-        await bench.reign(1)
+        await bench.begin_term(1)
         async with asyncio.TaskGroup() as tasks:
             for term in (1, 2, 3):
                 tasks.create_task(harvest(term))
             for term in (2, 3):
-                await bench.reign(term)
-        await bench.reign(4)
+                await bench.begin_term(term)
+        await bench.begin_term(4)
         await FanOut(bench.database, lambda _: None).send(0, 4, records)
         assert (sorted(await made(bench)), await bench.outbox()) == (
             sorted((event, subscription) for event in events for subscription in subscriptions),
@@ -184,7 +184,7 @@ async def test_a_repeated_fan_out_makes_nothing_twice(database_url: str) -> None
     async with delivery_bench(database_url) as bench:
         await subscribe_many(bench, 3)
         await bench.publish(b"1", b"2")
-        await bench.reign(TERM)
+        await bench.begin_term(TERM)
         records = await bench.outbox()
         fan_out = FanOut(bench.database, lambda _: None)
         await fan_out.send(0, TERM, records)
@@ -202,7 +202,7 @@ async def test_a_fan_out_is_cut_by_the_rows_it_would_write(database_url: str) ->
         for _ in range(4):
             await bench.subscribe(CALLBACK, topic="#")
         events = await bench.publish(*(b"%d" % n for n in range(5)))
-        await bench.reign(TERM)
+        await bench.begin_term(TERM)
         done = await FanOut(bench.database, lambda _: None, 35).send(0, TERM, await bench.outbox())
         assert ([record.id for record in done], len(await made(bench))) == (events[:3], 30)
 
@@ -212,7 +212,7 @@ async def test_an_event_with_more_subscribers_than_that_goes_in_slices(database_
     async with delivery_bench(database_url) as bench:
         subscriptions = await subscribe_many(bench, 25)
         first, second = await bench.publish(b"1", b"2")
-        await bench.reign(TERM)
+        await bench.begin_term(TERM)
         told: list[int] = []
         slices: list[int] = []
 
@@ -232,7 +232,7 @@ async def test_slices_of_every_size_end(database_url: str, number: int) -> None:
     async with delivery_bench(database_url) as bench:
         subscriptions = await subscribe_many(bench, number)
         (event,) = await bench.publish(b"1")
-        await bench.reign(TERM)
+        await bench.begin_term(TERM)
         await FanOut(bench.database, lambda _: None, 10)._in_slices(0, TERM, (await bench.outbox())[0])
         assert (await made(bench), await bench.outbox(), await cursors(bench)) == (
             [(event, one) for one in subscriptions],
@@ -262,7 +262,7 @@ class Dying(Database):
 
 async def die_after(bench: Bench, slices: int) -> None:
     """Begins a sliced fan-out of the outbox's first event and dies in it."""
-    await bench.reign(TERM)
+    await bench.begin_term(TERM)
     with pytest.raises(OutcomeUnknown):
         await FanOut(Dying(bench.database, slices), lambda _: None, 10).send(0, TERM, await bench.outbox())
 
@@ -284,7 +284,7 @@ async def test_after_a_crash_between_slices_a_successor_goes_on_behind_the_curso
         (event,) = await bench.publish(b"1")
         await die_after(bench, slices)
         before = await settle_all(bench)
-        await bench.reign(2)
+        await bench.begin_term(2)
         fan_out = FanOut(bench.database, lambda _: None, 10)
         while records := await bench.outbox():
             await fan_out.send(0, 2, records)
@@ -330,7 +330,7 @@ async def test_a_subscription_made_between_slices_is_too_late_for_the_event(data
 async def test_a_subscription_is_never_missed_by_what_is_accepted_after_it_was_made(database_url: str) -> None:
     """RR-10: under a fan-out that runs all the time, with its audience counted a moment ago."""
     async with delivery_bench(database_url) as bench:
-        await bench.reign(TERM)
+        await bench.begin_term(TERM)
         fan_out = FanOut(bench.database, lambda _: None)
         owed: list[tuple[int, int]] = []
         stop = asyncio.Event()
@@ -504,7 +504,7 @@ async def filtered(bench: Bench, path: str, count: int = 1, topic: str = "t") ->
 
 async def rounds(bench: Bench, fan_out: FanOut) -> list[list[int]]:
     """What each call fans out, until nothing is left."""
-    await bench.reign(TERM)
+    await bench.begin_term(TERM)
     found = []
     while records := await bench.outbox():
         found.append(sorted(record.id for record in await fan_out.send(0, TERM, records)))

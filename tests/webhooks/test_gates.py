@@ -18,7 +18,7 @@ CALLBACK = "http://127.0.0.1:8000/"
 async def limited(bench: Bench, callback: str, **columns: Any) -> int:
     """A subscription with a rate limit, as the API makes it."""
     subscription = await bench.subscribe(callback, **columns)
-    await bench.database.execute("gate.keep", subscription)
+    await bench.database.execute("throttle.ensure", subscription)
     return subscription
 
 
@@ -157,7 +157,7 @@ async def test_an_open_breaker_is_passed_by_one_claim_of_all(database_url: str) 
     async with delivery_bench(database_url) as bench:
         subscription = await bench.subscribe(CALLBACK)
         await bench.deliver(*[b"{}"] * 10)
-        await bench.database.fetchrow("gate.trip", subscription, 30.0, 600.0, None, False)
+        await bench.database.fetchrow("throttle.trip", subscription, 30.0, 600.0, None, False)
         shut = await claim(bench, subscription)
         due = await bench.database.fetch("delivery.due_subscriptions")
         await pass_time(bench, 31.0)
@@ -171,9 +171,9 @@ async def test_workers_that_all_find_that_it_has_to_open_open_it_once(database_u
     async with delivery_bench(database_url) as bench:
         subscription = await bench.subscribe(CALLBACK)
         for _ in range(6):
-            await bench.database.fetchrow("gate.trip", subscription, 30.0, 600.0, None, False)
+            await bench.database.fetchrow("throttle.trip", subscription, 30.0, 600.0, None, False)
         first = await gate(bench)
-        await bench.database.fetchrow("gate.trip", subscription, 30.0, 600.0, None, True)
+        await bench.database.fetchrow("throttle.trip", subscription, 30.0, 600.0, None, True)
         again = await gate(bench)
         assert [(trips, round(seconds)) for trips, seconds in filter(None, (first, again))] == [(1, 30), (2, 60)]
 
@@ -181,8 +181,8 @@ async def test_workers_that_all_find_that_it_has_to_open_open_it_once(database_u
 async def test_a_closed_breaker_keeps_the_gate_of_a_rate_limit(database_url: str) -> None:
     async with delivery_bench(database_url) as bench:
         subscription = await limited(bench, CALLBACK, rate_per_second=1.0)
-        await bench.database.fetchrow("gate.trip", subscription, 30.0, 600.0, None, False)
-        await bench.database.fetchval("gate.close", [subscription])
+        await bench.database.fetchrow("throttle.trip", subscription, 30.0, 600.0, None, False)
+        await bench.database.fetchval("throttle.close", [subscription])
         assert await gate(bench) == (0, None)
 
 
@@ -197,10 +197,10 @@ async def test_who_has_failed_for_long_is_disabled_with_the_reason_but_never_web
     async with delivery_bench(database_url) as bench:
         make = bench.subscribe if protocol == "webhook" else bench.subscribe_websub
         subscription = await make(CALLBACK)
-        await bench.database.fetchrow("gate.trip", subscription, 30.0, 600.0, 1000.0, False)
+        await bench.database.fetchrow("throttle.trip", subscription, 30.0, 600.0, 1000.0, False)
         young = await bench.subscription(subscription)
         await pass_time(bench, 1001.0)
-        await bench.database.fetchrow("gate.trip", subscription, 30.0, 600.0, 1000.0, True)
+        await bench.database.fetchrow("throttle.trip", subscription, 30.0, 600.0, 1000.0, True)
         found, reason = await bench.subscription(subscription)
         assert (young, (found, (reason or "")[:14])) == (("active", None), state)
 

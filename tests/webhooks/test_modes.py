@@ -78,7 +78,7 @@ async def quiet(bench: Bench) -> bool:
     return not any(found)
 
 
-@pytest.mark.parametrize(("verb", "decided"), [("try_now", [b"1", b"2", b"3"]), ("give_up", [b"2", b"3"])])
+@pytest.mark.parametrize(("verb", "decided"), [("retry_now", [b"1", b"2", b"3"]), ("dead_letter", [b"2", b"3"])])
 async def test_somebody_decides_about_a_parked_head(database_url: str, verb: str, decided: list[bytes]) -> None:
     """WH-O03: it has its whole schedule again, or is dead; its key goes on in order; who said so is on record."""
     failing = [b"1"]
@@ -101,8 +101,8 @@ async def test_somebody_decides_about_a_parked_head(database_url: str, verb: str
         audited = await bench.sql.fetchrow("SELECT actor, action, reason FROM hookwire.audit")
         dead = await bench.sql.fetch("SELECT detail FROM hookwire.dead_letters")
         assert (tuple(audited), [tuple(row) for row in dead]) == (
-            ("me", "delivery.try" if verb == "try_now" else "delivery.give_up", "why not"),
-            [] if verb == "try_now" else [("given up by me",)],
+            ("me", "delivery.try" if verb == "retry_now" else "delivery.give_up", "why not"),
+            [] if verb == "retry_now" else [("given up by me",)],
         )
 
 
@@ -113,7 +113,7 @@ async def test_what_is_being_sent_cannot_be_decided_about(database_url: str) -> 
         await bench.database.fetch("delivery.claim", [subscription], [1], 15.0, 5.0)
         done: list[Any] = [
             await bench.database.fetchval(f"delivery.{verb}", "default", event, subscription, "me", None)
-            for verb in ("try_now", "give_up")
+            for verb in ("retry_now", "dead_letter")
         ]
         assert (done, await in_flight(bench)) == ([None, None], 1)
 

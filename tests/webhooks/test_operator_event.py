@@ -8,7 +8,7 @@ import pytest
 
 from tests.hostile.server import hostile_server
 from tests.webhooks.bench import Bench, delivery_bench, until
-from webhooks.breaker import BreakerOptions, Standing
+from webhooks.breaker import BreakerOptions, FailureStats
 from webhooks.operator_event import notices_of
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
@@ -27,7 +27,7 @@ def result(event: int = 7, decision: Decision | None = None, **more: Any) -> Res
 
 def told(*results: Result, before: int = 0) -> list[tuple[Any, ...]]:
     """Type and figure of each notice; ``before``: so many failures in a row had been settled by then."""
-    notices = notices_of(results, [Standing(1, before, 0, 0, 0, last_failed=False)])
+    notices = notices_of(results, [FailureStats(1, before, 0, 0, 0, last_failed=False)])
     return [(one["type"], one.get("failures", one.get("deliveries", one.get("reason")))) for one in notices]
 
 
@@ -116,7 +116,7 @@ async def test_operators_hear_also_where_topics_are_not_created_by_publishing(da
         subscription = await bench.subscribe("http://127.0.0.1:65534/", topic="hookwire.operator")
         await bench.sql.execute("UPDATE hookwire.installation SET topics_auto_create = false")
         notices = json.dumps([{"type": "breaker.opened", "subscription": subscription}])
-        assert await bench.database.fetchval("operator.tell", notices) == 1
+        assert await bench.database.fetchval("operator.notify", notices) == 1
 
 
 async def test_a_subscription_that_is_disabled_for_failing_is_told(database_url: str) -> None:
@@ -124,7 +124,7 @@ async def test_a_subscription_that_is_disabled_for_failing_is_told(database_url:
     async with delivery_bench(database_url) as bench, hostile_server() as server:
         subscription = await bench.subscribe(server.url("/status/500"))
         await bench.subscribe("http://127.0.0.1:65534/", topic="hookwire.#")
-        await bench.database.fetchrow("gate.trip", subscription, 0.0, 0.0, None, False)
+        await bench.database.fetchrow("throttle.trip", subscription, 0.0, 0.0, None, False)
         await bench.sql.execute("UPDATE hookwire.delivery_gates SET failing_since = now() - interval '1 day'")
         await bench.deliver(b"{}")
         options = BreakerOptions(open_seconds=60, disable_seconds=1000)

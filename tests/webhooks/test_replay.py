@@ -146,7 +146,7 @@ async def test_a_job_goes_on_behind_its_last_step_and_takes_turns_at_its_rate(da
         await bench.sql.execute("UPDATE hookwire.replays SET due_at = now(), state = 'paused'")
         paused = await Replayer(bench.database, lambda _: None).step()
         await bench.database.fetchval(
-            "replay.turn", "default", number, ["paused"], "running", "me", "replay.resume", None
+            "replay.set_state", "default", number, ["paused"], "running", "me", "replay.resume", None
         )
         for _ in range(3):
             await bench.sql.execute("UPDATE hookwire.replays SET due_at = now()")

@@ -21,7 +21,7 @@ CALLBACK = "http://127.0.0.1:8000/"
 
 
 @dataclass
-class Stage:
+class Harness:
     bench: Bench
     database: Gated
     settlement: Settlement
@@ -52,7 +52,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def settling(database_url: str) -> AsyncIterator[Stage]:
+async def settling(database_url: str) -> AsyncIterator[Harness]:
     settled: list[Result] = []
 
     def on_settled(results: Sequence[Result]) -> None:
@@ -65,88 +65,88 @@ async def settling(database_url: str) -> AsyncIterator[Stage]:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(settlement.run())
             try:
-                yield Stage(bench, database, settlement, subscription, settled)
+                yield Harness(bench, database, settlement, subscription, settled)
             finally:
                 settlement.stop()
 
 
 async def test_each_decision_leaves_its_rows(database_url: str) -> None:
     """WH-P07: attempt, delivery and dead letter in one statement."""
-    async with settling(database_url) as stage:
-        done, again, dead = await stage.claim(b"1", b"2", b"3")
-        stage.add(done)
-        stage.add(again, Decision("retry", 100.0), Outcome("timeout", None, "too slow"))
-        stage.add(dead, Decision("dead", dead_kind="exhausted"), Outcome("server_error", 500, "no"))
-        await stage.until_settled(3)
-        assert await stage.bench.attempts(
+    async with settling(database_url) as harness:
+        done, again, dead = await harness.claim(b"1", b"2", b"3")
+        harness.add(done)
+        harness.add(again, Decision("retry", 100.0), Outcome("timeout", None, "too slow"))
+        harness.add(dead, Decision("dead", dead_kind="exhausted"), Outcome("server_error", 500, "no"))
+        await harness.until_settled(3)
+        assert await harness.bench.attempts(
             "event_id", "number", "started_at", "outcome", "status", "decision", "detail"
         ) == [
             (done["event_id"], 1, STARTED, "delivered", 204, "delivered", None),
             (again["event_id"], 1, STARTED, "timeout", None, "retry", "too slow"),
             (dead["event_id"], 1, STARTED, "server_error", 500, "dead", "no"),
         ]
-        assert await stage.bench.deliveries() == [(again["event_id"], stage.subscription, 1, False)]
-        due = await stage.bench.sql.fetchval("SELECT due_at > now() + interval '90 s' FROM hookwire.deliveries")
-        assert (due, await stage.bench.dead_letters()) == (True, [(dead["event_id"], "exhausted", 1, 500)])
+        assert await harness.bench.deliveries() == [(again["event_id"], harness.subscription, 1, False)]
+        due = await harness.bench.sql.fetchval("SELECT due_at > now() + interval '90 s' FROM hookwire.deliveries")
+        assert (due, await harness.bench.dead_letters()) == (True, [(dead["event_id"], "exhausted", 1, 500)])
 
 
 async def test_results_that_gather_during_a_write_go_out_together(database_url: str) -> None:
-    async with settling(database_url) as stage:
-        claimed = await stage.claim(*(b"%d" % n for n in range(50)))
-        stage.database.gates["delivery.settle"] = asyncio.Event()
-        stage.add(claimed[0])
-        await until(lambda: passed(stage, 1))
+    async with settling(database_url) as harness:
+        claimed = await harness.claim(*(b"%d" % n for n in range(50)))
+        harness.database.gates["delivery.settle"] = asyncio.Event()
+        harness.add(claimed[0])
+        await until(lambda: passed(harness, 1))
         for one in claimed[1:]:
-            stage.add(one)
-        stage.database.gates["delivery.settle"].set()
-        await stage.until_settled(50)
-        assert stage.database.passed["delivery.settle"] == 2
+            harness.add(one)
+        harness.database.gates["delivery.settle"].set()
+        await harness.until_settled(50)
+        assert harness.database.passed["delivery.settle"] == 2
 
 
-async def passed(stage: Stage, times: int) -> bool:
-    return stage.database.passed["delivery.settle"] >= times
+async def passed(harness: Harness, times: int) -> bool:
+    return harness.database.passed["delivery.settle"] >= times
 
 
 async def test_a_result_of_an_earlier_claim_changes_nothing(database_url: str) -> None:
     """WH-I03."""
-    async with settling(database_url) as stage:
-        (first,) = await stage.claim(b"1", lease_seconds=0.0)
-        (second,) = await stage.claim_due()
-        stage.add(first, Decision("dead", dead_kind="exhausted"))
-        await stage.until_settled(1)
-        assert (await stage.bench.deliveries(), await stage.bench.dead_letters()) == (
-            [(second["event_id"], stage.subscription, 2, True)],
+    async with settling(database_url) as harness:
+        (first,) = await harness.claim(b"1", lease_seconds=0.0)
+        (second,) = await harness.claim_due()
+        harness.add(first, Decision("dead", dead_kind="exhausted"))
+        await harness.until_settled(1)
+        assert (await harness.bench.deliveries(), await harness.bench.dead_letters()) == (
+            [(second["event_id"], harness.subscription, 2, True)],
             [],
         )
 
 
 async def test_two_results_of_one_delivery_in_one_batch_are_one_attempt(database_url: str) -> None:
     """WH-I03: made under two claims of the same worker; only the later claim's counts."""
-    async with settling(database_url) as stage:
-        (first,) = await stage.claim(b"1", lease_seconds=0.0)
-        (second,) = await stage.claim_due()
-        stage.add(first, Decision("retry", 5.0), Outcome("timeout", None))
-        stage.add(second)
-        await stage.until_settled(2)
-        assert await stage.bench.attempts("number", "outcome", "decision") == [(2, "delivered", "delivered")]
-        assert (await stage.bench.deliveries(), stage.database.passed["delivery.settle"]) == ([], 1)
+    async with settling(database_url) as harness:
+        (first,) = await harness.claim(b"1", lease_seconds=0.0)
+        (second,) = await harness.claim_due()
+        harness.add(first, Decision("retry", 5.0), Outcome("timeout", None))
+        harness.add(second)
+        await harness.until_settled(2)
+        assert await harness.bench.attempts("number", "outcome", "decision") == [(2, "delivered", "delivered")]
+        assert (await harness.bench.deliveries(), harness.database.passed["delivery.settle"]) == ([], 1)
 
 
 async def test_results_wait_for_a_database_that_is_away_and_are_written_once(database_url: str) -> None:
     """F42: also when the answer to a write was lost."""
     errors: list[DatabaseError] = [Unavailable("away"), Busy("locked"), OutcomeUnknown("lost")]
-    async with settling(database_url) as stage:
-        (claimed,) = await stage.claim(b"1")
+    async with settling(database_url) as harness:
+        (claimed,) = await harness.claim(b"1")
         stuck = []
         for times, error in enumerate(errors, 1):
-            stage.database.failing["delivery.settle"] = error
+            harness.database.failing["delivery.settle"] = error
             if times == 1:
-                stage.add(claimed)
-            await until(lambda times=times: passed(stage, times))
-            stuck.append(stage.settlement.is_stuck)
-        stage.database.failing.clear()
-        await stage.until_settled(1)
-        assert (len(await stage.bench.attempts("number")), stuck[1:], stage.settlement.is_stuck) == (
+                harness.add(claimed)
+            await until(lambda times=times: passed(harness, times))
+            stuck.append(harness.settlement.is_stuck)
+        harness.database.failing.clear()
+        await harness.until_settled(1)
+        assert (len(await harness.bench.attempts("number")), stuck[1:], harness.settlement.is_stuck) == (
             1,
             [True, True],
             False,
@@ -155,26 +155,26 @@ async def test_results_wait_for_a_database_that_is_away_and_are_written_once(dat
 
 async def test_results_wait_for_a_server_that_cannot_write_and_none_of_them_is_lost(database_url: str) -> None:
     """FC-06: a full disk and a read-only server are no fault of the results; each of them was thrown away."""
-    async with settling(database_url) as stage:
-        claimed = await stage.claim(b"1", b"2")
-        name = await stage.bench.sql.fetchval("SELECT current_database()")
-        await stage.bench.sql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-        await terminate(stage)
+    async with settling(database_url) as harness:
+        claimed = await harness.claim(b"1", b"2")
+        name = await harness.bench.sql.fetchval("SELECT current_database()")
+        await harness.bench.sql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        await terminate(harness)
         for one in claimed:
-            stage.add(one)
-        await until(lambda: passed(stage, 3))
-        waiting = (list(stage.settled), stage.settlement.is_stuck)
-        await stage.bench.sql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = off")
-        await terminate(stage)
-        await stage.until_settled(2)
-        assert (waiting, await stage.bench.attempts("outcome"), await stage.bench.deliveries()) == (
+            harness.add(one)
+        await until(lambda: passed(harness, 3))
+        waiting = (list(harness.settled), harness.settlement.is_stuck)
+        await harness.bench.sql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = off")
+        await terminate(harness)
+        await harness.until_settled(2)
+        assert (waiting, await harness.bench.attempts("outcome"), await harness.bench.deliveries()) == (
             ([], True), [("delivered",), ("delivered",)], [],
         )  # fmt: skip
 
 
-async def terminate(stage: Stage) -> None:
+async def terminate(harness: Harness) -> None:
     """End the pool's sessions: the next ones begin with the database's new settings."""
-    await stage.bench.sql.execute(
+    await harness.bench.sql.execute(
         "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
@@ -186,108 +186,108 @@ async def test_a_success_that_is_written_late_is_no_dead_letter_where_nothing_is
 ) -> None:
     """FC-06: while the settlement failed the lease ended, and another worker took the delivery for lost."""
     lost = Outcome("unknown", None, "its worker ended before the outcome was on record; it may have arrived")
-    async with settling(database_url) as stage:
-        await stage.bench.sql.execute("UPDATE hookwire.subscriptions SET at_most_once = true")
-        (first,) = await stage.claim(b"1", lease_seconds=0.0)
-        stage.database.failing["delivery.settle"] = ServerTrouble("53100", "No space left on device")
-        stage.add(first)
-        await until(lambda: passed(stage, 1))
-        (second,) = await stage.claim_due()
+    async with settling(database_url) as harness:
+        await harness.bench.sql.execute("UPDATE hookwire.subscriptions SET at_most_once = true")
+        (first,) = await harness.claim(b"1", lease_seconds=0.0)
+        harness.database.failing["delivery.settle"] = ServerTrouble("53100", "No space left on device")
+        harness.add(first)
+        await until(lambda: passed(harness, 1))
+        (second,) = await harness.claim_due()
         result = Result(
-            second["event_id"], stage.subscription, second["fence"], second["version"], STARTED, lost,
+            second["event_id"], harness.subscription, second["fence"], second["version"], STARTED, lost,
             Decision("dead", dead_kind="internal"),
         )  # fmt: skip
         if meanwhile == "dead letter":
-            await write_results(stage.bench.database, [result], "other")
-        stage.database.failing.clear()
-        await stage.until_settled(1)
+            await write_results(harness.bench.database, [result], "other")
+        harness.database.failing.clear()
+        await harness.until_settled(1)
         if meanwhile == "claimed":
-            await write_results(stage.bench.database, [result], "other")
-        found = [await stage.bench.deliveries(), await stage.bench.dead_letters()]
-        assert (found, await stage.bench.attempts("outcome", "status", "decision", "detail")) == (
+            await write_results(harness.bench.database, [result], "other")
+        found = [await harness.bench.deliveries(), await harness.bench.dead_letters()]
+        assert (found, await harness.bench.attempts("outcome", "status", "decision", "detail")) == (
             [[], []], [("delivered", 204, "delivered", None)],
         )  # fmt: skip
 
 
 async def test_a_write_whose_answer_was_lost_is_repeated_without_effect(database_url: str) -> None:
-    async with settling(database_url) as stage:
-        (claimed,) = await stage.claim(b"1")
-        stage.database.failing["subscription.pause"] = OutcomeUnknown("lost")  # after the settlement itself
-        stage.add(claimed, Decision("retry", 0.0, pause_seconds=30.0), Outcome("throttled", 429))
-        await until(lambda: passed(stage, 2))
-        stage.database.failing.clear()
-        await stage.until_settled(1)
-        assert await stage.bench.deliveries() == [(claimed["event_id"], stage.subscription, 1, False)]
-        assert len(await stage.bench.attempts("number")) == 1
+    async with settling(database_url) as harness:
+        (claimed,) = await harness.claim(b"1")
+        harness.database.failing["subscription.pause"] = OutcomeUnknown("lost")  # after the settlement itself
+        harness.add(claimed, Decision("retry", 0.0, pause_seconds=30.0), Outcome("throttled", 429))
+        await until(lambda: passed(harness, 2))
+        harness.database.failing.clear()
+        await harness.until_settled(1)
+        assert await harness.bench.deliveries() == [(claimed["event_id"], harness.subscription, 1, False)]
+        assert len(await harness.bench.attempts("number")) == 1
 
 
 async def test_a_refused_result_is_found_by_halving(database_url: str) -> None:
     """WH-12: the others are written."""
-    async with settling(database_url) as stage:
-        claimed = await stage.claim(*(b"%d" % n for n in range(9)))
-        stage.database.gates["delivery.settle"] = asyncio.Event()
+    async with settling(database_url) as harness:
+        claimed = await harness.claim(*(b"%d" % n for n in range(9)))
+        harness.database.gates["delivery.settle"] = asyncio.Event()
         for number, one in enumerate(claimed):
             text = "nul \x00" if number == 5 else None
-            stage.add(one, outcome=Outcome("delivered", 204, text))
-        stage.database.gates["delivery.settle"].set()
-        await stage.until_settled(9)
-        left = [(event, has_claim) for event, _, _, has_claim in await stage.bench.deliveries()]
-        assert (left, stage.settlement.is_stuck) == ([(claimed[5]["event_id"], True)], False)
+            harness.add(one, outcome=Outcome("delivered", 204, text))
+        harness.database.gates["delivery.settle"].set()
+        await harness.until_settled(9)
+        left = [(event, has_claim) for event, _, _, has_claim in await harness.bench.deliveries()]
+        assert (left, harness.settlement.is_stuck) == ([(claimed[5]["event_id"], True)], False)
 
 
 async def test_a_pause_is_never_shortened(database_url: str) -> None:
     """WH-R07."""
-    async with settling(database_url) as stage:
-        claimed = await stage.claim(b"1", b"2")
+    async with settling(database_url) as harness:
+        claimed = await harness.claim(b"1", b"2")
         for one, seconds in zip(claimed, (300.0, 10.0), strict=True):
-            stage.add(one, Decision("retry", 0.0, pause_seconds=seconds), Outcome("throttled", 429))
-        await stage.until_settled(2)
-        assert await stage.bench.sql.fetchval(
+            harness.add(one, Decision("retry", 0.0, pause_seconds=seconds), Outcome("throttled", 429))
+        await harness.until_settled(2)
+        assert await harness.bench.sql.fetchval(
             "SELECT paused_until > now() + interval '290 s' FROM hookwire.subscriptions"
         )
 
 
 async def test_gone_ends_the_subscription_and_what_it_was_owed(database_url: str) -> None:
     """WH-R09."""
-    async with settling(database_url) as stage:
-        first, *rest = await stage.claim(b"1", b"2", b"3")
+    async with settling(database_url) as harness:
+        first, *rest = await harness.claim(b"1", b"2", b"3")
         decision = Decision("dead", dead_kind="gone", end_state="gone", end_reason="answered 410")
-        stage.add(first, decision, Outcome("gone", 410))
-        await stage.until_settled(1)
-        assert await stage.bench.subscription(stage.subscription) == ("gone", "answered 410")
-        assert await stage.bench.deliveries() == []
-        assert [(event, kind, attempts) for event, kind, attempts, _ in await stage.bench.dead_letters()] == [
+        harness.add(first, decision, Outcome("gone", 410))
+        await harness.until_settled(1)
+        assert await harness.bench.subscription(harness.subscription) == ("gone", "answered 410")
+        assert await harness.bench.deliveries() == []
+        assert [(event, kind, attempts) for event, kind, attempts, _ in await harness.bench.dead_letters()] == [
             (one["event_id"], "gone", 1) for one in (first, *rest)
         ]
 
 
 async def test_an_end_that_was_cut_short_is_finished_when_it_is_repeated(database_url: str) -> None:
-    async with settling(database_url) as stage:
-        first, _ = await stage.claim(b"1", b"2")
-        stage.database.failing["delivery.cancel_ended"] = Unavailable("away")
-        stage.add(first, Decision("dead", 0.0, "gone", None, "gone", "answered 410"), Outcome("gone", 410))
-        await until(lambda: passed(stage, 2))
-        stage.database.failing.clear()
-        await stage.until_settled(1)
-        assert (await stage.bench.deliveries(), len(await stage.bench.dead_letters())) == ([], 2)
+    async with settling(database_url) as harness:
+        first, _ = await harness.claim(b"1", b"2")
+        harness.database.failing["delivery.cancel_ended"] = Unavailable("away")
+        harness.add(first, Decision("dead", 0.0, "gone", None, "gone", "answered 410"), Outcome("gone", 410))
+        await until(lambda: passed(harness, 2))
+        harness.database.failing.clear()
+        await harness.until_settled(1)
+        assert (await harness.bench.deliveries(), len(await harness.bench.dead_letters())) == ([], 2)
 
 
 async def test_an_answer_to_an_earlier_version_ends_nothing(database_url: str) -> None:
     """WH-I10: the subscription was changed while the attempt was under way."""
-    async with settling(database_url) as stage:
-        (claimed,) = await stage.claim(b"1")
-        await stage.bench.change(stage.subscription, callback="http://127.0.0.1:8000/new")
-        stage.add(claimed, Decision("delivered", end_state="disabled", end_reason="asked_by_receiver"))
-        await stage.until_settled(1)
-        assert await stage.bench.subscription(stage.subscription) == ("active", None)
+    async with settling(database_url) as harness:
+        (claimed,) = await harness.claim(b"1")
+        await harness.bench.change(harness.subscription, callback="http://127.0.0.1:8000/new")
+        harness.add(claimed, Decision("delivered", end_state="disabled", end_reason="asked_by_receiver"))
+        await harness.until_settled(1)
+        assert await harness.bench.subscription(harness.subscription) == ("active", None)
 
 
 async def test_a_stop_writes_what_is_there(database_url: str) -> None:
-    async with settling(database_url) as stage:
-        claimed = await stage.claim(*(b"%d" % n for n in range(20)))
+    async with settling(database_url) as harness:
+        claimed = await harness.claim(*(b"%d" % n for n in range(20)))
         for one in claimed:
-            stage.add(one)
-        bench = stage.bench
-        stage.settlement.stop()
-        await stage.until_settled(20)
+            harness.add(one)
+        bench = harness.bench
+        harness.settlement.stop()
+        await harness.until_settled(20)
         assert len(await bench.attempts("number")) == 20

@@ -90,7 +90,7 @@ async def test_a_late_settlement_changes_nothing(database_url: str) -> None:
         first.gates["delivery.settle"] = asyncio.Event()
         late = {"database": first, "name": "w1", "schedule_seconds": (), "poll_seconds": HOUR}
         async with bench.working(lease_margin_seconds=0.1, **late) as worker:
-            worker.due([subscription])
+            worker.mark_due([subscription])
             await arrived(server, 1)
             async with bench.working(lease_margin_seconds=0.1, name="w2"):
                 await bench.drained()
@@ -138,7 +138,7 @@ async def test_what_the_worker_is_told_of_is_sent_without_polling(database_url: 
         async with bench.working(poll_seconds=HOUR) as worker:
             for number in range(1, 4):
                 await bench.publish(b"%d" % number)
-                await bench.fan_out(due=worker.due)
+                await bench.fan_out(due=worker.mark_due)
                 await bench.settled(number)
         assert bodies(server) == [b"1", b"2", b"3"]
 
@@ -150,10 +150,10 @@ async def test_news_that_come_during_a_claim_are_not_forgotten(database_url: str
         gated.gates["subscription.for_delivery"] = asyncio.Event()  # between the claim and what follows from it
         await bench.deliver(b"1")
         async with bench.working(database=gated, poll_seconds=HOUR) as worker:
-            worker.due([subscription])
+            worker.mark_due([subscription])
             await until(lambda: claimed(bench, 1))
             await bench.publish(b"2")
-            await bench.fan_out(due=worker.due)
+            await bench.fan_out(due=worker.mark_due)
             gated.gates["subscription.for_delivery"].set()
             await bench.settled(2)
         assert bodies(server) == [b"1", b"2"]
@@ -351,10 +351,10 @@ async def test_dead_subscribers_leave_room_for_the_living(database_url: str) -> 
             for number in range(60):
                 await bench.subscribe(dead.url(f"/{number}"), topic="dead")
             await bench.publish(*(b"%d" % n for n in range(10)), topic="dead")
-            await bench.fan_out(due=worker.due)
+            await bench.fan_out(due=worker.mark_due)
             await arrived(dead, 4)
             await bench.publish(*(b"%d" % n for n in range(50)))
-            await bench.fan_out(due=worker.due)
+            await bench.fan_out(due=worker.mark_due)
             async with asyncio.timeout(20):
                 await arrived(server, 51)
             assert len(dead.requests) == 4
@@ -364,7 +364,7 @@ async def test_dead_subscribers_leave_room_for_the_living(database_url: str) -> 
 
 
 async def test_the_living_are_claimed_for_at_their_first_event_whoever_stands_before_them(database_url: str) -> None:
-    """WH-I01: sixty dead wait for a slot, a look reaches four, and nobody rings twice."""
+    """WH-I01: sixty dead wait for a slot, a look reaches four, and nobody notifies twice."""
     slots = {"total": 8, "per_subscription": 4, "per_host": 100}
     async with delivery_bench(database_url) as bench, hostile_server(hang) as dead, hostile_server() as server:
         await bench.subscribe(server.url("/ok"))
@@ -375,10 +375,10 @@ async def test_the_living_are_claimed_for_at_their_first_event_whoever_stands_be
             for number in range(60):
                 await bench.subscribe(dead.url(f"/{number}"), topic="dead")
             await bench.publish(b"x", topic="dead")
-            await bench.fan_out(due=worker.due)
+            await bench.fan_out(due=worker.mark_due)
             await arrived(dead, 4)
             await bench.publish(b"second")
-            await bench.fan_out(due=worker.due)
+            await bench.fan_out(due=worker.mark_due)
             await arrived(server, 2)
             worker.stop()
             for conversation in tuple(dead.tasks):  # so that the attempts in flight end
@@ -398,7 +398,7 @@ async def test_who_has_nothing_more_keeps_nobody_waiting(database_url: str) -> N
             sink.release.set()  # all succeed at once
             await bench.settled(20)
             await bench.publish(b"second")
-            await bench.fan_out(due=worker.due)
+            await bench.fan_out(due=worker.mark_due)
             await arrived(server, 21)
 
 
@@ -433,7 +433,7 @@ async def test_a_subscriber_that_dies_with_a_full_queue_gives_it_back(database_u
             await bench.settled()
             alive.set()
             await bench.publish(*(b"%d" % n for n in range(30)))
-            await bench.fan_out(due=worker.due)
+            await bench.fan_out(due=worker.mark_due)
             await bench.settled(31)
             assert worker._claims.waiting == 0
         assert [attempts for _, _, attempts, _ in await bench.deliveries(subscription)] == [1] * 30

@@ -159,7 +159,7 @@ async def schedule_of(bench: Bench, event: int) -> tuple[int, datetime]:
 
 async def fan_out_and_retry(bench: Bench, worker: Any, attempts: int) -> None:
     await bench.publish(b"new", key="k")
-    await bench.fan_out(due=worker.due)
+    await bench.fan_out(due=worker.mark_due)
     await bench.settled(attempts)
 
 

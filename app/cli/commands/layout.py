@@ -87,14 +87,14 @@ async def _show(settings: Settings, as_json: bool) -> int:
 
     async with opened_database(settings, application_name=_APPLICATION) as database:
         present = await read_layout(database)
-        seats = [dict(row) for row in await database.fetch("layout.seats")]
+        leases = [dict(row) for row in await database.fetch("layout.leases")]
     if as_json:
-        say(json.dumps({**_document(present), "seats": seats}))
+        say(json.dumps({**_document(present), "seats": leases}))
         return 0
     say(f"layout {present.number}, order scope {present.order_scope}")
-    for seat in seats:
-        state = "" if seat["is_open"] else "   closed: a change is under way, or was cut off; run it again"
-        say(f"  {seat['sink']:9} group {seat['grp']:2}  term {seat['term']:<6} {seat['owner'] or 'nobody'}{state}")
+    for lease in leases:
+        state = "" if lease["is_open"] else "   closed: a change is under way, or was cut off; run it again"
+        say(f"  {lease['sink']:9} group {lease['grp']:2}  term {lease['term']:<6} {lease['owner'] or 'nobody'}{state}")
     return 0
 
 

@@ -21,7 +21,7 @@ from relay.embeddable import Attendant, Relay
 from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.goharvest.compat_table import CompatTable
 from relay.goharvest.maria_election import MariaElection
-from relay.goharvest.maria_installation import furnish
+from relay.goharvest.maria_installation import ensure_tables
 from relay.goharvest.maria_table import MariaTable
 from relay.goharvest.outbox_table import OutboxTable, TableRefused
 from relay.kafka.sink import KafkaSink
@@ -112,7 +112,7 @@ async def _in_maria(settings: Settings, table: str) -> AsyncIterator[_Place]:
     async with open_outbox_database(settings) as database:
         outbox = MariaTable(database, table, fast=settings.outbox_mode == "fast")
         try:
-            installation = await furnish(database, table)
+            installation = await ensure_tables(database, table)
         except TableRefused as error:
             raise SettingsRefused(f"the outbox table: {error}") from None
         election = MariaElection(database, outbox.name, LeaseOptions(process_name(), settings.lease_seconds))

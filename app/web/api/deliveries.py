@@ -187,14 +187,14 @@ async def attempts(request: Request, delivery_id: str, context: In) -> AttemptLi
 @router.post("/{delivery_id}/try", summary="Try a delivery now", responses=_REFUSED)
 async def try_now(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
     """One that waits for its next attempt or is parked; a parked one has its whole schedule again."""
-    await _turn(request, delivery_id, body, context, "delivery.try_now")
+    await _turn(request, delivery_id, body, context, "delivery.retry_now")
     return DeliveryDone(id=delivery_id, done="due")
 
 
 @router.post("/{delivery_id}/give-up", summary="Give a delivery up", responses=_REFUSED)
 async def give_up(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
     """It becomes a dead letter; what waits behind it for its key goes on."""
-    await _turn(request, delivery_id, body, context, "delivery.give_up")
+    await _turn(request, delivery_id, body, context, "delivery.dead_letter")
     return DeliveryDone(id=delivery_id, done="given_up")
 
 

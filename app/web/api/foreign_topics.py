@@ -15,8 +15,8 @@ from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
 from db.pool import Row
 from egress.url import UrlRefused, parse_target
-from hub.intent import Stage, State
-from hub.standing import Standing, standing
+from hub.intent import IntentStep, State
+from hub.subscription_status import SubscriptionStatus, subscription_status
 from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
 
 __all__ = ["foreign", "pair_of", "router", "standing_of"]
@@ -155,7 +155,7 @@ class PairOut(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_PAIR_EXAMPLE]})
 
-    standing: Standing
+    standing: SubscriptionStatus
     subscription_id: str | None
     reason: str | None = Field(description="Why the request failed or is tried again, or why the subscription ended.")
     lease_until: datetime | None
@@ -191,9 +191,9 @@ def pair_of(context: Context, topic: str, callback: str) -> tuple[str, bytes]:
     return name, identity(name, callback)
 
 
-async def standing_of(context: Context, name: str, pair: bytes) -> Standing:
+async def standing_of(context: Context, name: str, pair: bytes) -> SubscriptionStatus:
     """Where a pair stands, in one word."""
-    found: Standing = _pair(await _row(context, name, pair))["standing"]
+    found: SubscriptionStatus = _pair(await _row(context, name, pair))["standing"]
     return found
 
 
@@ -205,11 +205,11 @@ async def _row(context: Context, name: str, pair: bytes) -> Row:
 
 def _pair(row: Row) -> dict[str, Any]:
     asked = row["request_state"]
-    request = (State(asked), Stage(row["stage"]), int(row["stage_from"])) if asked else None
+    request = (State(asked), IntentStep(row["stage"]), int(row["stage_from"])) if asked else None
     is_later = bool(asked and (row["updated_at"] is None or row["requested_at"] >= row["updated_at"]))
     return {
         **row,
-        "standing": standing(request, row["subscription_state"], is_later=is_later),
+        "standing": subscription_status(request, row["subscription_state"], is_later=is_later),
         "subscription_id": row["public_id"],
         "reason": row["state_reason"] or row["request_reason"],
     }

@@ -73,8 +73,8 @@ async def readyz(context: In) -> JSONResponse:
     sinks: dict[str, Any] = {}
     for name, (state, error) in context.relay_states().items():
         sinks[name] = {"state": state, **({"error": error[:200]} if error and state in _ILL else {})}
-    if silence := await context.readiness.look():
-        return JSONResponse({"status": "unavailable", "database": silence, "sinks": sinks}, 503)
+    if outage := await context.readiness.check():
+        return JSONResponse({"status": "unavailable", "database": outage, "sinks": sinks}, 503)
     degraded = any(sink["state"] in _ILL for sink in sinks.values())
     return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks})
 

@@ -256,7 +256,7 @@ async def _turn(
     number = _number(replay)
     verb = {"paused": "replay.pause", "running": "replay.resume", "cancelled": "replay.cancel"}[state]
     done = await context.database.fetchval(
-        "replay.turn", "default", number, states, state, actor_of(request), verb, body.reason
+        "replay.set_state", "default", number, states, state, actor_of(request), verb, body.reason
     )
     now = await _get(number, context)
     if done is None:

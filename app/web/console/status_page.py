@@ -9,29 +9,29 @@ from importlib.resources import files
 from string import Template
 from typing import Final
 
-from app.web.outage import Silence
+from app.web.outage import Outage
 from app.web.overview import COUNTED_MAX, Row, Status
 from app.web.pages.markup import ago, callback, code, count, link, moment, pill, section, table, tile
 from event.identity import format_event_id
 
-__all__ = ["page", "silent_content", "status_content"]
+__all__ = ["outage_content", "page", "status_content"]
 
 _PAGE: Final = Template(files("app.web.console").joinpath("status.html").read_text("utf-8"))
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
 _STATE_TONES: Final = {"active": "good", "disabled": "warn", "gone": "bad", "denied": "bad"}
-_SILENCES: Final = {
-    Silence.UNREACHABLE: (
+_OUTAGES: Final = {
+    Outage.UNREACHABLE: (
         "The database cannot be reached",
         f"<p>{pill('down', 'bad')} Publishing answers 503 until it is back; what was accepted is safe in it, and goes "
         'on from where it stopped. See <a href="readyz">/readyz</a> and '
         '<a href="problems/database-unavailable">what to do</a>.</p>',
     ),
-    Silence.FULL: (
+    Outage.FULL: (
         "The database takes no more connections",
         files("app.web.console").joinpath("full.html").read_text("utf-8"),
     ),
-    Silence.SLOW: ("The database is too slow", files("app.web.console").joinpath("slow.html").read_text("utf-8")),
-    Silence.FAILING: ("The database cannot work", files("app.web.console").joinpath("failing.html").read_text("utf-8")),
+    Outage.SLOW: ("The database is too slow", files("app.web.console").joinpath("slow.html").read_text("utf-8")),
+    Outage.FAILING: ("The database cannot work", files("app.web.console").joinpath("failing.html").read_text("utf-8")),
 }
 """Title and words, by why the database says nothing."""
 
@@ -41,10 +41,10 @@ def page(content: str, nonce: str) -> str:
     return _PAGE.substitute(content=content, nonce=nonce)
 
 
-def silent_content(silence: Silence, relay_states: Mapping[str, tuple[str, str]]) -> str:
+def outage_content(outage: Outage, relay_states: Mapping[str, tuple[str, str]]) -> str:
     """What can be said without the database, and where to look."""
     rows = [[code(sink), escape(state), escape(error)] for sink, (state, error) in relay_states.items()]
-    title, words = _SILENCES[silence]
+    title, words = _OUTAGES[outage]
     return section(title, words + (table(["Sink", "State", "Last error"], rows) if rows else ""))
 
 

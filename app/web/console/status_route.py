@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from app.web.api.context import Context, context_of
-from app.web.console.status_page import page, silent_content, status_content
+from app.web.console.status_page import outage_content, page, status_content
 from app.web.overview import Status
 
 __all__ = ["PAGE_POLICY", "router"]
@@ -27,11 +27,11 @@ PAGE_POLICY: Final = (
 @router.get("/")
 async def status_page(context: In) -> Response:
     """Server-rendered; its one script only fetches the page again. All who look share an answer for a second."""
-    found = await context.overview.look()
+    found = await context.overview.get()
     if isinstance(found, Status):
         code, content = 200, status_content(found)
     else:
-        code, content = 503, silent_content(found, context.relay_states())
+        code, content = 503, outage_content(found, context.relay_states())
     nonce = secrets.token_urlsafe(16)
     headers = {"Content-Security-Policy": PAGE_POLICY.format(nonce=nonce), "Cache-Control": "no-store"}
     return Response(page(content, nonce), code, headers, media_type="text/html")

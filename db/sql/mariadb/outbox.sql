@@ -81,7 +81,7 @@ ON DUPLICATE KEY UPDATE
              + INTERVAL LEAST(%(seconds_first)s * POW(2, LEAST(attempts, 10)), %(seconds_max)s) SECOND,
     attempts = attempts + 1;
 
--- name: hurry
+-- name: probe_topic_now
 -- What waits for the same topics as these keys is tried at once, because the topic takes records again.
 UPDATE JSON_TABLE(%(keys)s, '$[*]' COLUMNS (kafka_key text CHARACTER SET utf8mb4 PATH '$')) AS j
 STRAIGHT_JOIN hookwire_parked freed FORCE INDEX (PRIMARY) ON freed.outbox = %(outbox)s AND freed.kafka_key = CAST(j.kafka_key AS BINARY)

@@ -24,7 +24,7 @@ _BY_KEY = """
 INSERT INTO hookwire.layouts (number, groups, order_scope, hash_version)
 SELECT max(number) + 1, '{}', 'key', 1 FROM hookwire.layouts
 """
-_IDLE = {"member.attend"}  # the renewal of the lease
+_IDLE = {"member.heartbeat"}  # the renewal of the lease
 
 
 class Asked:
@@ -105,7 +105,7 @@ async def test_a_look_does_not_wait_for_a_change_of_the_layout(database_url: str
     assert scopes == [False, False, True]
 
 
-# --- whose bell -------------------------------------------------------------------------------------------------
+# --- whose signal -----------------------------------------------------------------------------------------------
 
 # Per column: what makes it due, after the same that is not due yet.
 _DUE = {
@@ -147,15 +147,15 @@ _DUE = {
 
 async def test_each_service_is_rung_when_something_is_due_for_it_and_not_before(database_url: str) -> None:
     database, sql = await open_database(PoolOptions(database_url)), await asyncpg.connect(database_url)
-    rung: list[str] = []
+    notified: list[str] = []
     drawn: list[tuple[int, UUID, bool]] = []
-    bells = {column: partial(rung.append, column) for column in _DUE}
-    poller = DuePoller(database, bells, lambda *seen: drawn.append(seen), lambda: rung.append("silence"))
+    signals = {column: partial(notified.append, column) for column in _DUE}
+    poller = DuePoller(database, signals, lambda *seen: drawn.append(seen), lambda: notified.append("silence"))
 
     async def rung_by_a_look() -> list[str]:
-        rung.clear()
+        notified.clear()
         await poller.poll()
-        return list(rung)
+        return list(notified)
 
     found = {"new": await rung_by_a_look()}
     for statement in _DUE.values():
@@ -177,7 +177,7 @@ async def test_each_service_is_rung_when_something_is_due_for_it_and_not_before(
 async def test_a_publisher_is_told_of_another_order_scope(
     running_hub: RunHub, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RG-10, RR-11: nobody rings when the layout changes."""
+    """RG-10, RR-11: nobody notifies when the layout changes."""
     told: list[bool] = []
     monkeypatch.setattr(Publisher, "order_across_topics", lambda _, across: told.append(across))
     async with running_hub(ALL_ROLES) as hub:

@@ -77,7 +77,7 @@ def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: P
     [
         ("# profile\nprofile = 'x'\n\n  lease_seconds=\"abc\"", [(2, "profile"), (4, "lease_seconds")]),
         (
-            "[kafka]\nmode = 1\n[[seats]]",
+            "[kafka]\nmode = 1\n[[leases]]",
             [(1, "unknown setting kafka; no setting stands in a section"), (3, "unknown setting seats")],
         ),
         ('"lisen" = 1\nharvest.limits = 2', [(1, "unknown setting lisen"), (2, "unknown setting harvest")]),

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from app.web.backlog import Backlog
 from tests.app.conftest import opened
-from tests.relay.stage import FaultyDatabase
+from tests.relay.harness import FaultyDatabase
 
 KAFKA = {"sink": "kafka"}
 _OF_A_SINK = ("outbox_waiting", "hold_oldest_seconds")
@@ -55,7 +55,7 @@ async def test_without_an_answer_nothing_old_is_told_as_new(database_url: str) -
         faulty = FaultyDatabase(database)
         backlog = Backlog(faulty, registry, fresh_seconds=0, kept_times=0)
         found = []
-        for faults in ({}, {"hold.standing": 1}, {"outbox.oldest": 1}, {}):
+        for faults in ({}, {"hold.active": 1}, {"outbox.oldest": 1}, {}):
             faulty.faults = dict(faults)
             await backlog.refresh()
             waiting, held = (registry.get_sample_value(f"hookwire_{name}", KAFKA) for name in _OF_A_SINK)
@@ -93,7 +93,7 @@ async def test_a_database_that_is_back_is_told_at_the_next_reading(database_url:
     registry, seen = CollectorRegistry(), []
     async with opened(database_url) as (database, _):
         faulty = FaultyDatabase(database)
-        faulty.faults = {"hold.standing": 1}
+        faulty.faults = {"hold.active": 1}
         backlog = Backlog(faulty, registry, fresh_seconds=0, kept_times=1e9)
         for _ in "12":
             await backlog.refresh()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from app.web.cached_query import Glance
+from app.web.cached_query import CachedQuery
 
 
 class _Asked:
@@ -25,35 +25,35 @@ class _Asked:
 
 @pytest.mark.parametrize(("fresh_seconds", "kept_times"), [(60, 0), (0, 1e12)], ids=["just asked", "took long"])
 async def test_what_was_just_told_or_took_long_is_told_again(fresh_seconds: float, kept_times: float) -> None:
-    glance = Glance(_Asked(["first", "second"]), fresh_seconds, kept_times)
-    assert [await glance.look(), await glance.look()] == ["first", "first"]
+    cached = CachedQuery(_Asked(["first", "second"]), fresh_seconds, kept_times)
+    assert [await cached.get(), await cached.get()] == ["first", "first"]
 
 
 async def test_what_is_no_longer_fresh_is_asked_again() -> None:
-    glance = Glance(_Asked(["first", "second"]), fresh_seconds=0, kept_times=0)
-    assert [await glance.look(), await glance.look()] == ["first", "second"]
+    cached = CachedQuery(_Asked(["first", "second"]), fresh_seconds=0, kept_times=0)
+    assert [await cached.get(), await cached.get()] == ["first", "second"]
 
 
 async def test_who_looks_meanwhile_waits_for_the_same_answer() -> None:
     asked = _Asked(["first", "second"])
-    glance = Glance(asked, fresh_seconds=60, kept_times=0)
+    cached = CachedQuery(asked, fresh_seconds=60, kept_times=0)
     asked.let.clear()
-    viewers = [asyncio.ensure_future(glance.look()) for _ in range(3)]
+    viewers = [asyncio.ensure_future(cached.get()) for _ in range(3)]
     await asyncio.sleep(0)
     asked.let.set()
     assert await asyncio.gather(*viewers) == ["first"] * 3
 
 
 async def test_that_there_was_no_answer_is_not_kept_however_long_it_took() -> None:
-    glance = Glance(_Asked([None, "back"]), fresh_seconds=0, kept_times=1e12)
-    assert [await glance.look(), await glance.look()] == [None, "back"]
+    cached = CachedQuery(_Asked([None, "back"]), fresh_seconds=0, kept_times=1e12)
+    assert [await cached.get(), await cached.get()] == [None, "back"]
 
 
 async def test_an_asker_who_gave_up_leaves_the_question_to_the_next() -> None:
     asked = _Asked(["first"])
-    glance = Glance(asked, fresh_seconds=60, kept_times=0)
+    cached = CachedQuery(asked, fresh_seconds=60, kept_times=0)
     asked.let.clear()
-    viewers = [asyncio.ensure_future(glance.look()) for _ in range(2)]
+    viewers = [asyncio.ensure_future(cached.get()) for _ in range(2)]
     await asyncio.sleep(0)
     viewers[0].cancel()
     asked.let.set()

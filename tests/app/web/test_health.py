@@ -97,7 +97,7 @@ async def test_without_its_database_the_hub_is_alive_not_ready_and_says_503(runn
 async def test_a_database_that_takes_too_long_is_slow_and_not_unreachable(
     running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.web.outage._GREETING_SECONDS", 15.0)
+    monkeypatch.setattr("app.web.outage._PROBE_SECONDS", 15.0)
     async with running_hub() as hub, opened(hub.database_url) as (_, other), other.transaction():
         await other.execute("LOCK TABLE hookwire.installation IN ACCESS EXCLUSIVE MODE")
         ready = await hub.client.get("/readyz")
@@ -162,8 +162,10 @@ async def test_load_balancers_that_ask_often_make_the_database_write_seldom(data
     """FC-06: all who ask share a write, at most once in five seconds."""
     async with opened(database_url) as (database, sql):
         gated = Gated(database)
-        readiness = Readiness(gated, Overview(gated, "http://a", "development", "i", dict).silence_of, fresh_seconds=60)
-        found = await asyncio.gather(*(readiness.look() for _ in range(20)))
+        readiness = Readiness(
+            gated, Overview(gated, "http://a", "development", "i", dict).classify_outage, fresh_seconds=60
+        )
+        found = await asyncio.gather(*(readiness.check() for _ in range(20)))
         written = await sql.fetchval("SELECT count(*) FROM hookwire.readiness")
     assert (found, gated.passed["check.writable"], written) == ([None] * 20, 1, 1)
 

@@ -6,23 +6,23 @@ import asyncio
 
 import pytest
 
-from app.web.console.status_page import silent_content
-from app.web.outage import Silence, greeting
+from app.web.console.status_page import outage_content
+from app.web.outage import Outage, probe_connection
 from app.web.overview import Overview, Status
 from db.direct import Direct, connect_direct
 from db.pool import PoolOptions
 from tests.app.conftest import opened
-from tests.relay.stage import FaultyDatabase
+from tests.relay.harness import FaultyDatabase
 
 
 async def test_many_viewers_ask_the_database_once(database_url: str) -> None:
     async with opened(database_url) as (database, sql):
         states = {"kafka": ("leading", "")}
         overview = Overview(database, "http://a", "development", "i", lambda: dict(states), fresh_seconds=60)
-        first = await overview.look()
+        first = await overview.get()
         await sql.execute("SELECT hookwire.publish('orders', 'x'::bytea)")
         states["kafka"] = ("standby", "")
-        second = await overview.look()
+        second = await overview.get()
     assert isinstance(first, Status)
     assert isinstance(second, Status)
     assert second.totals is first.totals
@@ -34,7 +34,7 @@ async def test_a_database_that_is_back_is_shown_at_the_next_look(database_url: s
         faulty = FaultyDatabase(database)
         faulty.faults = {"outbox.oldest": 1}
         overview = Overview(faulty, "http://a", "development", "i", dict, fresh_seconds=0, kept_times=1e9)
-        shown = [isinstance(await overview.look(), Status) for _ in "12"]
+        shown = [isinstance(await overview.get(), Status) for _ in "12"]
     assert shown == [False, True]
 
 
@@ -42,16 +42,16 @@ async def test_a_database_that_is_slow_is_told_from_one_that_cannot_be_reached(
     database_url: str, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What helps is not the same: the first has a server to ask who waits for whom."""
-    monkeypatch.setattr("app.web.outage._GREETING_SECONDS", 60.0)
+    monkeypatch.setattr("app.web.outage._PROBE_SECONDS", 60.0)
     gone = PoolOptions(f"postgresql://nobody@127.0.0.1:{free_port}/none")
     async with opened(database_url) as (database, sql):
         overview = Overview(database, "http://a", "development", "i", dict, deadline_seconds=0.1)
         async with sql.transaction():
             await sql.execute("LOCK TABLE hookwire.topics IN ACCESS EXCLUSIVE MODE")
-            held = await overview.look()
-        found = [held, await greeting(gone)]
-    told = [silent_content(silence, {}) for silence in found]
-    assert found == [Silence.SLOW, Silence.UNREACHABLE]
+            held = await overview.get()
+        found = [held, await probe_connection(gone)]
+    told = [outage_content(outage, {}) for outage in found]
+    assert found == [Outage.SLOW, Outage.UNREACHABLE]
     assert ["pg_blocking_pids" in words for words in told] == [True, False]
     assert ["cannot be reached" in words for words in told] == [False, True]
 
@@ -64,9 +64,9 @@ async def test_all_who_ask_why_share_one_connection(database_url: str, monkeypat
         begun.append(options)
         return await connect_direct(options)
 
-    monkeypatch.setattr("app.web.outage._GREETING_SECONDS", 60.0)
+    monkeypatch.setattr("app.web.outage._PROBE_SECONDS", 60.0)
     monkeypatch.setattr("app.web.outage.connect_direct", connect)
     async with opened(database_url) as (database, _):
         overview = Overview(database, "http://a", "development", "i", dict, fresh_seconds=60)
-        found = await asyncio.gather(*(overview.silence_of(TimeoutError()) for _ in range(9)))
-    assert (found, len(begun)) == ([Silence.SLOW] * 9, 1)
+        found = await asyncio.gather(*(overview.classify_outage(TimeoutError()) for _ in range(9)))
+    assert (found, len(begun)) == ([Outage.SLOW] * 9, 1)

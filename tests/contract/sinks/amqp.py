@@ -20,8 +20,8 @@ from tests.contract.sinks.bench import Kept, SinkAdapter
 class AmqpBench:
     refused_bytes = 0  # 128 MiB, and then the broker closes the channel: see tests/relay/amqp/test_sink.py
 
-    def __init__(self, url: str, seat: str, queue: AbstractQueue) -> None:
-        self._options = AmqpOptions(url, incarnation=seat, exchange=seat, lock_seconds=0.5)
+    def __init__(self, url: str, lease: str, queue: AbstractQueue) -> None:
+        self._options = AmqpOptions(url, incarnation=lease, exchange=lease, lock_seconds=0.5)
         self._queue = queue
         self._taken: list[AbstractIncomingMessage] = []
         self.sinks: list[AmqpSink] = []
@@ -53,13 +53,13 @@ def _kept(message: AbstractIncomingMessage) -> Kept:
 
 @asynccontextmanager
 async def _bench(request: pytest.FixtureRequest) -> AsyncIterator[AmqpBench]:
-    """A seat, an exchange and a queue of its own: nothing of an earlier test is seen."""
-    url, seat = request.getfixturevalue("rabbitmq").url, f"bench-{secrets.token_hex(4)}"
+    """A lease, an exchange and a queue of its own: nothing of an earlier test is seen."""
+    url, lease = request.getfixturevalue("rabbitmq").url, f"bench-{secrets.token_hex(4)}"
     async with await aio_pika.connect(url) as connection, connection.channel() as channel:
-        exchange = await channel.declare_exchange(seat, "topic", durable=True)
-        queue = await channel.declare_queue(seat, durable=True)
+        exchange = await channel.declare_exchange(lease, "topic", durable=True)
+        queue = await channel.declare_queue(lease, durable=True)
         await queue.bind(exchange, "#")
-        bench = AmqpBench(url, seat, queue)
+        bench = AmqpBench(url, lease, queue)
         yield bench
         for sink in bench.sinks:
             await sink.close()

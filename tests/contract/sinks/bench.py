@@ -1,4 +1,4 @@
-"""What an adapter gives to the conformance suite of the sink port: a bench, on which sinks of one seat are tried.
+"""What an adapter gives to the conformance suite of the sink port: a bench, on which sinks of one lease are tried.
 
 To add an adapter, write a module beside this one with an ``ADAPTER`` (or several), and put it into the list in
 ``tests/contract/test_sink_port.py``.
@@ -29,7 +29,7 @@ class Kept(NamedTuple):
 
 
 class SinkBench(Protocol):
-    """One broker, and one seat at it that nobody else uses.
+    """One broker, and one lease at it that nobody else uses.
 
     ``homeless`` turns a record into one whose destination is missing; ``refused_bytes`` is the size of a payload that
     the broker refuses, 0 where none is too large.
@@ -38,7 +38,7 @@ class SinkBench(Protocol):
     refused_bytes: int
 
     def sink(self) -> Sink:
-        """A new sink on the seat, not opened. The bench closes it at the end."""
+        """A new sink on the lease, not opened. The bench closes it at the end."""
         ...
 
     def unreachable(self) -> Sink:
@@ -54,7 +54,7 @@ class SinkBench(Protocol):
 
 @dataclass(frozen=True)
 class SinkAdapter:
-    """``fence``: of two sinks on one seat, which one may send: the one opened last, the one opened first (the second
+    """``fence``: of two sinks on one lease, which one may send: the one opened last, the one opened first (the second
     cannot open), or both, because there is no fence. ``connects``: opening it asks a broker; ``has_destinations``: a
     record's destination may be missing."""
 

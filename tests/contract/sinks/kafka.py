@@ -23,7 +23,7 @@ class KafkaBench:
     refused_bytes = 1_100_000
 
     def __init__(self, bootstrap: str, mode: Mode, manifests: bool, window: Literal["batch", "record"]) -> None:
-        # A seat and topics of its own: nothing of an earlier test is seen.
+        # A lease and topics of its own: nothing of an earlier test is seen.
         self._options = KafkaOptions(
             bootstrap, installation=secrets.token_hex(4), mode=mode, manifests=manifests,
             window=window, topic_prefix=f"{secrets.token_hex(4)}.",

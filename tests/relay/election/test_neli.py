@@ -18,10 +18,10 @@ from db.pool import Database
 from relay.election.neli import NeliElection
 from relay.election.neli_core import NeliTimes
 from relay.election.neli_options import NeliOptions
-from relay.election.port import Deposed, Seat
+from relay.election.port import LeadershipLost, Lease
 from relay.kafka.options import KafkaOptions
 from scripts.servers.kafka import KafkaServer
-from tests.relay.stage import DEADLINE_SECONDS, Stage, staged, until
+from tests.relay.harness import DEADLINE_SECONDS, Harness, staged, until
 from tests.relay.wire import PRODUCE, wire_to
 
 OFFSET_COMMIT = 8  # API key of the Kafka protocol; the coordinator's connection carries heartbeats, too
@@ -29,7 +29,7 @@ TIMES = NeliTimes(beat_seconds=0.2, fence_seconds=1.5, session_seconds=3.0, reba
 
 
 @pytest.fixture
-async def stage(database_url: str) -> AsyncIterator[Stage]:
+async def harness(database_url: str) -> AsyncIterator[Harness]:
     async with staged(database_url) as opened:
         yield opened
 
@@ -47,30 +47,30 @@ async def member(database: Database, bootstrap: str, installation: str) -> Async
             await service
 
 
-async def elected(election: NeliElection) -> Seat:
+async def next_lease(election: NeliElection) -> Lease:
     async with asyncio.timeout(DEADLINE_SECONDS):
-        return await election.campaign()
+        return await election.acquire()
 
 
-async def reigned(election: NeliElection, seat: Seat) -> None:
+async def reigned(election: NeliElection, lease: Lease) -> None:
     """Until it is over."""
-    async with election.reign(seat), asyncio.timeout(DEADLINE_SECONDS):
+    async with election.hold(lease), asyncio.timeout(DEADLINE_SECONDS):
         await asyncio.Event().wait()
 
 
-async def test_a_seat_that_is_held_is_seen_to_be_held(stage: Stage, kafka: KafkaServer) -> None:
+async def test_a_seat_that_is_held_is_seen_to_be_held(harness: Harness, kafka: KafkaServer) -> None:
     """RR-11: a change of the layout waits for who sits on it; the status page and `layout show` name the leader."""
-    async with member(stage.database, kafka.bootstrap, secrets.token_hex(4)) as election:
-        async with election.reign(await elected(election)):
-            first = await stage.connection.fetchval("SELECT lease_until FROM hookwire.relay_terms")
-            await until(lambda: is_renewed(stage, first))
-            await election.withdraw()  # or the seat falls to it again, as there is nobody else
-        occupied = await stage.database.fetch("layout.occupied", ["kafka"])
+    async with member(harness.database, kafka.bootstrap, secrets.token_hex(4)) as election:
+        async with election.hold(await next_lease(election)):
+            first = await harness.connection.fetchval("SELECT lease_until FROM hookwire.relay_terms")
+            await until(lambda: is_renewed(harness, first))
+            await election.end_candidacy()  # or the lease falls to it again, as there is nobody else
+        occupied = await harness.database.fetch("layout.occupied", ["kafka"])
     assert occupied == []
 
 
-async def is_renewed(stage: Stage, since: datetime) -> bool:
-    found = await stage.connection.fetchval(
+async def is_renewed(harness: Harness, since: datetime) -> bool:
+    found = await harness.connection.fetchval(
         "SELECT lease_until > $1 FROM hookwire.relay_terms WHERE owner = 'test'", since
     )
     return bool(found)
@@ -78,40 +78,40 @@ async def is_renewed(stage: Stage, since: datetime) -> bool:
 
 @pytest.mark.parametrize("unreachable", ["coordinator", "partition leader"])
 async def test_a_leader_that_reaches_half_of_the_brokers_fences_itself_and_may_lead_again(
-    unreachable: str, stage: Stage, kafka: KafkaServer
+    unreachable: str, harness: Harness, kafka: KafkaServer
 ) -> None:
     """F23, RK-11: its beats arrive and are not confirmed, or do not arrive; long before its session has ended."""
     installation = secrets.token_hex(4)
     async with (
         wire_to(kafka.advertised_port, kafka.proxied_port) as wire,
-        member(stage.database, kafka.proxied_bootstrap, installation) as election,
+        member(harness.database, kafka.proxied_bootstrap, installation) as election,
     ):
-        seat = await elected(election)
+        lease = await next_lease(election)
         wire.hold_request = OFFSET_COMMIT if unreachable == "coordinator" else PRODUCE
-        with pytest.raises(Deposed, match="no beat was confirmed in time"):
-            await reigned(election, seat)
+        with pytest.raises(LeadershipLost, match="no beat was confirmed in time"):
+            await reigned(election, lease)
         trusted = election.trusted(0)
         wire.release()
-        again = await elected(election)
-        async with election.reign(again):
-            assert (trusted, again.term.number > seat.term.number) == (False, True)
+        again = await next_lease(election)
+        async with election.hold(again):
+            assert (trusted, again.term.number > lease.term.number) == (False, True)
 
 
 async def test_a_database_that_hangs_while_a_seat_is_given_back_holds_up_no_successor(
-    stage: Stage, kafka: KafkaServer
+    harness: Harness, kafka: KafkaServer
 ) -> None:
     """F53, RL-15: the barrier ends in its bound, here that of giving back."""
     installation = secrets.token_hex(4)
-    hanging = Hanging(stage.database._pool, stage.database.options)
+    hanging = Hanging(harness.database._pool, harness.database.options)
     async with member(hanging, kafka.bootstrap, installation) as first:
-        ours = await elected(first)
-        async with member(stage.database, kafka.bootstrap, installation) as second:
-            async with first.reign(ours), asyncio.timeout(DEADLINE_SECONDS):
-                await first.withdraw()
+        ours = await next_lease(first)
+        async with member(harness.database, kafka.bootstrap, installation) as second:
+            async with first.hold(ours), asyncio.timeout(DEADLINE_SECONDS):
+                await first.end_candidacy()
                 await ours.asked.wait()  # the rebalance of the second's joining
                 hanging.hangs = True
-            theirs = await elected(second)
-            async with second.reign(theirs):
+            theirs = await next_lease(second)
+            async with second.hold(theirs):
                 assert theirs.term.number > ours.term.number
 
 

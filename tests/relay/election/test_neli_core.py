@@ -28,9 +28,9 @@ from relay.election.neli_core import (
     Neli,
     NeliTimes,
     Output,
-    Reigns,
     Revoked,
     SendBeat,
+    TermRaised,
     Tick,
 )
 
@@ -127,7 +127,7 @@ def test_a_beat_of_an_earlier_assignment_proves_nothing() -> None:
 @pytest.mark.parametrize(
     ("term", "broker_ms", "fenced"),
     [(8, 1_001, True), (7, 1_001, False), (8, 999, False)],
-    ids=["a later reign", "not a higher term", "appended before our own"],
+    ids=["a later term", "not a higher term", "appended before our own"],
 )
 def test_anothers_beat_fences_only_with_a_higher_term_and_a_later_stamp(
     term: int, broker_ms: int, fenced: bool
@@ -135,7 +135,7 @@ def test_anothers_beat_fences_only_with_a_higher_term_and_a_later_stamp(
     """RL-18, RK-09: sender, term and the broker's stamp are all looked at."""
     neli = member()
     leader(neli)
-    neli.receive(0, Reigns(0, 7))
+    neli.receive(0, TermRaised(0, 7))
     _, events = neli.receive(1, Heard(0, Beat("other", 1, ((0, term),)), broker_ms))
     assert events == ([LeaderFenced(0, "other leads with a higher term")] if fenced else [])
 
@@ -143,7 +143,7 @@ def test_anothers_beat_fences_only_with_a_higher_term_and_a_later_stamp(
 def test_beats_name_the_terms_of_their_roles() -> None:
     neli = member(1, 2)
     leader(neli)
-    neli.receive(0, Reigns(1, 7))
+    neli.receive(0, TermRaised(1, 7))
     assert beats(neli.receive(1, Tick())[0]) == [Beat("me", 2, ((1, 7),))]
 
 
@@ -251,7 +251,7 @@ class Cluster(RuleBasedStateMachine):
             case LeaderAcquired(role):
                 self.term += 1
                 node.acts.add(role)
-                self.feed(node, Reigns(role, self.term))
+                self.feed(node, TermRaised(role, self.term))
             case LeaderRevoked(role):
                 node.leaving.add(role)
             case LeaderFenced(role):

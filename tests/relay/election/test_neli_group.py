@@ -16,10 +16,10 @@ from relay.election.neli_beat import value_of
 from relay.election.neli_core import Assigned, Beat, Confirm, Confirmed, Heard, Input, Revoked, SendBeat
 from relay.election.neli_group import Membership, _Listener
 from relay.election.neli_options import NeliOptions
-from relay.election.port import Deposed, Seat
+from relay.election.port import LeadershipLost, Lease
 from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable
-from tests.relay.stage import DEADLINE_SECONDS
+from tests.relay.harness import DEADLINE_SECONDS
 
 KAFKA = KafkaOptions("localhost:1", "abcd2345")
 OPTIONS = NeliOptions("me", "abcd2345")
@@ -98,7 +98,7 @@ class Loopback:
     async def join(self) -> int:
         return 1
 
-    async def attend(self) -> None:
+    async def heartbeat(self) -> None:
         self._hear(Assigned(frozenset({0})))
         await self.ended.wait()
         raise SinkUnavailable("the client's own task has ended")
@@ -114,7 +114,7 @@ class Loopback:
 
 
 class Terms:
-    """A database that knows one seat."""
+    """A database that knows one lease."""
 
     number = 0
 
@@ -133,9 +133,9 @@ class Terms:
         return {"term": self.number, "layout": 1, "batch_no": 0, "groups": 1, "order_scope": "topic_key"}
 
 
-async def until_deposed(election: NeliElection, seat: Seat) -> None:
-    """Hold a seat, whoever asks for it."""
-    async with election.reign(seat):
+async def until_deposed(election: NeliElection, lease: Lease) -> None:
+    """Hold a lease, whoever asks for it."""
+    async with election.hold(lease):
         await asyncio.Event().wait()
 
 
@@ -154,14 +154,14 @@ async def test_when_its_client_ends_a_leader_is_deposed_and_stands_again_with_a_
     election = NeliElection(database, KAFKA, "kafka", OPTIONS)
     service = asyncio.create_task(election.run())
     async with asyncio.timeout(DEADLINE_SECONDS):
-        first = await election.campaign()
+        first = await election.acquire()
         led = election.trusted(0)
         made[0].ended.set()
-        with pytest.raises(Deposed, match="membership in the election has ended"):
+        with pytest.raises(LeadershipLost, match="membership in the election has ended"):
             await until_deposed(election, first)
         trusted = election.trusted(0)
-        second = await election.campaign()
-        async with election.reign(second):
+        second = await election.acquire()
+        async with election.hold(second):
             terms = (first.term.number, second.term.number)
         election.stop()
         await service

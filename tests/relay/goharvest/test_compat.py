@@ -12,14 +12,14 @@ import pytest
 
 from db.pool import PoolOptions, open_database
 from db.statements import quoted_table
-from relay.election.port import Deposed
+from relay.election.port import LeadershipLost
 from relay.goharvest.compat import rounds
 from relay.goharvest.compat_table import CompatTable
 from relay.goharvest.outbox_table import TableRefused
 from relay.observer import LeaderAcquired, LeaderFenced, LeaderRefreshed, LeaderRevoked, MeterRead
 from relay.record import Record
 from tests.relay.goharvest.yards import TABLE, PostgresYard, Yard, on_mariadb, on_postgres
-from tests.relay.stage import until
+from tests.relay.harness import until
 
 
 @pytest.fixture(params=["postgres18", "postgres15", "mariadb", "mariadb_fast"])
@@ -202,7 +202,7 @@ async def test_a_row_that_commits_late_is_found(yard18: Yard) -> None:
 
 @pytest.mark.parametrize("statement", ["mark", "purge"])
 async def test_after_an_unknown_outcome_the_identity_is_a_fresh_one(yard: Yard, statement: str) -> None:
-    """F04, RG-06: the mark took effect and its answer was lost. What Kafka keeps is not sent again within the reign."""
+    """F04, RG-06: the mark took effect and its answer was lost. What Kafka keeps is not sent again within the term."""
     ids = await yard.write(("t", "k", "1"), ("t", "k", "2"))
     yard.lose(statement)
     async with yard.relay():
@@ -235,7 +235,7 @@ async def test_a_deposed_relay_marks_and_parks_nothing_more(yard: Yard) -> None:
     await yard.write(("t", "k", "v"))
     table = yard.table()
     table.begin()
-    old, _new = await yard.reign(), await yard.reign()
+    old, _new = await yard.begin_term(), await yard.begin_term()
     assert (await table.mark(old, 10), await yard.marks()) == ([], [None])
 
 
@@ -244,11 +244,11 @@ async def test_only_rows_with_our_mark_are_purged_or_reset(marked_yard: Yard) ->
     ids = await marked_yard.write(("t", "k", "1"), ("t", "l", "2"))
     table = marked_yard.table()
     table.begin()
-    await table.mark(await marked_yard.reign(), 10)
+    await table.mark(await marked_yard.begin_term(), 10)
     stranger = await marked_yard.mark_foreign(ids[1])
     await table.reset(ids)
     assert await marked_yard.marks() == [None, stranger]
-    with pytest.raises(Deposed, match="another relay marks rows"):
+    with pytest.raises(LeadershipLost, match="another relay marks rows"):
         await table.purge(ids)
 
 
@@ -391,7 +391,7 @@ async def test_a_deposed_relay_stands_again(yard18: Yard) -> None:
     """RO-04: fenced means re-elect, never a crash."""
     async with yard18.relay() as relay:
         await until(lambda: relay.is_leader)
-        yard18.election.depose()
+        yard18.election.lose_leadership()
         await until(lambda: LeaderFenced in yard18.kinds() and relay.is_leader)
     assert yard18.kinds() == [LeaderAcquired, LeaderFenced, LeaderAcquired, LeaderRevoked]
 

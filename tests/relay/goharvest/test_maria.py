@@ -22,9 +22,9 @@ from app.settings.tls import outbox_tls
 from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.mariadb.database import MariaDatabase, MariaOptions, for_outbox, maria_options, open_maria
 from relay.election.lease import LeaseOptions
-from relay.election.port import Deposed, Seat
+from relay.election.port import LeadershipLost, Lease
 from relay.goharvest.maria_election import MariaElection
-from relay.goharvest.maria_installation import furnish
+from relay.goharvest.maria_installation import ensure_tables
 from relay.goharvest.maria_table import MariaTable
 from relay.goharvest.outbox_table import TableRefused
 from relay.sink import Refusal
@@ -33,8 +33,8 @@ from scripts.servers.mariadb import MariaServer
 from scripts.servers.secured import Identity, SecuredMaria
 from tests.hostile.authority import Authority
 from tests.relay.goharvest.yards import CREATE_MARIA_TABLE, MARIA_TABLE, MariaYard, connected, on_mariadb
+from tests.relay.harness import until
 from tests.relay.kafka.kafka_topic import read_committed
-from tests.relay.stage import until
 
 
 @pytest.fixture
@@ -127,12 +127,12 @@ async def test_a_table_that_is_not_fit_is_refused(yard: MariaYard, make: str | N
     if make is not None:
         await yard.change(make)
     with pytest.raises(TableRefused, match=says):
-        await furnish(yard.database, "t")
+        await ensure_tables(yard.database, "t")
 
 
 async def test_the_installation_keeps_its_name(yard: MariaYard) -> None:
     """Kafka's transactional id is made of it: a restart has to fence the process before it."""
-    assert await furnish(yard.database, MARIA_TABLE) == await furnish(yard.database, MARIA_TABLE)
+    assert await ensure_tables(yard.database, MARIA_TABLE) == await ensure_tables(yard.database, MARIA_TABLE)
 
 
 async def test_a_role_that_may_not_create_tables_finds_them(yard: MariaYard) -> None:
@@ -141,7 +141,7 @@ async def test_a_role_that_may_not_create_tables_finds_them(yard: MariaYard) -> 
     await yard.change(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.* TO {schema}")
     database = MariaDatabase(replace(maria_options(yard.url), user=schema, password="p"))
     try:
-        assert await furnish(database, MARIA_TABLE) == await furnish(yard.database, MARIA_TABLE)
+        assert await ensure_tables(database, MARIA_TABLE) == await ensure_tables(yard.database, MARIA_TABLE)
     finally:
         await database.aclose()
         await yard.change(f"DROP USER {schema}")
@@ -155,7 +155,7 @@ async def test_keys_are_told_apart_by_their_bytes(any_yard: MariaYard) -> None:
     keys = ["key", "KEY", "key ", "kéy", "ключ", "🔑"]
     await any_yard.change("ALTER TABLE _outbox_ MODIFY kafka_key varchar(100) COLLATE utf8mb4_general_ci NOT NULL")
     await any_yard.write(*[("t", key, "v") for key in keys])
-    term, table = await any_yard.reign(), any_yard.table()
+    term, table = await any_yard.begin_term(), any_yard.table()
     records = await table.mark(term, 10)
     parked = [record for record in records if record.key != "KEY"]
     await table.reset([record.id for record in records])
@@ -169,12 +169,12 @@ async def test_keys_are_told_apart_by_their_bytes(any_yard: MariaYard) -> None:
 async def test_a_relay_whose_term_is_over_marks_purges_and_parks_nothing(any_yard: MariaYard) -> None:
     """RR-08, RL-05: also what Kafka has confirmed stays, for who rules now."""
     ids = await any_yard.write(("t", "a", "1"), ("t", "b", "2"))
-    table, old = any_yard.table(), await any_yard.reign()
+    table, old = any_yard.table(), await any_yard.begin_term()
     records = await table.mark(old, 1)
-    await any_yard.reign()
-    with pytest.raises(Deposed, match="is over"):
+    await any_yard.begin_term()
+    with pytest.raises(LeadershipLost, match="is over"):
         await table.purge([records[0].id])
-    with pytest.raises(Deposed, match="is over"):
+    with pytest.raises(LeadershipLost, match="is over"):
         await table.park(old, [Refusal(records[0], "record", "too_large", "")])
     found = (await table.mark(old, 10), (await table.mark_due(old)).records, await any_yard.rows())
     assert (found, await any_yard.parked()) == (([], [], ids), [])
@@ -184,7 +184,7 @@ async def test_a_relay_whose_term_is_over_marks_purges_and_parks_nothing(any_yar
 async def test_while_a_term_is_raised_whoever_names_it_waits(any_yard: MariaYard, what: str) -> None:
     """RL-06, RR-16, RR-08: the statement locks the term's row, so it sees the term as it is, not as it was."""
     await any_yard.write(("t", "a", "1"), ("t", "b", "2"))
-    term, table = await any_yard.reign(), any_yard.table()
+    term, table = await any_yard.begin_term(), any_yard.table()
     (record,) = await table.mark(term, 1)
     deciding = {
         "mark": lambda: any_yard.table().mark(term, 10),
@@ -201,7 +201,7 @@ async def test_while_a_term_is_raised_whoever_names_it_waits(any_yard: MariaYard
     if what == "mark" and any_yard.marks_rows:
         assert (outcome, [m for m in await any_yard.marks() if m not in {None, table.leader_id}]) == ([], [])
     elif what != "mark":
-        assert isinstance(outcome, Deposed)
+        assert isinstance(outcome, LeadershipLost)
 
 
 async def _is_waiting(yard: MariaYard) -> bool:
@@ -214,7 +214,7 @@ async def _is_waiting(yard: MariaYard) -> bool:
 async def test_a_committed_row_that_somebody_locks_is_waited_for_and_not_overtaken(yard: MariaYard) -> None:
     """RT-09, RG-05: passed over (SKIP LOCKED), a later row of its key would be sent first."""
     low, high = await yard.write(("t", "k", "1"), ("t", "k", "2"))
-    term, table = await yard.reign(), yard.table()
+    term, table = await yard.begin_term(), yard.table()
     async with yard.writing() as other:
         async with other.cursor() as cursor:
             await cursor.execute(f"SELECT id FROM {MARIA_TABLE} WHERE id = {low} FOR UPDATE")
@@ -226,7 +226,7 @@ async def test_a_committed_row_that_somebody_locks_is_waited_for_and_not_overtak
 async def test_a_lock_that_is_held_too_long_is_busy_and_changes_nothing(yard: MariaYard) -> None:
     """RR-16."""
     await yard.write(("t", "k", "1"))
-    term = await yard.reign()
+    term = await yard.begin_term()
     impatient = MariaDatabase(replace(maria_options(yard.url), lock_seconds=1))
     try:
         async with yard.writing() as other:
@@ -274,7 +274,7 @@ async def test_headers_that_are_other_json_are_sent_as_it_is_written(yard: Maria
     await yard.change(
         """UPDATE _outbox_ SET kafka_header_keys = '[7, "b", "c"]', kafka_header_values = '[1.5, true, {"d": 1}]'"""
     )
-    term, table = await yard.reign(), yard.table()
+    term, table = await yard.begin_term(), yard.table()
     (record,) = await table.mark(term, 10)
     assert record.kafka_headers == (("7", b"1.5"), ("b", b"true"), ("c", b'{"d": 1}'))
 
@@ -284,10 +284,10 @@ async def test_whatever_a_table_takes_can_be_parked(yard: MariaYard) -> None:
     await yard.change(
         "ALTER TABLE _outbox_ MODIFY kafka_key varchar(512) NOT NULL, MODIFY kafka_topic varchar(1000) NOT NULL"
     )
-    await furnish(yard.database, MARIA_TABLE)
+    await ensure_tables(yard.database, MARIA_TABLE)
     key, topic = "🔑" * 512, "t" * 1000
     await yard.write((topic, key, "v"))
-    term, table = await yard.reign(), yard.table()
+    term, table = await yard.begin_term(), yard.table()
     (record,) = await table.mark(term, 10)
     await table.park(term, [Refusal(record, "record", "invalid_topic", "")])
     await table.reset([record.id])
@@ -300,7 +300,7 @@ async def test_whatever_a_table_takes_can_be_parked(yard: MariaYard) -> None:
 async def test_a_statement_whose_connection_is_cut_has_no_known_outcome(yard: MariaYard) -> None:
     """Which is not Unavailable: it may have taken effect (RG-06)."""
     await yard.write(("t", "k", "1"))
-    term, table = await yard.reign(), yard.table()
+    term, table = await yard.begin_term(), yard.table()
     async with yard.writing() as other:
         async with other.cursor() as cursor:
             await cursor.execute(f"SELECT id FROM {MARIA_TABLE} FOR UPDATE")
@@ -334,7 +334,7 @@ async def test_a_relay_goes_on_after_all_of_its_connections_were_cut(any_yard: M
 async def test_a_cancellation_that_the_driver_drops_while_it_connects_ends_the_statement(
     mariadb_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RO-04: or a relay that was deposed at that moment goes on."""
+    """RO-04: or a relay that lost the leadership at that moment goes on."""
     connect, begun = aiomysql.connect, asyncio.Event()
 
     async def dropping(**options: Any) -> Any:
@@ -345,7 +345,7 @@ async def test_a_cancellation_that_the_driver_drops_while_it_connects_ends_the_s
 
     monkeypatch.setattr(aiomysql, "connect", dropping)
     database = MariaDatabase(maria_options(mariadb_url))
-    asked = asyncio.create_task(database.fetch("house.version"))
+    asked = asyncio.create_task(database.fetch("installation.version"))
     await begun.wait()
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -384,8 +384,8 @@ async def test_a_crash_of_the_server_loses_and_reorders_nothing(servers_folder: 
 # --- the lease --------------------------------------------------------------------------------------------------------
 
 
-async def _reigned_until(election: MariaElection, seat: Seat, over: asyncio.Future[Seat]) -> None:
-    async with election.reign(seat):
+async def _reigned_until(election: MariaElection, lease: Lease, over: asyncio.Future[Lease]) -> None:
+    async with election.hold(lease):
         await asyncio.wait([over])
 
 
@@ -396,15 +396,15 @@ async def test_a_leader_that_is_cut_off_stops_before_another_begins(yard: MariaY
     rounds = [asyncio.ensure_future(first.run())]
     try:
         async with asyncio.timeout(60):
-            seat = await first.campaign()
+            lease = await first.acquire()
             rounds.append(asyncio.ensure_future(second.run()))
             first._database = MariaDatabase(replace(maria_options(yard.url), port=1))
-            follower = asyncio.ensure_future(second.campaign())
-            with pytest.raises(Deposed, match="has run out"):
-                await _reigned_until(first, seat, follower)
+            follower = asyncio.ensure_future(second.acquire())
+            with pytest.raises(LeadershipLost, match="has run out"):
+                await _reigned_until(first, lease, follower)
             theirs = await follower
-            async with second.reign(theirs):
-                assert (first.trusted(0), theirs.term.number) == (False, seat.term.number + 1)
+            async with second.hold(theirs):
+                assert (first.trusted(0), theirs.term.number) == (False, lease.term.number + 1)
     finally:
         first.stop()
         second.stop()

@@ -21,13 +21,13 @@ from db.statements import quoted_table
 from relay.embeddable import Relay
 from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.goharvest.compat_table import CompatTable
-from relay.goharvest.maria_installation import furnish
+from relay.goharvest.maria_installation import ensure_tables
 from relay.goharvest.maria_table import MariaTable
 from relay.goharvest.outbox_table import OutboxTable
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Event, MeterRead, Observer
 from relay.sink import Features, Term
-from tests.relay.stage import raise_term, until
+from tests.relay.harness import raise_term, until
 
 TABLE = 'Shop."Out box"'
 MARIA_TABLE = "`Out box`"
@@ -45,7 +45,7 @@ class Yard(ABC):
     def __init__(self, name: str, lost: dict[str, int]) -> None:
         self.name = name
         self.broker = MemoryBroker()
-        self.election = MemoryElection(self.reign)
+        self.election = MemoryElection(self.begin_term)
         self.events: list[Event] = []
         self._lost = lost
 
@@ -58,7 +58,7 @@ class Yard(ABC):
         """The table, as a relay of its own sees it."""
 
     @abstractmethod
-    async def reign(self) -> Term:
+    async def begin_term(self) -> Term:
         """Raise the term, whoever rules."""
 
     @abstractmethod
@@ -137,7 +137,7 @@ class PostgresYard(Yard):
     def table(self) -> CompatTable:
         return CompatTable(self.database, TABLE)
 
-    async def reign(self) -> Term:
+    async def begin_term(self) -> Term:
         await self.database.execute("term.ensure", [self.name])
         row = await raise_term(self.database, self.name)
         return Term(self.name, 0, row["term"], row["layout"], row["batch_no"])
@@ -188,10 +188,10 @@ class MariaYard(Yard):
     def table(self) -> MariaTable:
         return MariaTable(self.database, MARIA_TABLE, fast=not self.marks_rows)
 
-    async def reign(self) -> Term:
-        await self.database.execute("seat.ensure", sink=self.name)
+    async def begin_term(self) -> Term:
+        await self.database.execute("lease.ensure", sink=self.name)
         await self.change("UPDATE hookwire_terms SET lease_until = '1970-01-01'")
-        done = await self.database.execute("seat.take", sink=self.name, owner="test", lease_seconds=60)
+        done = await self.database.execute("lease.take", sink=self.name, owner="test", lease_seconds=60)
         return Term(self.name, 0, done.last_id, 1, 0)
 
     @asynccontextmanager
@@ -313,7 +313,7 @@ async def on_mariadb(url: str, *, fast: bool = False) -> AsyncIterator[MariaYard
     try:
         async with sql.cursor() as cursor:
             await cursor.execute(CREATE_MARIA_TABLE)
-        await furnish(database, MARIA_TABLE)
+        await ensure_tables(database, MARIA_TABLE)
         yield (FastMariaYard if fast else MariaYard)(database, url, sql)
     finally:
         await database.aclose()

@@ -35,6 +35,7 @@ from relay.kafka.topics import KafkaTopics
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
+from tests.relay.harness import all_carried, relay_of, running, staged, until
 from tests.relay.kafka.kafka_topic import (
     PROBE,
     allow_writing,
@@ -44,7 +45,6 @@ from tests.relay.kafka.kafka_topic import (
     read_committed,
     set_message_bytes_max,
 )
-from tests.relay.stage import all_carried, relay_of, running, staged, until
 from tests.relay.wire import END_TRANSACTION, PRODUCE, wire_to
 
 Mode = Literal["transactional", "idempotent"]
@@ -550,17 +550,17 @@ async def test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_an
         mortal_kafka.bootstrap, mode, batch_records_max=100,
         request_seconds=2.0, delivery_seconds=2.5, transaction_seconds=6.0,
     )  # fmt: skip
-    async with staged(database_url) as stage:
-        ids = await stage.publish(*(f"key {number % 20}" for number in range(4_000)), topic=topic)
-        async with running(relay_of(stage, KafkaSink(options))):
+    async with staged(database_url) as harness:
+        ids = await harness.publish(*(f"key {number % 20}" for number in range(4_000)), topic=topic)
+        async with running(relay_of(harness, KafkaSink(options))):
 
             async def begun() -> bool:
-                return len(await stage.owed()) < 3_500
+                return len(await harness.owed()) < 3_500
 
             await until(begun)
             mortal_kafka.kill()
             await asyncio.to_thread(mortal_kafka.start)
-            await all_carried(stage)
+            await all_carried(harness)
     arrived: dict[bytes | None, list[int]] = {}
     for message in await read_committed(mortal_kafka.bootstrap, topic):
         arrived.setdefault(message.key, []).append(int(message.headers["hookwire-sequence"]))

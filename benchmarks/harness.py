@@ -1,4 +1,4 @@
-"""The stage of a benchmark: a hub of its own on an empty database, a counting sink, processor time from /proc."""
+"""The harness of a benchmark: a hub of its own on an empty database, a counting sink, processor time from /proc."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ import httpx
 
 __all__ = [
     "Counted",
+    "Harness",
     "Sink",
-    "Stage",
     "cpu_seconds",
     "free_port",
     "peak_bytes",
     "postgres_cpu_seconds",
+    "running_harness",
     "running_sink",
-    "running_stage",
 ]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -65,7 +65,7 @@ def postgres_cpu_seconds(postmaster: int) -> float:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Harness:
     """A running hub. ``environment`` starts more processes on the same database."""
 
     url: str
@@ -109,7 +109,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 @asynccontextmanager
-async def running_stage(*roles: str, **settings: str) -> AsyncIterator[Stage]:
+async def running_harness(*roles: str, **settings: str) -> AsyncIterator[Harness]:
     """``hookwire serve`` in a process of its own, on an embedded database in a temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="hookwire-bench-"))
     port = free_port()
@@ -131,7 +131,7 @@ async def running_stage(*roles: str, **settings: str) -> AsyncIterator[Stage]:
         socket_dir = next(iter((folder / "data" / "postgres" / "postmaster.pid").read_text().split("\n")[4:5]))
         more = dict(environment)
         more["HOOKWIRE_DATABASE_URL"] = f"postgresql://hookwire@/hookwire?host={socket_dir}&port=5432"
-        yield Stage(url, port, child.pid, more, folder / "data")
+        yield Harness(url, port, child.pid, more, folder / "data")
     finally:
         _end(child)
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,17 +1,19 @@
-"""Rests: who is not sent to until what its answers mean is on record."""
+"""PausedSubscriptions: subscriptions that are paused until their latest results are stored."""
 
 from __future__ import annotations
 
 from webhooks.breaker import BreakerOptions
 from webhooks.settlement import Result
 
-__all__ = ["Rests"]
+__all__ = ["PausedSubscriptions"]
 
 
-class Rests:
-    """Those of one worker. A rest begins with a result, and ends after the settlements that have it and every failure
-    of its subscription on record: by then the pause, the end or the open breaker is in the database, and claims see it
-    themselves."""
+class PausedSubscriptions:
+    """The paused subscriptions of one worker.
+
+    A pause begins with a result. It ends when the result and every failure of the subscription are stored: then the
+    pause, the end or the open breaker is in the database, and claims see it.
+    """
 
     def __init__(self, breaker: BreakerOptions) -> None:
         self._breaker = breaker
@@ -31,7 +33,7 @@ class Rests:
         self._resting &= self._unrecorded.keys()
 
     def begin(self, result: Result) -> bool:
-        """Whether its subscription rests from now on: it has to, or as many failures as open a breaker are unjudged."""
+        """Pause the subscription if the result or its unstored failures require it; return whether they do."""
         has_to_rest = _has_to_rest(result)
         if not (has_to_rest or result.failed):
             return False

@@ -1,4 +1,4 @@
-"""A stage: processes of ours under load, with receivers that remember, and the judgement at the end.
+"""A scenario: processes of ours under load, with receivers that remember, and the judgement at the end.
 
 ::
 
@@ -9,7 +9,7 @@
         v                                                 v
     history.jsonl -------------------> check() <------ arrivals-*.jsonl
 
-The order of a run: open the stage, begin the load, do harm, end the load, wait until all is quiet, judge.
+The order of a run: open the scenario, begin the load, do harm, end the load, wait until all is quiet, judge.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from app.chaos.writer import Writer, WriterOptions
 from db.errors import DatabaseError
 from db.pool import Database, PoolOptions, Row, open_database
 
-__all__ = ["NotQuiet", "Stage", "StageOptions", "open_stage", "stage_settings"]
+__all__ = ["NotQuiet", "Scenario", "ScenarioOptions", "open_scenario", "scenario_settings"]
 
 TOPIC = "witness.events"
 _POLL_SECONDS = 0.1
@@ -49,8 +49,8 @@ class NotQuiet(TimeoutError):
 
 
 @dataclass(frozen=True, slots=True)
-class StageOptions:
-    """What is on stage.
+class ScenarioOptions:
+    """What a scenario consists of.
 
     ``processes`` run ``command``, every role by default; ``keys`` writers publish over HTTP, one of ``keyless`` without
     a key; ``transactors`` publish over SQL. ``settings`` are further HOOKWIRE_* of the children. ``lease_seconds`` is
@@ -75,11 +75,11 @@ class StageOptions:
     promises: Mapping[str, Promise] = field(default_factory=dict)
 
 
-class Stage:
-    """Made by :func:`open_stage`. ``accepted`` counts the events that writers were told are accepted."""
+class Scenario:
+    """Made by :func:`open_scenario`. ``accepted`` counts the events that writers were told are accepted."""
 
     def __init__(
-        self, options: StageOptions, database: Database, children: Sequence[Child], receivers: Sequence[Receiver],
+        self, options: ScenarioOptions, database: Database, children: Sequence[Child], receivers: Sequence[Receiver],
         history: LineLog,
     ) -> None:  # fmt: skip
         self.options = options
@@ -225,7 +225,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(options: StageOptions) -> AsyncIterator[Stage]:
+async def open_scenario(options: ScenarioOptions) -> AsyncIterator[Scenario]:
     """Start everything and subscribe the receivers; on leaving, no process and no connection is left."""
     async with AsyncExitStack() as stack:
         history = stack.enter_context(LineLog(options.folder / "history.jsonl"))
@@ -238,7 +238,7 @@ async def open_stage(options: StageOptions) -> AsyncIterator[Stage]:
         database = await open_database(pool)
         stack.push_async_callback(database.aclose)
         children = [
-            Child(f"child-{number}", options.folder, stage_settings(options), options.seeded_bug, options.command)
+            Child(f"child-{number}", options.folder, scenario_settings(options), options.seeded_bug, options.command)
             for number in range(1, options.processes + 1)
         ]
         for child in children:
@@ -246,13 +246,13 @@ async def open_stage(options: StageOptions) -> AsyncIterator[Stage]:
         async with asyncio.TaskGroup() as starting:
             for child in children:
                 starting.create_task(child.start())
-        stage = Stage(options, database, children, receivers, history)
+        scenario = Scenario(options, database, children, receivers, history)
         for receiver in receivers:
-            await stage.subscribe(receiver, ordered=receiver.sink == "ordered")
-        yield stage
+            await scenario.subscribe(receiver, ordered=receiver.sink == "ordered")
+        yield scenario
 
 
-def stage_settings(options: StageOptions) -> dict[str, str]:
+def scenario_settings(options: ScenarioOptions) -> dict[str, str]:
     """HOOKWIRE_* of the children, without the prefix."""
     return {
         "DATABASE_URL": options.database_url,

@@ -1,4 +1,4 @@
-"""Standing: where a pair of topic and callback stands, in one word, from its latest request and its subscription. Pure.
+"""SubscriptionStatus: the status of a pair of topic and callback, from its latest request and its subscription. Pure.
 
     none --> requested --> validated --> verifying --> active <--> renewing
                  '-------------'-- denied     |           '--> expired, gone, denied, withdrawn
@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hub.intent import Stage, State
+from hub.intent import IntentStep, State
 
-__all__ = ["Standing", "standing"]
+__all__ = ["SubscriptionStatus", "subscription_status"]
 
 
-class Standing(StrEnum):
+class SubscriptionStatus(StrEnum):
     """See above. RENEWING is active, and a request to subscribe is open."""
 
     NONE = "none"
@@ -31,12 +31,19 @@ class Standing(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-_ENDED = {"denied": Standing.DENIED, "expired": Standing.EXPIRED, "gone": Standing.GONE, "deleted": Standing.WITHDRAWN}
+_ENDED = {
+    "denied": SubscriptionStatus.DENIED,
+    "expired": SubscriptionStatus.EXPIRED,
+    "gone": SubscriptionStatus.GONE,
+    "deleted": SubscriptionStatus.WITHDRAWN,
+}
 _OPEN = (State.REQUESTED, State.VERIFYING)
 
 
-def standing(request: tuple[State, Stage, int] | None, subscription: str | None, *, is_later: bool = True) -> Standing:
-    """Where the pair stands.
+def subscription_status(
+    request: tuple[State, IntentStep, int] | None, subscription: str | None, *, is_later: bool = True
+) -> SubscriptionStatus:
+    """Return the status of the pair.
 
     Args:
         request: state and stage of its latest request to subscribe, and the attempts before that stage.
@@ -45,19 +52,19 @@ def standing(request: tuple[State, Stage, int] | None, subscription: str | None,
     """
     is_open = request is not None and request[0] in _OPEN
     if subscription in ("active", "disabled"):
-        return Standing.RENEWING if is_open else Standing.ACTIVE
+        return SubscriptionStatus.RENEWING if is_open else SubscriptionStatus.ACTIVE
     if is_open and request is not None:
         return _asked(*request)
     if request is not None and request[0] is State.DENIED and is_later:
-        return Standing.DENIED
-    return _ENDED.get(subscription or "", Standing.NONE)
+        return SubscriptionStatus.DENIED
+    return _ENDED.get(subscription or "", SubscriptionStatus.NONE)
 
 
-def _asked(state: State, stage: Stage, attempts_before: int) -> Standing:
-    if stage is Stage.DENY:
-        return Standing.DENIED
-    if stage is Stage.VALIDATE:
-        return Standing.REQUESTED
+def _asked(state: State, stage: IntentStep, attempts_before: int) -> SubscriptionStatus:
+    if stage is IntentStep.DENY:
+        return SubscriptionStatus.DENIED
+    if stage is IntentStep.VALIDATE:
+        return SubscriptionStatus.REQUESTED
     if state is State.VERIFYING:
-        return Standing.VERIFYING
-    return Standing.VALIDATED if attempts_before else Standing.REQUESTED
+        return SubscriptionStatus.VERIFYING
+    return SubscriptionStatus.VALIDATED if attempts_before else SubscriptionStatus.REQUESTED

@@ -1,7 +1,7 @@
--- Gates: rate limits and breakers of subscriptions, for the whole fleet. They are passed in delivery.claim.
+-- Throttles: rate limits and breakers of subscriptions, for the whole fleet. delivery.claim applies them.
 
--- name: keep
--- There is a gate where there is a rate limit; a new one is full.
+-- name: ensure
+-- Create the throttle of a subscription that has a rate limit; a new one is full.
 INSERT INTO hookwire.delivery_gates (subscription_id, tenant, tokens)
 SELECT s.id, s.tenant, coalesce(s.rate_burst, greatest(ceil(s.rate_per_second), 1)) FROM hookwire.subscriptions s
 WHERE s.id = $1 AND s.rate_per_second IS NOT NULL

@@ -26,7 +26,7 @@ INCARNATION = "abcd2345"
 DEADLINE_SECONDS = 60.0
 
 
-class Stage:
+class Harness:
     """``connection`` is the tests' own, for plain SQL; ``database`` is what the relay is given."""
 
     def __init__(self, url: str, database: Database, connection: asyncpg.Connection, sink: str) -> None:
@@ -39,7 +39,7 @@ class Stage:
         """One event for each key, in this order, all in one transaction; returns their ids."""
         return await publish(self.connection, keys, topic, payload)
 
-    async def reign(self) -> Term:
+    async def begin_term(self) -> Term:
         """Raise the term, whoever rules."""
         await self.database.execute("term.ensure", [self.sink])
         row = await raise_term(self.database, self.sink)
@@ -73,7 +73,7 @@ async def raise_term(
     database: Database, sink: str, group: int = 0, owner: str = "test", lease_seconds: float = 60.0,
     member: int | None = None,
 ) -> Row:  # fmt: skip
-    """Take a seat, whoever rules; again while a statement of the ruler's holds its row."""
+    """Take a lease, whoever rules; again while a statement of the ruler's holds its row."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
             present = await database.fetchrow("term.current", sink, group)
@@ -95,7 +95,7 @@ async def publish(
 
 
 @asynccontextmanager
-async def staged(url: str, sink: str = "kafka", groups: int = 1) -> AsyncIterator[Stage]:
+async def staged(url: str, sink: str = "kafka", groups: int = 1) -> AsyncIterator[Harness]:
     connection = await asyncpg.connect(url, timeout=10, command_timeout=60)
     try:
         await connection.execute("UPDATE hookwire.sinks SET configured = (name = $1)", sink)
@@ -103,7 +103,7 @@ async def staged(url: str, sink: str = "kafka", groups: int = 1) -> AsyncIterato
         await connection.execute(layout, sink, groups)
         database = await open_database(PoolOptions(url, connections_min=1, connections_max=6))
         try:
-            yield Stage(url, database, connection, sink)
+            yield Harness(url, database, connection, sink)
         finally:
             await database.aclose()
     finally:
@@ -111,29 +111,29 @@ async def staged(url: str, sink: str = "kafka", groups: int = 1) -> AsyncIterato
 
 
 def relay_of(
-    stage: Stage, sink: Sink | Callable[[], Sink], *, database: Database | None = None,
+    harness: Harness, sink: Sink | Callable[[], Sink], *, database: Database | None = None,
     election: Election | None = None, metrics: RelayMetrics | None = None, outbox: Outbox | None = None,
 ) -> SinkRelay:  # fmt: skip
     """A relay that polls and backs off quickly. Several groups need a sink each, so something that makes them."""
-    database, metrics = database or stage.database, metrics or RelayMetrics(CollectorRegistry())
+    database, metrics = database or harness.database, metrics or RelayMetrics(CollectorRegistry())
 
     def harvester_of(_: int) -> Harvester:
         return Harvester(
             sink() if callable(sink) else sink,
-            outbox or Outbox(database, stage.sink, INCARNATION, payload=True, horizon_seconds=0.05),
-            Holds(database, stage.sink, INCARNATION),
+            outbox or Outbox(database, harness.sink, INCARNATION, payload=True, horizon_seconds=0.05),
+            Holds(database, harness.sink, INCARNATION),
             Wake(poll_seconds_min=0.01, poll_seconds_max=0.02), metrics,
             HarvesterOptions(backoff_seconds_first=0.02, backoff_seconds_max=0.05),
         )  # fmt: skip
 
-    return SinkRelay(stage.sink, election or MemoryElection(stage.reign), harvester_of)
+    return SinkRelay(harness.sink, election or MemoryElection(harness.begin_term), harvester_of)
 
 
-async def all_carried(stage: Stage) -> None:
+async def all_carried(harness: Harness) -> None:
     """Wait until nothing is owed, nothing held, and no hold stands."""
 
     async def carried() -> bool:
-        return not (await stage.owed() or await stage.held() or await stage.holds())
+        return not (await harness.owed() or await harness.held() or await harness.holds())
 
     await until(carried)
 

@@ -1,4 +1,4 @@
-"""Ready: who has something due, in two lines: those whose last attempt succeeded, and those who are unproven.
+"""DueSubscriptions: subscriptions with due deliveries, in two lines: proven by a successful last attempt, or unproven.
 
 A thousand dead callbacks stand here for as long as they have few slots together. A look takes a bounded number from the
 front, and in one line with them the living would be reached by the second look or the third only, each of which may be
@@ -11,12 +11,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import chain, islice, zip_longest
 
-__all__ = ["Ready"]
+__all__ = ["DueSubscriptions"]
 
 
-class Ready:
-    """Those of one worker. Who stands here and is added again keeps its place, unless it belongs into the other line by
-    now."""
+class DueSubscriptions:
+    """The due subscriptions of one worker.
+
+    A subscription that is added again keeps its place, unless its line has changed.
+    """
 
     def __init__(self, is_proven: Callable[[int], bool]) -> None:
         self._is_proven = is_proven
