@@ -36,7 +36,7 @@ prove: ## Kill and pause our own processes for at most a minute, then count what
 	@.venv/bin/hookwire prove
 
 .PHONY: test
-test: dev-environment ## Lint, then every test but the long ones, on real servers (at most 15 minutes; PROCESSES=3)
+test: dev-environment ## Lint, then every test but the long ones, on real servers (at most 20 minutes; PROCESSES=3)
 	@scripts/install-servers
 	@$(MAKE) --no-print-directory check
 	@$(PYTEST) --dist loadfile -m "not slow"
