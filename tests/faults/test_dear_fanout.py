@@ -59,10 +59,10 @@ async def test_a_backlog_that_is_dear_to_fan_out_holds_up_no_bystander(
         connected(database_url) as client,
         open_rig(database_url, tmp_path, seed, processes=1, settings=settings, **CALM) as rig,
     ):
-        rig.stage.children[0].pause()
+        rig.scenario.children[0].pause()
         await backlog(client)
-        rig.stage.children[0].resume()
-        async with rig.stage.load():
+        rig.scenario.children[0].resume()
+        async with rig.scenario.load():
             await rig.receives("ordered", 20, 300)
             assert overdue(tmp_path) <= _OVERDUE_MAX
         await fanned_out(client)

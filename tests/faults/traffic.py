@@ -48,14 +48,14 @@ class Traffic:
         for key in keys:
             self._numbers[key] += 1
             marks.append(Mark("traffic", TOPIC, key, self._numbers[key]))
-        async with self._rig.stage.database.transaction() as transaction:
+        async with self._rig.scenario.database.transaction() as transaction:
             ids = [
                 await transaction.fetchval("witness.publish", TOPIC, mark.to_payload(at, payload_bytes), mark.key)
                 for mark in marks
             ]
         for mark, event_id in zip(marks, ids, strict=True):
             self._committed[mark] = time.monotonic()
-            self._rig.stage._history.record(Attempt(mark, Outcome.OK, event_id, client_time=at))
+            self._rig.scenario._history.record(Attempt(mark, Outcome.OK, event_id, client_time=at))
         return marks
 
     async def phase(self, hot_share: int, seconds_max: float = 60.0) -> tuple[list[Mark], list[Mark]]:
