@@ -9,8 +9,8 @@
 Leases are closed, so that relays finish what is in flight and leave. Terms are raised, so that the database refuses
 whoever did not. Each old group's sink is opened once more under its old name: that fences its producer or waits for
 its lock queue, and its manifests are settled. Then one transaction numbers the new layout and creates its leases.
-Publishing goes on all the time, and what it leaves waits; only a change of the order scope holds it up, while what waits is
-hashed anew.
+Publishing goes on all the time, and what it leaves waits. Only a change of the order scope holds it up, while what is
+waiting is hashed anew.
 
 The order scope is ``topic_key``: a topic's key is a lane; or ``key``: a key is one lane through all topics (RG-10).
 """

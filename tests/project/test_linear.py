@@ -45,7 +45,7 @@ from hub.rabbithub.exchange import bind, parse_headers, topic_of_key
 from hub.topic_url import matching_text
 from webhooks.chat import check_template
 from webhooks.retry_after import retry_after_seconds
-from webhooks.signature import SignatureRefused, choose_hub_method, verify_hub_signature
+from webhooks.signature import SignatureRefused, verify_hub_signature
 
 ROOT: Final = Path(__file__).parents[2]
 SIZE: Final = 64 * 1024
@@ -268,7 +268,6 @@ PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "body, RabbitHub's import": lambda text: read_import(text.encode()),
     "body, hub.topic of a headers exchange": lambda text: bind(1, "headers", text),
     "body, hub.topic of a topic exchange": lambda text: bind(1, "topic", text),
-    "body, hub.hash_algorithms": choose_hub_method,
     "body, callback": lambda text: parse_target(f"https://{text}", GuardPolicy()),
     "body, hub.topic": matching_text,
     "body, template of a chat": check_template,
