@@ -157,18 +157,18 @@ def _become(what: dict[str, object]) -> None:
     os.environ.clear()
     os.environ.update(what["environment"])
     if what["bug"] is not None:
-        from app.cli.main.seeded_bug import main
+        from app.cli.seeded_bug import main
 
         sys.argv = ["app.cli.seeded_bug", what["bug"], *what["command"]]
     else:
-        from app.cli.main.main import main
+        from app.cli.main import main
 
         sys.argv = ["hookwire", *what["command"]]
     main()
 
 
 if __name__ == "__main__":
-    import app.cli.main.main
+    import app.cli.main
 
     import app.serve
 
