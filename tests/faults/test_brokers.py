@@ -28,12 +28,12 @@ RECORDS = 100  # of one commit
 async def held(rig: Rig, sink: str, seconds_max: float = 60.0) -> None:
     """Waits until the sink has something to hold back."""
     async with asyncio.timeout(seconds_max):
-        while not await rig.stage.database.fetch("hold.open", sink, 0):  # noqa: ASYNC110 - it looks at a table
+        while not await rig.scenario.database.fetch("hold.open", sink, 0):  # noqa: ASYNC110 - it looks at a table
             await asyncio.sleep(0.05)
 
 
 async def readiness(rig: Rig) -> tuple[int, bytes]:
-    client = Client("127.0.0.1", rig.stage.children[0].port, 10)
+    client = Client("127.0.0.1", rig.scenario.children[0].port, 10)
     answer = await client.request("GET", "/readyz")
     client.close()
     return answer.status, answer.body
@@ -47,7 +47,7 @@ async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes
     kafka.kill()
     try:
         async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), pause_seconds=0.1, **CALM) as rig:
-            async with rig.stage.load():
+            async with rig.scenario.load():
                 await rig.accepts(100)
                 await rig.receives("ordered", 100)
                 assert (await readiness(rig))[0] == 200
@@ -69,7 +69,7 @@ async def test_a_kafka_that_hangs_delays_neither_amqp_nor_webhooks(
     """RP-09, F27: I7 I1 I3"""
     rabbit = Rabbit(rabbitmq.url)
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), rabbit, **CALM) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(100)
             kafka.pause()
             try:
@@ -97,7 +97,7 @@ async def test_a_rabbitmq_in_alarm_delays_neither_kafka_nor_webhooks(
     await make_topic(kafka.bootstrap, topic)
     async with open_rig(database_url, tmp_path, seed, broker, rabbit, seeded_bug=seeded_bug, **CALM) as rig:
         traffic = Traffic(rig)
-        async with read_by(traffic, kafka.bootstrap, topic), rig.stage.load():
+        async with read_by(traffic, kafka.bootstrap, topic), rig.scenario.load():
             await rig.accepts(100)
             await traffic.phase(0)  # whatever is done for the first time
             _, usual = await traffic.phase(0)
@@ -108,7 +108,7 @@ async def test_a_rabbitmq_in_alarm_delays_neither_kafka_nor_webhooks(
                 if seeded_bug:
                     with pytest.raises(TimeoutError):
                         await traffic.phase(0, seconds_max=5)
-                    assert not rig.stage.crashes, "a crash is not what was to be found"
+                    assert not rig.scenario.crashes, "a crash is not what was to be found"
                     return
                 before = await rabbit.count()
                 _, beside = await traffic.phase(0)
@@ -127,7 +127,7 @@ async def test_a_rabbitmq_in_alarm_delays_neither_kafka_nor_webhooks(
 async def backs_off(rig: Rig, sink: str, seconds_max: float = 60.0) -> None:
     """Wait until a relay says that it pauses."""
     async with asyncio.timeout(seconds_max):
-        while not any(_says_that_it_backs_off(one.log_path, sink) for one in rig.stage.children):  # noqa: ASYNC110
+        while not any(_says_that_it_backs_off(one.log_path, sink) for one in rig.scenario.children):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
@@ -208,7 +208,7 @@ async def test_answers_of_kafka_that_are_lost_repeat_nothing_for_read_committed_
     async with proxied("127.0.0.1", kafka.proxied_port, kafka.advertised_port) as proxy:
         brokers = Kafka(kafka.proxied_bootstrap, kafka.bootstrap)
         async with open_rig(database_url, tmp_path, seed, brokers, **CALM) as rig:
-            async with rig.stage.load():
+            async with rig.scenario.load():
                 for _ in range(3):
                     await rig.accepts(100)
                     proxy.lose("down")
@@ -236,7 +236,7 @@ async def test_what_rabbitmq_had_not_confirmed_is_sent_again_and_what_it_had_is_
             rabbitmq.start_app()
 
     async with open_rig(database_url, tmp_path, seed, Rabbit(rabbitmq.url), keys=16, pause_seconds=0.1) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(100)
             await asyncio.to_thread(harm)
             await rig.accepts(100)
@@ -250,7 +250,7 @@ async def test_a_rabbitmq_behind_a_proxy_that_accepts_and_closes_ends_nobody_and
     async with proxied("127.0.0.1", rabbitmq.port) as proxy:
         rabbit = Rabbit(rabbitmq.url, f"amqp://guest:guest@127.0.0.1:{proxy.port}/")
         async with open_rig(database_url, tmp_path, seed, rabbit, **CALM) as rig:
-            async with rig.stage.load():
+            async with rig.scenario.load():
                 await rig.accepts(100)
                 for answer_bytes in (0, 7, 508, 600):
                     proxy.close_after(answer_bytes)
@@ -271,7 +271,7 @@ async def test_a_kafka_whose_brokers_are_fenced_ends_nobody_and_gets_all_of_it(
     It is stopped for longer than a batch is waited for, so that producers are being started when it comes back.
     """
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), pause_seconds=0.1, **CALM) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(100)
             for _ in range(4):
                 await asyncio.to_thread(kafka.pause)
@@ -288,7 +288,7 @@ async def test_what_no_queue_takes_is_held_and_drained_in_order_when_one_is_boun
     """F26: I1 I3: first the binding goes, then the exchange itself; webhooks do not notice."""
     rabbit = Rabbit(rabbitmq.url)
     async with open_rig(database_url, tmp_path, seed, rabbit) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(50)
             await rabbit.unbind()
             await held(rig, "amqp")

@@ -111,7 +111,7 @@ async def test_a_wall_clock_that_is_set_deposes_nobody_and_signatures_are_right_
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     options = {"processes": 1, "lease_seconds": LEASE_SECONDS, "delivery_timeout_seconds": 15.0}
     async with listening(receive) as port, open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
-        [leader] = rig.stage.children
+        [leader] = rig.scenario.children
         await leader.kill()
         await clock.start(leader)
         for sink in ("kafka", "amqp", "webhooks"):
@@ -121,7 +121,7 @@ async def test_a_wall_clock_that_is_set_deposes_nobody_and_signatures_are_right_
         try:
             await standby.start()
             before = await terms(database_url)
-            async with rig.stage.load():
+            async with rig.scenario.load():
                 for shift in SHIFTS:
                     clock.shift(shift)
                     until = time.monotonic() + 1.5 * LEASE_SECONDS

@@ -48,7 +48,7 @@ async def database_behind_proxy(database_url: str) -> AsyncIterator[tuple[Proxy,
 
 
 async def publish(rig: Rig, key: str | None, payload: bytes, seconds: float = 60, name: str = "") -> Answer:
-    client = Client("127.0.0.1", rig.stage.children[0].port, seconds)
+    client = Client("127.0.0.1", rig.scenario.children[0].port, seconds)
     headers = {"Hookwire-Key": key} if key is not None else {}
     if name:
         headers["Idempotency-Key"] = name
@@ -72,8 +72,8 @@ async def test_a_restart_of_the_database_costs_nothing_that_was_acknowledged(
             postgres18.restart("fast" if way == "fast" else "immediate")
 
     async with open_rig(database_url, tmp_path, seed) as rig:
-        pids = [child.pid for child in rig.stage.children]
-        async with rig.stage.load():
+        pids = [child.pid for child in rig.scenario.children]
+        async with rig.scenario.load():
             for _ in range(10 if way == "crash loop" else 1):
                 await rig.accepts(100)
                 await asyncio.to_thread(restart)
@@ -81,7 +81,7 @@ async def test_a_restart_of_the_database_costs_nothing_that_was_acknowledged(
             await rig.accepts(100)
             await rig.receives("ordered", 100)
         assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
-        assert [child.pid for child in rig.stage.children if child.is_running] == pids
+        assert [child.pid for child in rig.scenario.children if child.is_running] == pids
 
 
 async def print_recovery(rig: Rig, what: str) -> None:
@@ -101,13 +101,13 @@ async def test_connections_that_are_killed_in_mid_transaction_cost_nothing(
     """F12, F60: I1 I3 I8; the last one kills LISTEN too, and an SQL publish is found all the same."""
     chance = random.Random(seed)
     async with connected(database_url) as killer, open_rig(database_url, tmp_path, seed) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             for _ in range(20):
                 await kill_backends(killer, 1)
                 await asyncio.sleep(chance.uniform(0.05, 0.35))
             await rig.accepts(50)
         await kill_backends(killer, 100)
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.receives("plain", 100)
             # Two processes, each with a pool of eight, a lease's connection and a listener's.
             assert await killer.fetchval(f"SELECT count(*) {BACKENDS}") <= 2 * (8 + 2)
@@ -131,9 +131,9 @@ async def test_a_database_that_never_answers_is_a_503_within_the_time_out_and_he
         database_behind_proxy(database_url) as (proxy, settings),
         open_rig(database_url, tmp_path, seed, processes=1, settings=settings) as rig,
     ):
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(50)
-        await rig.stage.quiet(60)
+        await rig.scenario.quiet(60)
         proxy.hold()
         payloads = [Mark("silent", TOPIC, None, n).to_payload(0) for n in range(5)]
         async with asyncio.timeout(60):  # ten seconds are promised
@@ -141,7 +141,7 @@ async def test_a_database_that_never_answers_is_a_503_within_the_time_out_and_he
         proxy.heal()
         assert {answer.status for answer in answers} == {503}
         assert all(int(answer.headers["retry-after"]) > 0 for answer in answers)
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(50)
 
 
@@ -153,7 +153,7 @@ async def test_an_answer_of_the_database_that_is_lost_makes_no_second_event(
         database_behind_proxy(database_url) as (proxy, settings),
         open_rig(database_url, tmp_path, seed, settings=settings) as rig,
     ):
-        async with rig.stage.load():
+        async with rig.scenario.load():
             for _ in range(3):
                 await rig.accepts(50)
                 proxy.lose("down")
@@ -168,7 +168,7 @@ async def test_an_idle_foreign_transaction_on_a_key_holds_up_that_key_alone(
 ) -> None:
     """RR-03: I7; whoever wants the key is told 503 and when to come again."""
     async with connected(database_url) as foreign, open_rig(database_url, tmp_path, seed, **CALM) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(50)
             transaction = foreign.transaction()
             await transaction.start()
@@ -188,13 +188,13 @@ async def test_an_event_that_commits_late_is_found_behind_higher_ids(
     """RU-04, F51, RR-07: I1; its id was drawn first, and the relay has long passed it."""
     late = Mark("late", TOPIC, None, 1)
     async with connected(database_url) as foreign, open_rig(database_url, tmp_path, seed, refused_share=0.0) as rig:
-        plain = rig.stage.receivers["plain"]
+        plain = rig.scenario.receivers["plain"]
         transaction = foreign.transaction()
         await transaction.start()
         await foreign.execute("SELECT hookwire.publish($1, $2::bytea)", TOPIC, late.to_payload(0))
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.receives("plain", 100)
-        await rig.stage.quiet(60)
+        await rig.scenario.quiet(60)
         arrived = plain.arrived
         await transaction.commit()
         await until(lambda: plain.arrived == arrived + 1, 60)
@@ -205,7 +205,7 @@ async def test_overlapping_transactions_of_many_services_keep_each_keys_commit_o
 ) -> None:
     """RL-03, F51, RO-02: I3 I2 with rolled-back transactions among them."""
     async with open_rig(database_url, tmp_path, seed, keys=4, transactors=6, **CALM) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(400)
         assert await rig.concluded(duplicates_max=0) == CLEAN
 
@@ -227,7 +227,7 @@ async def test_ids_that_a_crash_takes_back_hide_nothing_that_is_accepted_later(
         for _ in range(32):
             async with connected(database_url) as client:
                 accepted = await accept(rig, client, accepted, 1)
-                await rig.stage.quiet(60)
+                await rig.scenario.quiet(60)
                 pid = await drawn_and_rolled_back(client, 70)
                 await asyncio.sleep(chance.choice((0.12, chance.uniform(0.5, 2.0))))  # the relay looks once a second
                 if crashed == "backend":
@@ -247,7 +247,7 @@ async def accept(rig: Rig, client: asyncpg.Connection, accepted: int, count: int
     for number in range(accepted + 1, accepted + count + 1):
         mark, at = Mark("crash", TOPIC, "key", number), time.time()
         text = await client.fetchval("SELECT hookwire.publish($1, $2::bytea, key => 'key')", TOPIC, mark.to_payload(at))
-        rig.stage._history.record(Attempt(mark, Outcome.OK, text, client_time=at))
+        rig.scenario._history.record(Attempt(mark, Outcome.OK, text, client_time=at))
     return accepted + count
 
 

@@ -34,7 +34,7 @@ async def test_a_full_disk_costs_nothing_that_was_acknowledged_and_is_nobodys_fa
     """F14, FC-06: I1 I3 I6; 503 and not ready meanwhile, and it goes on by itself when there is room."""
     with small_disk(servers_folder / "small-disk", postgres18) as disk:
         async with database_on(disk, database_url), open_rig(database_url, tmp_path, seed) as rig:
-            async with rig.stage.load():
+            async with rig.scenario.load():
                 await rig.accepts(50)
                 filler = fill(disk)
                 found = await troubled(rig, seconds)
@@ -51,7 +51,7 @@ async def test_a_read_only_server_costs_nothing_that_was_acknowledged_and_is_nob
 ) -> None:
     """F14, FC-06: I1 I3 I6; a failover, or a managed server that ran full."""
     async with open_rig(database_url, tmp_path, seed) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(50)
             await set_read_only(database_url, "on")
             found = await troubled(rig, seconds)
@@ -71,7 +71,7 @@ async def troubled(rig: Rig, seconds: float) -> tuple[set[int], set[str]]:
     answers, words = [], []
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
-        for child in rig.stage.children:
+        for child in rig.scenario.children:
             answers.append(await ask(child, "POST", "/topics/trouble/events", os.urandom(_PAYLOAD_BYTES)))
             words.append((await readiness(child))["database"])
     assert [
@@ -84,16 +84,16 @@ async def troubled(rig: Rig, seconds: float) -> tuple[set[int], set[str]]:
 
 async def recovered(rig: Rig) -> None:
     """Wait until both processes are ready, and events are accepted and delivered again: nobody restarts anything."""
-    pids = [child.pid for child in rig.stage.children]
+    pids = [child.pid for child in rig.scenario.children]
     await until_ready(rig, "ok")
     await rig.accepts(100)
     await rig.receives("ordered", 50)
-    assert [child.pid for child in rig.stage.children if child.is_running] == pids
+    assert [child.pid for child in rig.scenario.children if child.is_running] == pids
 
 
 async def until_ready(rig: Rig, word: str) -> None:
     async with asyncio.timeout(60):
-        while {(await readiness(child))["database"] for child in rig.stage.children} != {word}:  # noqa: ASYNC110 - it looks at other processes
+        while {(await readiness(child))["database"] for child in rig.scenario.children} != {word}:  # noqa: ASYNC110 - it looks at other processes
             await asyncio.sleep(0.1)
 
 
@@ -114,7 +114,7 @@ async def ask(child: Child, method: str, path: str, body: bytes = b"") -> Answer
 
 def refused(rig: Rig) -> list[str]:
     """Events that a writer was told to drop; transactors note what they rolled back themselves in the same way."""
-    attempts = read_history(rig.stage.options.folder / "history.jsonl")
+    attempts = read_history(rig.scenario.options.folder / "history.jsonl")
     return [
         str(one.mark) for one in attempts if one.outcome is Outcome.FAIL and not (one.mark.key or "").startswith("sql")
     ]

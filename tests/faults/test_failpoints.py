@@ -36,8 +36,8 @@ async def test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step(
 
 async def dies_at_each(rig: Rig, steps: Sequence[tuple[str, int]]) -> None:
     """Under load the only service dies at each of these points, at that passing of it; then it goes on."""
-    [child] = rig.stage.children
-    async with rig.stage.load():
+    [child] = rig.scenario.children
+    async with rig.scenario.load():
         await rig.accepts(50)
         for point, passing in steps:
             await child.kill()
@@ -75,8 +75,8 @@ async def test_with_a_record_window_a_kill_repeats_at_most_the_last_record_of_a_
     chance = random.Random(seed)
     broker = Kafka(kafka.bootstrap, mode="idempotent", window="record")
     async with open_rig(database_url, tmp_path, seed, broker, processes=1) as rig:
-        child = rig.stage.children[0]
-        async with rig.stage.load():
+        child = rig.scenario.children[0]
+        async with rig.scenario.load():
             await rig.accepts(50)
             for point in ("relay.after_send", "relay.before_purge", "relay.after_purge", "relay.after_send"):
                 await child.kill()
@@ -89,7 +89,7 @@ async def test_with_a_record_window_a_kill_repeats_at_most_the_last_record_of_a_
 
 async def publish(rig: Rig, name: str) -> Answer | None:
     """POST one event with this Idempotency-Key; None when no answer comes."""
-    client = Client("127.0.0.1", rig.stage.children[0].port, 10)
+    client = Client("127.0.0.1", rig.scenario.children[0].port, 10)
     try:
         return await client.request("POST", f"/topics/{TOPIC}/events", b"{}", {"Idempotency-Key": name})
     except NoAnswer:
@@ -99,7 +99,7 @@ async def publish(rig: Rig, name: str) -> Answer | None:
 
 
 async def stored(rig: Rig) -> list[int]:
-    return [row["id"] for row in await rig.stage.database.fetch("witness.archive", TOPIC)]
+    return [row["id"] for row in await rig.scenario.database.fetch("witness.archive", TOPIC)]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ async def test_a_publisher_that_got_no_answer_repeats_with_its_key_and_there_is_
 ) -> None:
     """F01 F02: I1 I2, OR-01; killed before COMMIT it is nowhere, killed after it the repeat is told the same id."""
     async with open_rig(database_url, tmp_path, seed, processes=1) as rig:
-        child = rig.stage.children[0]
+        child = rig.scenario.children[0]
         await child.kill()
         await child.start(f"{point}:kill")
         first = await publish(rig, "once")

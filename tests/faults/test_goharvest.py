@@ -45,11 +45,11 @@ async def test_relays_that_come_and_go_lose_and_reorder_nothing(
     settings = ELECTIONS[election] | ({"FAILPOINTS": faults} if faults else {})
     load = {"keys": KEYS, "transactors": 0, "processes": relays, "pause_seconds": 0.02 if records < 1000 else 0.002}
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=settings, **load) as rig:
-        async with rig.stage.load():
-            while rig.stage.accepted < records:
-                for child in rig.stage.children:
-                    goal = min(rig.stage.accepted + max(records // 20, 20), records)
-                    await rig.accepts(goal - rig.stage.accepted, seconds_max=300)
+        async with rig.scenario.load():
+            while rig.scenario.accepted < records:
+                for child in rig.scenario.children:
+                    goal = min(rig.scenario.accepted + max(records // 20, 20), records)
+                    await rig.accepts(goal - rig.scenario.accepted, seconds_max=300)
                     code, _ = await child.drain(seconds_max=30)
                     assert code == 0
                     await child.start()

@@ -59,7 +59,7 @@ async def test_poison_that_stops_all_is_noticed_by_the_other_keys(
             await traffic.publish("hot", payload_bytes=20_000)
             with pytest.raises(TimeoutError):
                 await traffic.phase(HOT_SHARE, SEEDED_SECONDS)
-        assert not rig.stage.crashes, "a crash is not what was to be found"
+        assert not rig.scenario.crashes, "a crash is not what was to be found"
 
 
 def test_what_is_measured_tells_a_slow_phase_from_a_single_slow_event() -> None:

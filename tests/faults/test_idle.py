@@ -74,8 +74,8 @@ def deaf(listeners: list[int]) -> Iterator[None]:
 async def publish(rig: Rig) -> None:
     """One event in a transaction of somebody else's."""
     mark, at = Mark("idle", TOPIC, "alone", 1), time.time()
-    event_id = await rig.stage.database.fetchval("witness.publish", TOPIC, mark.to_payload(at), mark.key)
-    rig.stage._history.record(Attempt(mark, Outcome.OK, event_id, client_time=at))
+    event_id = await rig.scenario.database.fetchval("witness.publish", TOPIC, mark.to_payload(at), mark.key)
+    rig.scenario._history.record(Attempt(mark, Outcome.OK, event_id, client_time=at))
 
 
 @pytest.mark.timeout(1200)
@@ -90,9 +90,9 @@ async def test_after_ten_idle_minutes_an_event_is_found_although_listen_died_sil
     await elsewhere.execute(f"ALTER DATABASE {database} SET log_min_duration_statement = 0")
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     async with open_rig(database_url, tmp_path, seed, *brokers, processes=1, **CALM) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(50)
-        await rig.stage.quiet(60)
+        await rig.scenario.quiet(60)
         asked = Asked(postgres18.log_path, database)
         await settled(asked)
         idle = await asked.during(idle_seconds)
@@ -101,12 +101,12 @@ async def test_after_ten_idle_minutes_an_event_is_found_although_listen_died_sil
         with deaf(pids):
             began = time.monotonic()
             await publish(rig)
-            await rig.stage.quiet(60)
+            await rig.scenario.quiet(60)
             found_seconds = time.monotonic() - began
         rate = idle.total() / idle_seconds
         print(f"seed {seed}, idle for {idle_seconds} s: {rate:.2f} statements/s, {dict(idle)}")
         print(f"{len(pids)} listeners deaf: the event was with every sink after {found_seconds:.2f} s")
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(50)
         assert await rig.concluded(duplicates_max=0) == CLEAN
     await elsewhere.close()

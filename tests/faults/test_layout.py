@@ -17,11 +17,11 @@ COMMAND = Path(sys.executable).parent / "hookwire"
 
 async def change(rig: Rig, *words: str) -> tuple[dict[str, int], str]:
     """`hookwire layout change ... --json` beside the processes; the groups as they are then, and what it said."""
-    settings = {"DATABASE_URL": rig.stage.options.database_url, **rig.stage.options.settings}
+    settings = {"DATABASE_URL": rig.scenario.options.database_url, **rig.scenario.options.settings}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKWIRE_")}
     environment |= {f"HOOKWIRE_{name}": value for name, value in settings.items()}
     child = await asyncio.create_subprocess_exec(
-        COMMAND, "layout", "change", *words, "--json", env=environment, cwd=rig.stage.options.folder,
+        COMMAND, "layout", "change", *words, "--json", env=environment, cwd=rig.scenario.options.folder,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     output, said = await asyncio.wait_for(child.communicate(), 90)
@@ -40,7 +40,7 @@ async def test_two_relays_go_on_under_another_layout_and_lose_reorder_and_repeat
     steps = (["--groups", "kafka=6"], ["--groups", "kafka=3"], ["--groups", "amqp=2"], ["--order-scope", "key"])
     async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
         groups = []
-        async with rig.stage.load():
+        async with rig.scenario.load():
             for step in steps:
                 await rig.accepts(150)
                 found, said = await change(rig, *step)

@@ -21,17 +21,17 @@ NELI = {"KAFKA_ELECTION": "neli", "NELI_SESSION_SECONDS": "3"}
 
 async def leads(rig: Rig, child: Child, seconds_max: float = 90.0) -> None:
     async with asyncio.timeout(seconds_max):
-        while await rig.stage.leader("kafka") is not child:  # noqa: ASYNC110 - it looks at other processes
+        while await rig.scenario.leader("kafka") is not child:  # noqa: ASYNC110 - it looks at other processes
             await asyncio.sleep(0.05)
 
 
 def other(rig: Rig, child: Child) -> Child:
-    return next(one for one in rig.stage.children if one is not child)
+    return next(one for one in rig.scenario.children if one is not child)
 
 
 async def leader(rig: Rig) -> Child:
     async with asyncio.timeout(90):
-        while (found := await rig.stage.leader("kafka")) is None:  # noqa: ASYNC110 - it looks at other processes
+        while (found := await rig.scenario.leader("kafka")) is None:  # noqa: ASYNC110 - it looks at other processes
             await asyncio.sleep(0.05)
     return found
 
@@ -42,7 +42,7 @@ async def test_a_leader_by_neli_is_succeeded_and_writes_nothing_behind_its_succe
 ) -> None:
     """F05, F08, F09: I5 I3 I1; the term fences, whoever is elected (RR-08)."""
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=NELI, keys=10) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             first = await leader(rig)
             await rig.accepts(100)
             if harm == "killed":
@@ -81,12 +81,12 @@ async def test_a_storm_of_rebalances_loses_reorders_and_repeats_nothing(
     options = {"keys": 10, "pause_seconds": 0.1, "kafka_groups": 4, **CALM}
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=settings, **options) as rig:
         [broker] = rig.brokers
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await leader(rig)
             await rig.accepts(100)
-            before = rig.stage.accepted, await broker.count(), await terms(database_url)
+            before = rig.scenario.accepted, await broker.count(), await terms(database_url)
             await storm(rig, seconds, random.Random(seed))
-            accepted, relayed = rig.stage.accepted - before[0], await broker.count() - before[1]
+            accepted, relayed = rig.scenario.accepted - before[0], await broker.count() - before[1]
             begun = await terms(database_url) - before[2]
         print(f"seed {seed}, {election}: {begun} new begun, {accepted} accepted meanwhile, {relayed} relayed")
         assert await rig.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
@@ -120,7 +120,7 @@ async def storm(rig: Rig, seconds: int, chance: random.Random) -> None:
 
 async def member(rig: Rig, asked_to_leave: asyncio.Event) -> None:
     """One more relay of the same sinks, until it is asked to leave."""
-    told = scenario_settings(rig.stage.options) | {"LISTEN": "127.0.0.1:0", "DATABASE_CONNECTIONS_MAX": "4"}
+    told = scenario_settings(rig.scenario.options) | {"LISTEN": "127.0.0.1:0", "DATABASE_CONNECTIONS_MAX": "4"}
     settings = Settings.model_validate({name.lower(): value for name, value in told.items()})
     async with open_relay(settings) as relay:
         await relay.start()

@@ -51,14 +51,14 @@ class Nemesis:
             await self.rig.accepts(30, 60)
 
     async def kill(self) -> None:
-        child = self.chance.choice(self.rig.stage.children)
+        child = self.chance.choice(self.rig.scenario.children)
         await child.kill()
         await self.start(child)
 
     async def kill_all(self) -> None:
-        for child in self.rig.stage.children:
+        for child in self.rig.scenario.children:
             await child.kill()
-        for child in self.rig.stage.children:
+        for child in self.rig.scenario.children:
             await self.start(child)
 
     async def start(self, child: Child) -> None:
@@ -66,7 +66,7 @@ class Nemesis:
             await child.start()
 
     async def pause(self) -> None:
-        child = self.chance.choice(self.rig.stage.children)
+        child = self.chance.choice(self.rig.scenario.children)
         child.pause()
         try:
             await asyncio.sleep(self.chance.uniform(0.5, 4.0))  # less than a delivery's lease of 6 s (RR-10)
@@ -74,7 +74,7 @@ class Nemesis:
             child.resume()
 
     async def drain(self) -> None:
-        child = self.chance.choice(self.rig.stage.children)
+        child = self.chance.choice(self.rig.scenario.children)
         code, _ = await child.drain(15)
         assert code in (0, CUT_OFF_CODE), f"{code}:\n{child.log_tail()}"  # Kafka may hang meanwhile
         await self.start(child)
@@ -85,7 +85,7 @@ class Nemesis:
 
     async def kill_backends(self) -> None:
         async with self.database:
-            connection = await asyncpg.connect(self.rig.stage.options.database_url)
+            connection = await asyncpg.connect(self.rig.scenario.options.database_url)
             await connection.execute(
                 """
                 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -142,13 +142,13 @@ async def test_nothing_is_lost_or_reordered_whatever_fails_together(
     async with open_rig(database_url, tmp_path, seed, *brokers, keys=12, pause_seconds=0.08) as rig:
         nemesis = Nemesis(rig, brokers[1], (postgres18, kafka, rabbitmq), seed + number)
         try:
-            async with rig.stage.load():
+            async with rig.scenario.load():
                 await nemesis.run(RUN_SECONDS)
         except BaseException:
             heal(postgres18, kafka, rabbitmq)  # a deed that was interrupted; all who come after would find it so
             raise
-        print(f"seed {seed}, {rig.stage.accepted} accepted, {len(nemesis.done)} faults: {nemesis.done}")
-        for child in rig.stage.children:
+        print(f"seed {seed}, {rig.scenario.accepted} accepted, {len(nemesis.done)} faults: {nemesis.done}")
+        for child in rig.scenario.children:
             await child.kill()
             await child.start()
         assert await rig.concluded(duplicates_max=1000 * len(nemesis.done), quiet_seconds_max=90) == CLEAN
