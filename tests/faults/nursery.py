@@ -169,7 +169,6 @@ def _become(what: dict[str, object]) -> None:
 
 if __name__ == "__main__":
     import app.cli.main
-
     import app.serve
 
     app.cli.main.application()

@@ -39,7 +39,7 @@ async def test_a_key_that_moves_to_a_new_partition_keeps_its_order_by_the_broker
     await make_topic(kafka.bootstrap, topic, 2, message_timestamp_type="LogAppendTime")
     options = {"keys": 24, "transactors": 0, "pause_seconds": 0.5, **CALM}
     async with open_rig(database_url, tmp_path, seed, broker, **options) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(100)
             async with kafka_admin(kafka.bootstrap) as admin:
                 await admin.create_partitions({topic: NewPartitions(5)})

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.chaos.child import Child
-from app.chaos.client import Client, NoAnswer
+from app.chaos.client import ChaosClient, NoAnswer
 from app.chaos.listening import listening
 from app.chaos.receiver import Receiver, open_receiver
 from app.chaos.scenario import scenario_settings
@@ -27,12 +27,12 @@ from tests.faults.test_database import database_behind_proxy
 
 async def leads(rig: Rig, sink: str, child: Child, seconds_max: float = 60.0) -> None:
     async with asyncio.timeout(seconds_max):
-        while await rig.stage.leader(sink) is not child:  # noqa: ASYNC110 - it looks at other processes
+        while await rig.scenario.leader(sink) is not child:  # noqa: ASYNC110 - it looks at other processes
             await asyncio.sleep(0.05)
 
 
 def other(rig: Rig, child: Child) -> Child:
-    return next(one for one in rig.stage.children if one is not child)
+    return next(one for one in rig.scenario.children if one is not child)
 
 
 WINDOW_RECORDS = 2_000
@@ -46,10 +46,10 @@ async def filled_window(rig: Rig, leader: Child) -> None:
     """SIGSTOP the leader at a moment at which most of a full batch is under way to Kafka."""
     async with asyncio.timeout(60):
         while True:
-            await rig.stage.burst(WINDOW_RECORDS)
+            await rig.scenario.burst(WINDOW_RECORDS)
             for _ in range(20):
                 leader.pause()
-                if await rig.stage.window("kafka") >= WINDOW_RECORDS // 2:
+                if await rig.scenario.window("kafka") >= WINDOW_RECORDS // 2:
                     return
                 leader.resume()
                 await asyncio.sleep(0.01)
@@ -76,9 +76,9 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_behind_it
     # A delivery's lease (and five seconds more) outlasts the pause: RR-10 promises no order of workers stopped longer.
     options["delivery_timeout_seconds"] = delivery_timeout_seconds
     async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(200)
-            stopped = await rig.stage.leader("kafka")
+            stopped = await rig.scenario.leader("kafka")
             assert stopped is not None
             successor = other(rig, stopped)
             try:
@@ -120,16 +120,16 @@ async def test_a_leader_whose_loop_was_blocked_past_its_lease_writes_nothing_beh
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     async with open_rig(database_url, tmp_path, seed, *(brokers if is_full else brokers[:1]), keys=16,
                         delivery_timeout_seconds=15 if is_full else 1) as rig:  # fmt: skip
-        stalled, successor = rig.stage.children
+        stalled, successor = rig.scenario.children
         await successor.kill()
         await stalled.kill()
         point = "relay.mid_send" if is_full else "relay.before_send"
         await stalled.start(f"{point}:stall={stall_seconds}@{passing}")
         await leads(rig, "kafka", stalled)
         await successor.start()
-        async with rig.stage.load():
+        async with rig.scenario.load():
             if is_full:
-                await rig.stage.burst(WINDOW_RECORDS)
+                await rig.scenario.burst(WINDOW_RECORDS)
             for sink in sinks:
                 await leads(rig, sink, successor)
             await lagged(stalled, stall_seconds - LOOKED_AT_SECONDS)
@@ -139,7 +139,7 @@ async def test_a_leader_whose_loop_was_blocked_past_its_lease_writes_nothing_beh
 
 async def lagged(child: Child, seconds: float) -> None:
     """Wait until its metric has shown that the event loop was so late, all in all."""
-    client = Client("127.0.0.1", child.port, 10)
+    client = ChaosClient("127.0.0.1", child.port, 10)
     async with asyncio.timeout(60):
         while True:
             with suppress(NoAnswer):
@@ -158,8 +158,8 @@ async def test_sigterm_under_load_ends_in_time_and_repeats_nothing(
     options = {"keys": 16, "pause_seconds": 0.02, "kafka_groups": 4, **CALM}
     async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
         drains = []
-        async with rig.stage.load():
-            for child in rig.stage.children:
+        async with rig.scenario.load():
+            for child in rig.scenario.children:
                 await rig.accepts(200)
                 drains.append(await child.drain(seconds_max=60))
                 await child.start()
@@ -189,9 +189,9 @@ async def test_sigterm_of_each_role_under_load_ends_in_time_and_repeats_nothing(
             for child in (*relays, *workers):
                 starting.create_task(child.start())
         drains = []
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.receives("ordered", 100)
-            for child in (await leading(rig, relays), workers[0], rig.stage.children[0]):
+            for child in (await leading(rig, relays), workers[0], rig.scenario.children[0]):
                 drains.append(await child.drain(seconds_max=60))
                 await rig.receives("ordered", 100)
         assert in_time(drains)
@@ -202,7 +202,7 @@ async def leading(rig: Rig, relays: Sequence[Child]) -> Child:
     """Which of them leads Kafka's first partition group."""
     async with asyncio.timeout(60):
         while True:
-            owner = str(await rig.stage.database.fetchval("witness.leader", "kafka"))
+            owner = str(await rig.scenario.database.fetchval("witness.leader", "kafka"))
             for relay in relays:
                 if owner.endswith(f"-{relay.pid}"):
                     return relay
@@ -211,7 +211,7 @@ async def leading(rig: Rig, relays: Sequence[Child]) -> Child:
 
 def role_child(rig: Rig, folder: Path, role: str, number: int) -> Child:
     """One that has no API; its health is on the port for metrics."""
-    settings = scenario_settings(rig.stage.options)
+    settings = scenario_settings(rig.scenario.options)
     child = Child(f"{role}-{number}", folder, settings, command=(role,))
     settings["METRICS_LISTEN"] = f"127.0.0.1:{child.port}"
     return child
@@ -226,7 +226,7 @@ async def test_a_drain_does_not_wait_for_a_silent_subscriber_beyond_its_time(
         async with open_rig(
             database_url, tmp_path, seed, processes=1, delivery_timeout_seconds=12, refused_share=0.0
         ) as rig:
-            [child] = rig.stage.children
+            [child] = rig.scenario.children
             await post(child, "/subscriptions", {"topic": "#", "callback": f"http://127.0.0.1:{port}/"})
             await post(child, "/topics/silent/events", {})
             await asyncio.wait_for(asked.wait(), 60)
@@ -248,8 +248,8 @@ async def test_a_drain_does_not_wait_for_a_database_that_never_answers(
         database_behind_proxy(database_url) as (proxy, settings),
         open_rig(database_url, tmp_path, seed, *brokers, processes=1, settings=settings) as rig,
     ):
-        [child] = rig.stage.children
-        async with rig.stage.load() if is_busy else nullcontext():
+        [child] = rig.scenario.children
+        async with rig.scenario.load() if is_busy else nullcontext():
             if is_busy:
                 await rig.accepts(50)
             proxy.hold()
@@ -291,7 +291,7 @@ async def test_a_second_signal_ends_a_drain_that_waits_for_a_silent_subscriber(
         silent_subscriber() as (port, asked),
         open_rig(database_url, tmp_path, seed, processes=1, settings=settings, refused_share=0.0) as rig,
     ):
-        [child] = rig.stage.children
+        [child] = rig.scenario.children
         await post(child, "/subscriptions", {"topic": "silent", "callback": f"http://127.0.0.1:{port}/"})
         await post(child, "/topics/silent/events", {})
         await asyncio.wait_for(asked.wait(), 60)
@@ -304,12 +304,12 @@ async def test_a_second_signal_ends_a_drain_that_waits_for_a_silent_subscriber(
         assert await child.ended(20) == code
         assert "Traceback" not in child.log_tail(200)
         await child.start()
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.receives("ordered", 10)
 
 
 async def post(child: Child, path: str, document: object) -> dict[str, object]:
-    client = Client("127.0.0.1", child.port, 10)
+    client = ChaosClient("127.0.0.1", child.port, 10)
     answer = await client.request("POST", path, json.dumps(document).encode(), {"Content-Type": "application/json"})
     client.close()
     assert answer.status in (201, 202), answer
@@ -338,7 +338,7 @@ async def embedded_child(folder: Path) -> AsyncIterator[tuple[Child, Path]]:
 
 async def event_ids(child: Child, ids: list[str]) -> list[str]:
     """Which of these events the hub knows."""
-    client = Client("127.0.0.1", child.port, 10)
+    client = ChaosClient("127.0.0.1", child.port, 10)
     answers = [await client.request("GET", f"/events/{one}") for one in ids]
     client.close()
     return [json.loads(answer.body)["id"] for answer in answers if answer.status == 200]

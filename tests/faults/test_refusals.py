@@ -63,7 +63,7 @@ class Scene:
 
     async def held(self) -> set[str]:
         """The keys that wait; '' is the whole topic."""
-        rows = await self.rig.stage.database.fetch("hold.open", "kafka", 0)
+        rows = await self.rig.scenario.database.fetch("hold.open", "kafka", 0)
         return {row["key"] for row in rows if row["topic"] == TOPIC}
 
     async def comes(self, is_so: Callable[[], Awaitable[bool]], seconds_max: float = 60.0) -> None:
@@ -83,7 +83,7 @@ class Scene:
         """What is published there now comes, once and in order."""
         for _ in range(20):
             self._others.append(str(len(self._others)))
-            await self.rig.stage.database.fetchval("witness.publish", OTHER, self._others[-1].encode(), "other")
+            await self.rig.scenario.database.fetchval("witness.publish", OTHER, self._others[-1].encode(), "other")
 
         async def so() -> bool:
             messages = await read_committed(self._broker.bootstrap, self._broker.prefix + OTHER)
@@ -109,7 +109,7 @@ async def test_a_topic_that_is_missing_closed_or_too_small_waits_and_everything_
     await make_topic(strict_kafka.bootstrap, broker.prefix + OTHER, 1)
     async with open_rig(database_url, tmp_path, seed, broker, processes=1, **CALM) as rig:
         scene, traffic = Scene(rig, broker), Traffic(rig)
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await scene.waits("")
             await scene.other_topic_goes_on()
             await rig.receives("plain", 50)
@@ -151,8 +151,8 @@ async def test_replicas_that_are_missing_stop_kafka_alone_and_park_nothing(
     await make_topic(first.bootstrap, broker.prefix + TOPIC, brokers=(1, 2), min_insync_replicas="2")
     await make_topic(first.bootstrap, broker.prefix + OTHER, 1, brokers=(1,))
     async with open_rig(database_url, tmp_path, seed, broker, processes=1, **CALM) as rig:
-        scene, log = Scene(rig, broker), rig.stage.children[0].log_path
-        async with rig.stage.load():
+        scene, log = Scene(rig, broker), rig.scenario.children[0].log_path
+        async with rig.scenario.load():
             await scene.kafka_receives(100)
             await asyncio.to_thread(second.kill)
             try:

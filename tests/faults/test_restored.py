@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from app.chaos.child import Child
-from app.chaos.client import Answer, Client
+from app.chaos.client import ChaosClient, ClientAnswer
 from app.chaos.scenario import scenario_settings
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import embedded_bin_dir
@@ -59,8 +59,8 @@ async def confirm(database_url: str) -> None:
     await connection.close()
 
 
-async def ask(child: Child, method: str, path: str, body: bytes = b"") -> Answer:
-    client = Client("127.0.0.1", child.port, 10)
+async def ask(child: Child, method: str, path: str, body: bytes = b"") -> ClientAnswer:
+    client = ChaosClient("127.0.0.1", child.port, 10)
     try:
         return await client.request(method, path, body)
     finally:
@@ -85,20 +85,20 @@ async def test_a_restored_database_sends_nothing_to_kafka_until_it_is_confirmed_
     """RU-17, RP-10, RR-06, F59: I1 I3 I4=0; it is started beside the original, as a clone might be by mistake."""
     broker = Kafka(kafka.bootstrap)
     async with open_rig(database_url, tmp_path, seed, broker, processes=1, **CALM) as rig:
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(100)
-        await rig.stage.quiet(60)
+        await rig.scenario.quiet(60)
         file = await asyncio.to_thread(backup, database_url, tmp_path)
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(100)
-        await rig.stage.quiet(60)  # now the marker is ahead of the backup
+        await rig.scenario.quiet(60)  # now the marker is ahead of the backup
         async with restored(file, database_url) as url:
-            clone = Child("clone", tmp_path, scenario_settings(replace(rig.stage.options, database_url=url)))
+            clone = Child("clone", tmp_path, scenario_settings(replace(rig.scenario.options, database_url=url)))
             try:
                 await clone.start()
                 answer = await ask(clone, "POST", f"/topics/{TOPIC}/events?key=k", b"after the restore")
                 refused = await kafka_of(clone, "refused")
-                async with rig.stage.load():
+                async with rig.scenario.load():
                     await rig.accepts(100)
                 verdict = await rig.concluded(duplicates_max=0)
                 before = await read_committed(broker.bootstrap, broker.prefix + TOPIC)

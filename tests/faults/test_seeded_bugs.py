@@ -18,7 +18,7 @@ import pytest
 
 import db.bound
 from app.chaos.arrivals import read_arrivals
-from app.chaos.broker import Broker, open_broker
+from app.chaos.broker import ChaosBroker, open_broker
 from app.chaos.checker import Promise, check
 from app.chaos.child import Child
 from app.chaos.mark import Mark
@@ -39,14 +39,14 @@ class Scene:
     """A rig whose AMQP sink leads to a small broker of the witness's own."""
 
     rig: Rig
-    broker: Broker
+    broker: ChaosBroker
 
 
 Scenario = Callable[[Scene], Awaitable[None]]
 
 
 async def kill_twice(scene: Scene) -> None:
-    child = scene.rig.stage.children[0]
+    child = scene.rig.scenario.children[0]
     for _ in range(2):
         await scene.rig.accepts(60)
         await child.kill()
@@ -74,7 +74,7 @@ async def only_load(scene: Scene) -> None:
 
 
 async def stop_the_leader_and_kill_its_successor(scene: Scene) -> None:
-    stage = scene.rig.stage
+    stage = scene.rig.scenario
     await scene.rig.accepts(50)
     leader = await stage.leader("amqp")
     assert leader is not None
@@ -112,7 +112,7 @@ async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_
         staged = ScenarioOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
         async with open_scenario(staged) as stage:
             rig = Rig(stage)
-            async with rig.stage.load():
+            async with rig.scenario.load():
                 await scenario(Scene(rig, broker))
             found = await found_after(rig, 5 if seeded else 30)
             assert not stage.crashes, "a crash is not what was to be found"
@@ -122,10 +122,10 @@ async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_
 async def found_after(rig: Rig, quiet_seconds_max: float) -> Verdict:
     """The verdict; what is still on its way counts as lost, which a bug may well cause."""
     try:
-        await rig.stage.quiet(quiet_seconds_max)
+        await rig.scenario.quiet(quiet_seconds_max)
     except NotQuiet as still:
-        return replace(verdict(await rig.stage.judge(), 500), evidence=(str(still),))
-    return verdict(await rig.stage.judge(), 500)
+        return replace(verdict(await rig.scenario.judge(), 500), evidence=(str(still),))
+    return verdict(await rig.scenario.judge(), 500)
 
 
 # --- bugs that are shown without a stage ------------------------------------------------------------------------
@@ -162,7 +162,7 @@ async def test_a_second_owner_of_the_amqp_fence_is_refused_or_else_noticed(
 
 
 @asynccontextmanager
-async def amqp_sink(broker: Broker) -> AsyncIterator[AmqpSink]:
+async def amqp_sink(broker: ChaosBroker) -> AsyncIterator[AmqpSink]:
     sink = AmqpSink(AmqpOptions(broker.url, "abcdefgh", lock_seconds=0.3))
     try:
         yield sink

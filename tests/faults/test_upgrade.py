@@ -47,7 +47,7 @@ def next_version(tmp_path: Path) -> Path:
 
 def attempts(rig: Rig) -> Iterator[int]:
     """How many each event took, of those that were repeated."""
-    return (attempt.attempt for attempt in read_history(rig.stage.options.folder / "history.jsonl"))
+    return (attempt.attempt for attempt in read_history(rig.scenario.options.folder / "history.jsonl"))
 
 
 @pytest.mark.slow
@@ -60,9 +60,9 @@ async def test_replicas_are_upgraded_one_after_the_other_and_clients_need_no_mor
     async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), **options) as rig:
         sql = await asyncpg.connect(database_url)
         versions = []
-        async with rig.stage.load():
+        async with rig.scenario.load():
             await rig.accepts(100)
-            for child in rig.stage.children:
+            for child in rig.scenario.children:
                 code, _ = await child.drain(seconds_max=30)
                 assert code == 0
                 child.tree = next_version

@@ -19,12 +19,12 @@ LEASE_SECONDS = 3.0
 
 async def leads(rig: Rig, child: Child, seconds_max: float = 60.0) -> None:
     async with asyncio.timeout(seconds_max):
-        while await rig.stage.leader("kafka") is not child:  # noqa: ASYNC110 - it looks at a table
+        while await rig.scenario.leader("kafka") is not child:  # noqa: ASYNC110 - it looks at a table
             await asyncio.sleep(0.05)
 
 
 async def term(rig: Rig) -> int:
-    row = await rig.stage.database.fetchrow("term.current", "kafka", 0)
+    row = await rig.scenario.database.fetchrow("term.current", "kafka", 0)
     assert row is not None
     return int(row["term"])
 
@@ -53,8 +53,8 @@ async def test_a_zombie_that_takes_kafkas_fence_steps_down_and_the_rightful_lead
         wire_to(kafka.advertised_port, kafka.proxied_port) as wire,
         open_rig(database_url, tmp_path, seed, broker, keys=16, lease_seconds=LEASE_SECONDS) as rig,
     ):
-        zombie, rightful = rig.stage.children
-        async with rig.stage.load():
+        zombie, rightful = rig.scenario.children
+        async with rig.scenario.load():
             await carries(rig, broker, 50)
         await rightful.kill()
         await zombie.kill()
@@ -67,7 +67,7 @@ async def test_a_zombie_that_takes_kafkas_fence_steps_down_and_the_rightful_lead
         zombie.pause()
         try:
             await rightful.start()
-            async with rig.stage.load():
+            async with rig.scenario.load():
                 await leads(rig, rightful)
                 await carries(rig, broker, chance.randint(20, 100))
                 second = await term(rig)
