@@ -28,7 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["Outcome", "Script", "environment_of"]
+__all__ = ["Script", "ScriptOutcome", "environment_of"]
 
 _TERMINATE_SECONDS = 5.0
 _VALUE_BYTES_MAX = 16 * 1024  # one value; Linux takes 128 KiB
@@ -43,7 +43,7 @@ _PLAIN_NAMES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScriptOutcome:
     """How a run ended; ``exit_status`` None = it did not end by itself, or never began; ``reason`` '' = done."""
 
     exit_status: int | None
@@ -67,13 +67,13 @@ class Script:
         self._stdout = sys.stderr.fileno() if quiet_stdout else None
         self._running: set[Process] = set()
 
-    async def run(self, body: bytes, variables: Mapping[str, str]) -> Outcome:
+    async def run(self, body: bytes, variables: Mapping[str, str]) -> ScriptOutcome:
         """Run once; never raises for what the program does."""
         started = time.monotonic()
         try:
             process = await self._start(body, {**_surroundings(), **variables})
         except OSError as error:
-            return Outcome(None, 0.0, f"cannot be started: {error.strerror}")
+            return ScriptOutcome(None, 0.0, f"cannot be started: {error.strerror}")
         self._running.add(process)
         try:
             reason = await self._finish(process)
@@ -81,7 +81,9 @@ class Script:
             self._running.discard(process)
             if process.returncode is None:  # cancelled
                 _signal(process, signal.SIGKILL)
-        return Outcome(None if reason else process.returncode, time.monotonic() - started, reason or _reason(process))
+        return ScriptOutcome(
+            None if reason else process.returncode, time.monotonic() - started, reason or _reason(process)
+        )
 
     async def _start(self, body: bytes, environment: Mapping[str, str]) -> Process:
         # A file instead of a pipe: a program need not read it, and what it leaves behind cannot hold us up.

@@ -50,7 +50,7 @@ from egress.resolver import ThreadResolver
 from hub.acceptance import Hub
 from hub.feed import FEED_BYTES_MAX
 from hub.fetching import Fetching
-from hub.form import Dialect
+from hub.form import FormDialect
 from hub.options import HubOptions
 from hub.publish import Publisher
 from hub.rabbithub.queues import RabbitHubQueues
@@ -305,7 +305,7 @@ class _Builder:
             secret_over_http=settings.websub_secret_over_http,
             tell_lease_end=settings.websub_tell_lease_end,
             foreign_topics=settings.foreign_topics,
-            dialect=Dialect(settings.websub_pshb),
+            dialect=FormDialect(settings.websub_pshb),
             sha1_hosts=settings.websub_sha1_hosts,
             publish_secret=(settings.websub_publish_secret or SecretStr("")).get_secret_value().encode(),
             strict_topic=settings.websub_strict_topic,

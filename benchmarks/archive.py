@@ -27,11 +27,11 @@ from pyspark.sql import SparkSession
 
 from pipeline.archive import ArchiveOptions, archive, unarchived
 from pipeline.kafka_jars import kafka_jars
-from pipeline.kafka_options import KafkaOptions
+from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_reader import read_ranges
 from pipeline.lake import Snapshot, bronze
 from pipeline.session import SessionOptions, spark_session
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from scripts.servers.fleet import take_server
 from scripts.servers.kafka_jars import cache_folder
 
@@ -62,13 +62,13 @@ def filled(bootstrap: str, events: int) -> None:
     producer.flush()
 
 
-def copied(spark: SparkSession, kafka: KafkaOptions, folder: str) -> None:
+def copied(spark: SparkSession, kafka: SparkKafkaOptions, folder: str) -> None:
     ranges = unarchived(Snapshot(), kafka, [TOPIC])
     read_ranges(spark, kafka, ranges).write.parquet(folder)
 
 
-def archived(spark: SparkSession, kafka: KafkaOptions, folder: str, events: int) -> None:
-    done = archive(lambda: spark, bronze(Storage(folder)), kafka, ArchiveOptions((TOPIC,)), "bench")
+def archived(spark: SparkSession, kafka: SparkKafkaOptions, folder: str, events: int) -> None:
+    done = archive(lambda: spark, bronze(LakeStorage(folder)), kafka, ArchiveOptions((TOPIC,)), "bench")
     assert (done.rows, done.quarantined) == (events, 0), done
 
 
@@ -80,7 +80,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def run(spark: SparkSession, bootstrap: str, folder: Path, events: int, rounds: int) -> None:
     for source in SOURCES:
-        kafka = KafkaOptions(bootstrap, source=source)
+        kafka = SparkKafkaOptions(bootstrap, source=source)
         plain: list[float] = []
         ours: list[float] = []
         for number in range(rounds):

@@ -28,7 +28,7 @@ from pipeline.audit.inquiry import compare_cells, count_suspects
 from pipeline.lake import Change, bronze
 from pipeline.schema import BRONZE
 from pipeline.session import SessionOptions, spark_session
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 INCARNATION = "abcd2345"
 KEYS = 100_000
@@ -83,7 +83,7 @@ def jvm_peak_megabytes() -> float:
     return max(peaks, default=0.0)
 
 
-def run(spark: SparkSession, lake: Storage, events: int, rounds: int) -> None:
+def run(spark: SparkSession, lake: LakeStorage, events: int, rounds: int) -> None:
     table = bronze(lake)
     table.commit(table.snapshot(), Change("archive", "bench", table.write(generated(spark, events), 1)))
     ledger = cells(evidence(table.read(spark), INCARNATION)).select(
@@ -122,7 +122,7 @@ def main() -> None:
     options = parser.parse_args()
     spark = spark_session(SessionOptions("benchmark", master="local[2]"))
     with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
-        run(spark, Storage(folder), options.events, options.rounds)
+        run(spark, LakeStorage(folder), options.events, options.rounds)
     spark.stop()
 
 

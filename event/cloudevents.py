@@ -1,4 +1,4 @@
-"""The CloudEvents 1.0 bindings: HTTP (binary, structured, batch), Kafka, AMQP 0-9-1 (WH-C01..WH-C10).
+"""The CloudEvents 1.0 binding of HTTP: binary, structured, batch (WH-C01..WH-C07, WH-C10).
 
     plain       no CloudEvent: body and content type as they are; a part of the required ``ce-`` headers counts as none
     binary      attributes as ``ce-`` headers, body = data
@@ -11,12 +11,10 @@ The codec has no opinion about keys and idempotency beyond this: ``partitionkey`
 gives no other, and a CloudEvent's identity (source, id) fills ``idempotency_key``; an ``Idempotency-Key`` of the
 publisher's own replaces it (``dataclasses.replace``).
 
-AMQP: the official binding is for AMQP 1.0.  We write ``cloudEvents_`` headers, which RabbitMQ shows to 1.0 clients as
-application properties, and read ``cloudEvents:`` and Knative's ``ce-`` too, one kind per message (WH-C09).
+Brokers: :mod:`event.carrier` names the attributes in the headers of Kafka and AMQP 0-9-1.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -32,7 +30,6 @@ from event.attribute import (
     cloudevents_identity,
     decode_header_value,
     encode_header_value,
-    format_time,
 )
 from event.event import Draft, Event
 from event.json_format import Parts
@@ -46,14 +43,9 @@ __all__ = [
     "HttpMessage",
     "Mode",
     "cloudevents_identity",
-    "decode_amqp",
     "decode_http",
-    "decode_kafka",
     "detect",
-    "encode_amqp",
-    "encode_batch",
     "encode_binary",
-    "encode_kafka",
     "encode_structured",
     "is_opaque",
 ]
@@ -63,9 +55,6 @@ BATCH_TYPE = "application/cloudevents-batch+json"
 BATCH_EVENTS_MAX = 1_000
 _STRUCTURED_PREFIX = "application/cloudevents"
 _BATCH_PREFIX = "application/cloudevents-batch"
-_KAFKA_PREFIX = "ce_"
-_AMQP_PREFIX = "cloudEvents_"
-_AMQP_PREFIXES_READ = (_AMQP_PREFIX, "cloudEvents:", HEADER_PREFIX)
 
 
 class Mode(StrEnum):
@@ -118,39 +107,6 @@ def decode_http(
     return [_decode(mode, topic, key, Parts(attributes, content_type, body))]
 
 
-def decode_kafka(topic: str, key: bytes | None, headers: Iterable[tuple[str, bytes]], value: bytes | None) -> Draft:
-    """Read a Kafka record: binary or structured mode, else a plain event; there is no batch mode (WH-C08).
-
-    A tombstone (value None) is an event with an empty payload.  Raises CloudEventError.
-    """
-    attributes: dict[str, str] = {}
-    content_type: str | None = None
-    for name, raw in headers:
-        lower = name.lower()
-        if lower == "content-type":
-            content_type = _utf8(raw)
-        elif lower.startswith(_KAFKA_PREFIX):
-            _add_once(attributes, lower.removeprefix(_KAFKA_PREFIX), _utf8(raw))
-    parts = Parts(attributes, content_type, value or b"")
-    return _decode_message(topic, None if key is None else _utf8(key), parts)
-
-
-def decode_amqp(
-    topic: str, key: str | None, content_type: str | None, headers: Mapping[str, object], body: bytes
-) -> Draft:
-    """Read an AMQP 0-9-1 message: binary or structured mode, else a plain event.  Raises CloudEventError."""
-    attributes: dict[str, str] = {}
-    prefixes: set[str] = set()
-    for name, value in headers.items():
-        prefix = next((prefix for prefix in _AMQP_PREFIXES_READ if name.startswith(prefix)), None)
-        if prefix is not None:
-            prefixes.add(prefix)
-            _add_once(attributes, name.removeprefix(prefix), _amqp_text(value))
-    if len(prefixes) > 1:
-        raise CloudEventError("a message uses one prefix for its CloudEvents headers")
-    return _decode_message(topic, key, Parts(attributes, content_type, body))
-
-
 def encode_binary(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> HttpMessage:
     """One event for HTTP in binary mode; ``source`` and ``event_type`` serve events published without attributes.
 
@@ -169,41 +125,6 @@ def encode_structured(event: Event, *, source: str | None = None, event_type: st
         return encode_binary(event)
     body = json_format.write_one(_parts(event, source, event_type))
     return HttpMessage({"content-type": STRUCTURED_TYPE}, body)
-
-
-def encode_batch(events: Sequence[Event], *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> HttpMessage:
-    """Several events as one JSON array.  ValueError for an opaque event: it cannot be a member, send it alone."""
-    if any(is_opaque(event) for event in events):
-        raise ValueError("an event in a CloudEvents format that we do not read cannot be put into a batch")
-    body = json_format.write_batch([_parts(event, source, event_type) for event in events])
-    return HttpMessage({"content-type": BATCH_TYPE}, body)
-
-
-def encode_kafka(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> list[tuple[str, bytes]]:
-    """Record headers of binary mode: ``ce_<name>`` in UTF-8 and ``content-type``; key and value are the event's.
-
-    An event without data has an empty value, not null: null would be a tombstone on a compacted topic (WH-C08).
-    """
-    headers = [] if event.content_type is None else [("content-type", event.content_type.encode())]
-    if not is_opaque(event):
-        attributes = attributes_of(event, source=source, event_type=event_type)
-        headers += [(_KAFKA_PREFIX + name, value.encode()) for name, value in attributes.items()]
-    return headers
-
-
-def encode_amqp(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> dict[str, str]:
-    """Message headers of binary mode, ``cloudEvents_<name>``; the content type is the message's own property."""
-    if is_opaque(event):
-        return {}
-    attributes = attributes_of(event, source=source, event_type=event_type)
-    return {_AMQP_PREFIX + name: value for name, value in attributes.items()}
-
-
-def _decode_message(topic: str, key: str | None, parts: Parts) -> Draft:
-    mode = detect(parts.content_type, parts.attributes)
-    if mode is Mode.BATCH:
-        mode = Mode.OPAQUE  # no batch mode on a broker
-    return _decode(mode, topic, key, parts)
 
 
 def _decode(mode: Mode, topic: str, key: str | None, parts: Parts) -> Draft:
@@ -280,26 +201,3 @@ def _parts(event: Event, source: str | None, event_type: str) -> Parts:
 def is_opaque(event: Event) -> bool:
     """Whether it is a CloudEvent in a format that we do not read: it goes as it is, and alone."""
     return (event.content_type or "").strip().lower().startswith(_STRUCTURED_PREFIX)
-
-
-def _utf8(raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise CloudEventError("a key or header is not UTF-8", 422) from error
-
-
-def _amqp_text(value: object) -> str:
-    """The canonical text of an AMQP field value; aio-pika gives timestamps as datetime."""
-    match value:
-        case str():
-            return value
-        case bytes():
-            return _utf8(value)
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        case datetime() if value.tzinfo is not None:
-            return format_time(value)
-    raise CloudEventError(f"a CloudEvents header has the type {type(value).__name__}", 422)

@@ -67,11 +67,6 @@ def write_one(parts: Parts) -> bytes:
     return head[:-1] + b"," + member + b"}" if member else head
 
 
-def write_batch(batch: list[Parts]) -> bytes:
-    """Write events as a JSON array."""
-    return b"[" + b",".join(write_one(parts) for parts in batch) + b"]"
-
-
 def is_json_type(content_type: str) -> bool:
     """Whether the media type's subtype is ``json`` or ends in ``+json``."""
     subtype = _media_type(content_type).partition("/")[2]

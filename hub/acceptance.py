@@ -18,7 +18,7 @@ from db.pool import Database, Row, Session
 from db.secret_box import SecretBox
 from egress.failure import NOT_ALLOWED
 from egress.url import Target, UrlRefused, parse_target
-from hub.form import Mode, Pinging, Refused, Subscribing
+from hub.form import FormRefused, Mode, Pinging, Subscribing
 from hub.intent import patience_seconds
 from hub.options import HubOptions
 from hub.requester import bucket_of, check_pending, check_room, network_of
@@ -53,7 +53,7 @@ async def accept(hub: Hub, request: Subscribing, requester: str | None = None) -
     """Take a request in; gives its id when it is committed. ``requester`` is the address it came from.
 
     Raises:
-        Refused: 400, 403, 404 or 429; nothing was stored.
+        FormRefused: 400, 403, 404 or 429; nothing was stored.
         db.errors.DatabaseError: the request may or may not have been stored; repeating it is harmless.
     """
     named = _topic(hub, request.topic_url, foreign_status=403, parameter="hub.topic")
@@ -99,7 +99,7 @@ async def ping(hub: Hub, request: Pinging) -> None:
     was distributed when it was published. A foreign one is fetched; it is due when this has returned (WS-84).
 
     Raises:
-        Refused: 400 or 404.
+        FormRefused: 400 or 404.
         db.errors.DatabaseError: the pings may or may not have been stored; repeating them is harmless.
     """
     # Dictionary: two spellings of one topic are one topic.
@@ -116,7 +116,7 @@ async def ping(hub: Hub, request: Pinging) -> None:
 
 
 async def named_topic(hub: Hub, session: Session, url: str, parameter: str) -> Named:
-    """The topic that a publisher names; raises ``Refused``."""
+    """The topic that a publisher names; raises ``FormRefused``."""
     topic = _topic(hub, url, foreign_status=404, parameter=parameter)
     await _check_allowed(hub, session, topic, parameter)
     return topic
@@ -139,16 +139,16 @@ def _topic(hub: Hub, url: str, *, foreign_status: int, parameter: str) -> Named:
     try:
         return Named(topic_of(hub.options.public_url, url), is_foreign=False)
     except TopicUrlRefused as error:
-        raise Refused(400, parameter, str(error)) from None
+        raise FormRefused(400, parameter, str(error)) from None
     except ForeignTopic as error:
         if hub.options.foreign_topics == "off":
-            raise Refused(foreign_status, parameter, str(error)) from None
+            raise FormRefused(foreign_status, parameter, str(error)) from None
     _target(hub, url, parameter)
     return Named(foreign_name(url), is_foreign=True)
 
 
 def callback_target(hub: Hub, raw: str) -> Target:
-    """The callback, judged by its text; raises ``Refused``."""
+    """The callback, judged by its text; raises ``FormRefused``."""
     return _target(hub, raw, "hub.callback")
 
 
@@ -159,7 +159,7 @@ def _target(hub: Hub, raw: str, parameter: str) -> Target:
         # The neutral text is what the guard says of every denied name or address (EG-03): a policy, not a mistake.
         status = 403 if error.reason == NOT_ALLOWED else 400
         _log.info("url_refused", parameter=parameter, reason=error.operator_reason)
-        raise Refused(status, parameter, f"is refused: {error.reason}") from None
+        raise FormRefused(status, parameter, f"is refused: {error.reason}") from None
 
 
 async def _check_allowed(hub: Hub, session: Session, topic: Named, parameter: str) -> None:
@@ -167,16 +167,16 @@ async def _check_allowed(hub: Hub, session: Session, topic: Named, parameter: st
         if hub.options.foreign_topics == "registered" and not await session.fetchval(
             "foreign.known", hub.tenant, topic.name
         ):
-            raise Refused(404, parameter, "is not registered with this hub")
+            raise FormRefused(404, parameter, "is not registered with this hub")
     elif not await session.fetchval("intent.topic_allowed", hub.tenant, topic.name):
-        raise Refused(404, parameter, "does not exist, and topics are not created by naming them")
+        raise FormRefused(404, parameter, "does not exist, and topics are not created by naming them")
 
 
 async def take_tokens(hub: Hub, session: Session, host: str, network: str | None = None) -> None:
     """The requester's bucket first, then the host's and the tenant's: opposite orders would deadlock.
 
     At the end of a transaction of their own, which waits for no disk: all requests of a tenant take turns at its row,
-    and a token that a crash gives back does no harm. Raises ``Refused`` 429.
+    and a token that a crash gives back does no harm. Raises ``FormRefused`` 429.
     """
     await session.execute("intent.set_async_commit")
     options = hub.options
@@ -189,7 +189,7 @@ async def take_tokens(hub: Hub, session: Session, host: str, network: str | None
     for tenant, bucket_host, per_minute, burst, whose in buckets:
         if await session.fetchval("intent.take_token", tenant, bucket_host, per_minute, burst or per_minute) is None:
             wait_seconds = await session.fetchval("intent.token_wait_seconds", tenant, bucket_host, per_minute)
-            raise Refused(429, "hub.callback", f"is asked too often: {whose}", retry_after_seconds=wait_seconds)
+            raise FormRefused(429, "hub.callback", f"is asked too often: {whose}", retry_after_seconds=wait_seconds)
 
 
 async def _insert(

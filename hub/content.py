@@ -12,7 +12,7 @@ import json
 
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from hub.acceptance import Hub, Named, named_topic
-from hub.form import Refused
+from hub.form import FormRefused
 from hub.topic_url import hub_url
 from webhooks.message import LINK_HEADER, link_header
 from webhooks.signature import SignatureRefused, verify_hub_signature
@@ -24,21 +24,23 @@ _PARAMETER = "hub.topic"
 
 
 def check_signature(hub: Hub, content: bytes, signature: str) -> None:
-    """Raises ``Refused``: no secret is configured, or the signature is not made with it."""
+    """Raises ``FormRefused``: no secret is configured, or the signature is not made with it."""
     secret = hub.options.publish_secret
     if not secret:
-        raise Refused(403, "hub.content", "is not taken here without an API key: use POST /hub/content")
+        raise FormRefused(403, "hub.content", "is not taken here without an API key: use POST /hub/content")
     try:
         verify_hub_signature(secret, signature, content)
     except SignatureRefused:
-        raise Refused(403, "hub.signature", "does not fit the content") from None
+        raise FormRefused(403, "hub.signature", "does not fit the content") from None
 
 
 def check_hops(value: str | None) -> int:
-    """Through how many hubs the content has come; raises ``Refused`` 400: it goes in circles (WS-105)."""
+    """Through how many hubs the content has come; raises ``FormRefused`` 400: it goes in circles (WS-105)."""
     hops = hops_of(value or "0")
     if hops is None:
-        raise Refused(400, HOPS_HEADER, f"says that this has passed {HOPS_MAX} hubs or more; do they feed each other?")
+        raise FormRefused(
+            400, HOPS_HEADER, f"says that this has passed {HOPS_MAX} hubs or more; do they feed each other?"
+        )
     return hops
 
 
@@ -48,10 +50,10 @@ async def distribute(
     """Publish the content, which has come through so many hubs, as an event of the topic; gives its number. ``known``:
     what the URL names, and may.
 
-    Raises ``Refused`` and ``db.errors.DatabaseError``.
+    Raises ``FormRefused`` and ``db.errors.DatabaseError``.
     """
     if len(content) > hub.options.fetch_bytes_max:
-        raise Refused(413, "", f"the content is larger than {hub.options.fetch_bytes_max} bytes")
+        raise FormRefused(413, "", f"the content is larger than {hub.options.fetch_bytes_max} bytes")
     headers, key = {HOPS_HEADER: str(hops)} if hops else {}, None
     async with hub.database.transaction() as session:
         topic = known or await named_topic(hub, session, topic_url, _PARAMETER)

@@ -1,6 +1,6 @@
 """What was asked of the hub: the form of a request, read strictly (W3C WebSub 5.1; WS-09..WS-16, WS-76..WS-78, PA-01).
 
-    Content-Type, body --fields--> (name, value), ... --read--> Subscribing | Pinging | Refused
+    Content-Type, body --fields--> (name, value), ... --read--> Subscribing | Pinging | FormRefused
 
 A name in ``_SINGLE`` that comes twice is an error, because two readers of the form could take different ones (B-20).
 What a mode has no use for is not even looked at: a lease or secret of an unsubscribe (WS-13), whatever is unknown
@@ -21,10 +21,10 @@ __all__ = [
     "FIELDS_MAX",
     "FORM_BYTES_MAX",
     "Content",
-    "Dialect",
+    "FormDialect",
+    "FormRefused",
     "Mode",
     "Pinging",
-    "Refused",
     "Subscribing",
     "Verify",
     "read",
@@ -57,7 +57,7 @@ _FOR_UNSUBSCRIBE = frozenset({"hub.mode", "hub.callback", "hub.topic", "hub.veri
 _PUBLISHED = ("hub.url", "hub.url[]", "hub.topic", "hub.topic[]")
 
 
-class Dialect(StrEnum):
+class FormDialect(StrEnum):
     """How the words of PubSubHubbub 0.3 are taken (section 3.2 of the hub's requirements).
 
     OFF knows none of them. TOLERANT echoes ``hub.verify_token``, and ignores ``hub.verify``. STRICT03 is 0.3: the
@@ -83,7 +83,7 @@ class Mode(StrEnum):
     UNSUBSCRIBE = "unsubscribe"
 
 
-class Refused(Exception):
+class FormRefused(Exception):
     """The request is not taken in; nothing was stored.
 
     Attributes:
@@ -145,54 +145,54 @@ class Pinging:
     content: Content | None = None
 
 
-def read(content_type: str | None, body: bytes, dialect: Dialect = Dialect.TOLERANT) -> Subscribing | Pinging:
+def read(content_type: str | None, body: bytes, dialect: FormDialect = FormDialect.TOLERANT) -> Subscribing | Pinging:
     """Read a form.
 
     Args:
         content_type: the header's value, None without one.
         body: the whole body; more than `FORM_BYTES_MAX` bytes are refused.
-        dialect: see `Dialect`.
+        dialect: see `FormDialect`.
 
     Raises:
-        Refused: 415 for another media type or charset, 413 for a body too large, 400 for everything else.
+        FormRefused: 415 for another media type or charset, 413 for a body too large, 400 for everything else.
     """
     form = _fields(content_type, body)
     mode = _required(form, "hub.mode")
     if mode == "publish":
         return _pinging(form)
     if mode not in tuple(Mode):
-        raise Refused(400, "hub.mode", "must be subscribe, unsubscribe or publish")
+        raise FormRefused(400, "hub.mode", "must be subscribe, unsubscribe or publish")
     return _subscribing(Mode(mode), form, dialect)
 
 
 def _fields(content_type: str | None, body: bytes) -> list[tuple[str, str]]:
     _check_media_type(content_type)
     if len(body) > FORM_BYTES_MAX:
-        raise Refused(413, "", f"the form is larger than {FORM_BYTES_MAX} bytes")
+        raise FormRefused(413, "", f"the form is larger than {FORM_BYTES_MAX} bytes")
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise Refused(400, "", "the form is not valid UTF-8") from None
+        raise FormRefused(400, "", "the form is not valid UTF-8") from None
     if text.count("&") >= FIELDS_MAX:
-        raise Refused(400, "", f"the form has more than {FIELDS_MAX} fields")
+        raise FormRefused(400, "", f"the form has more than {FIELDS_MAX} fields")
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", separator="&", max_num_fields=FIELDS_MAX)
     except UnicodeDecodeError:
-        raise Refused(400, _undecodable(text), "has an escape that is not valid UTF-8") from None
+        raise FormRefused(400, _undecodable(text), "has an escape that is not valid UTF-8") from None
     for name, value in pairs:
         if "\0" in name or "\0" in value:
-            raise Refused(400, name.replace("\0", "")[:50], "contains a NUL character")
+            raise FormRefused(400, name.replace("\0", "")[:50], "contains a NUL character")
     return pairs
 
 
 def _check_media_type(content_type: str | None) -> None:
     media_type, *parameters = (content_type or "").lower().split(";")
     if media_type.strip() != _MEDIA_TYPE:
-        raise Refused(415, "", f"the request must be of type {_MEDIA_TYPE}")
+        raise FormRefused(415, "", f"the request must be of type {_MEDIA_TYPE}")
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip() == "charset" and value.strip().strip('"') not in ("utf-8", "utf8"):
-            raise Refused(415, "", "the only charset accepted is UTF-8")
+            raise FormRefused(415, "", "the only charset accepted is UTF-8")
 
 
 def _undecodable(text: str) -> str:
@@ -210,12 +210,12 @@ def _undecodable(text: str) -> str:
     raise AssertionError("every field can be decoded")
 
 
-def _subscribing(mode: Mode, form: Sequence[tuple[str, str]], dialect: Dialect) -> Subscribing:
+def _subscribing(mode: Mode, form: Sequence[tuple[str, str]], dialect: FormDialect) -> Subscribing:
     _check_single(form, _SINGLE if mode is Mode.SUBSCRIBE else _FOR_UNSUBSCRIBE)
     callback = _required(form, "hub.callback")
     topic_url = _required(form, "hub.topic")
-    token = None if dialect is Dialect.OFF else _verify_token(form)
-    verify = _verify(form) if dialect is Dialect.STRICT03 else None
+    token = None if dialect is FormDialect.OFF else _verify_token(form)
+    verify = _verify(form) if dialect is FormDialect.STRICT03 else None
     if mode is Mode.UNSUBSCRIBE:
         return Subscribing(mode, topic_url, callback, verify_token=token, verify=verify)
     return Subscribing(
@@ -235,7 +235,7 @@ def _pinging(form: Sequence[tuple[str, str]]) -> Pinging:
     named = (url for name, value in form if name in _PUBLISHED for url in _COMMA_BEFORE_URL.split(value) if url)
     urls = tuple(dict.fromkeys(named))
     if not urls:
-        raise Refused(400, "hub.url", "is missing: name the topic that has new content")
+        raise FormRefused(400, "hub.url", "is missing: name the topic that has new content")
     return Pinging(urls, _content(form, len(urls)))
 
 
@@ -244,7 +244,7 @@ def _content(form: Sequence[tuple[str, str]], topics: int) -> Content | None:
     if not any(name == "hub.content" for name, _ in form):
         return None
     if topics > 1:
-        raise Refused(400, "hub.content", "is of one topic, and several are named")
+        raise FormRefused(400, "hub.content", "is of one topic, and several are named")
     return Content(_given(form, "hub.content").encode(), _given(form, "hub.signature"))
 
 
@@ -252,7 +252,7 @@ def _check_single(form: Iterable[tuple[str, str]], single: frozenset[str]) -> No
     seen = set()
     for name, _ in form:
         if name in single and name in seen:
-            raise Refused(400, name, "is given more than once")
+            raise FormRefused(400, name, "is given more than once")
         seen.add(name)
 
 
@@ -264,7 +264,7 @@ def _required(form: Sequence[tuple[str, str]], name: str) -> str:
     _check_single(form, frozenset({name}))
     value = _given(form, name)
     if not value:
-        raise Refused(400, name, "is missing")
+        raise FormRefused(400, name, "is missing")
     return value
 
 
@@ -273,7 +273,7 @@ def _lease_seconds(form: Sequence[tuple[str, str]]) -> int | None:
     if not text:
         return None
     if not _DIGITS.fullmatch(text) or not text.strip("0"):
-        raise Refused(400, "hub.lease_seconds", "must be a positive decimal number of seconds")
+        raise FormRefused(400, "hub.lease_seconds", "must be a positive decimal number of seconds")
     digits = text.lstrip("0")
     return int(digits) if len(digits) <= 12 else LEASE_SECONDS_CEILING
 
@@ -281,7 +281,7 @@ def _lease_seconds(form: Sequence[tuple[str, str]]) -> int | None:
 def _secret(form: Sequence[tuple[str, str]]) -> bytes | None:
     secret = _given(form, "hub.secret").encode()
     if len(secret) > HUB_SECRET_BYTES_MAX:
-        raise Refused(400, "hub.secret", f"must be at most {HUB_SECRET_BYTES_MAX} bytes")
+        raise FormRefused(400, "hub.secret", f"must be at most {HUB_SECRET_BYTES_MAX} bytes")
     return secret or None
 
 
@@ -289,11 +289,11 @@ def _verify(form: Sequence[tuple[str, str]]) -> Verify:
     """The first word that is known, in the subscriber's order (PS-03, PS-04)."""
     words = [word for name, value in form if name == "hub.verify" for word in _SEPARATORS.split(value.lower()) if word]
     if not words:
-        raise Refused(400, "hub.verify", "is missing: sync or async")
+        raise FormRefused(400, "hub.verify", "is missing: sync or async")
     for word in words:
         if word in tuple(Verify):
             return Verify(word)
-    raise Refused(400, "hub.verify", "names neither sync nor async")
+    raise FormRefused(400, "hub.verify", "names neither sync nor async")
 
 
 def _signature_method(form: Sequence[tuple[str, str]], default: str) -> str:
@@ -302,12 +302,12 @@ def _signature_method(form: Sequence[tuple[str, str]], default: str) -> str:
         return default
     method = next((word for word in words if word in HUB_METHODS), None)
     if method is None:
-        raise Refused(400, "hub.hash_algorithms", f"names none of {', '.join(HUB_METHODS)}")
+        raise FormRefused(400, "hub.hash_algorithms", f"names none of {', '.join(HUB_METHODS)}")
     return method
 
 
 def _verify_token(form: Sequence[tuple[str, str]]) -> str | None:
     token = _given(form, "hub.verify_token")
     if len(token.encode()) > VERIFY_TOKEN_BYTES_MAX:
-        raise Refused(400, "hub.verify_token", f"must be at most {VERIFY_TOKEN_BYTES_MAX} bytes")
+        raise FormRefused(400, "hub.verify_token", f"must be at most {VERIFY_TOKEN_BYTES_MAX} bytes")
     return token or None

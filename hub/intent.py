@@ -53,11 +53,11 @@ __all__ = [
     "Consult",
     "Input",
     "Intent",
+    "IntentState",
     "IntentStep",
     "Output",
     "Overtake",
     "Overtaken",
-    "State",
     "Unanswered",
     "Withdraw",
     "denial_parameters",
@@ -73,7 +73,7 @@ _WHITE_SPACE = b" \t\r\n"
 _REASON_CHARACTERS_MAX = 200
 
 
-class State(StrEnum):
+class IntentState(StrEnum):
     """States of a request; the first two are open, the others final."""
 
     REQUESTED = "requested"
@@ -92,7 +92,7 @@ class IntentStep(StrEnum):
     DENY = "deny"
 
 
-_OPEN = frozenset({State.REQUESTED, State.VERIFYING})
+_OPEN = frozenset({IntentState.REQUESTED, IntentState.VERIFYING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Intent:
         callback: as sent (WS-24).
         lease_seconds: what was granted; None to unsubscribe.
         verify_token: to be echoed, if given.
-        state: see `State`.
+        state: see `IntentState`.
         due_at: not to be claimed before; while verifying, the end of the claim.
         attempts: claims so far. The number of the latest claim is its fence.
         asked_at: start of the latest GET; a lease counts from here (WS-41).
@@ -125,7 +125,7 @@ class Intent:
     lease_seconds: int | None
     due_at: datetime
     verify_token: str | None = field(default=None, repr=False)
-    state: State = State.REQUESTED
+    state: IntentState = IntentState.REQUESTED
     attempts: int = 0
     asked_at: datetime | None = None
     challenge: str | None = field(default=None, repr=False)
@@ -208,9 +208,9 @@ def step(now: datetime, intent: Intent, happened: Input, options: HubOptions) ->
         case Claimed():
             return _claim(now, intent, happened)
         case Overtaken():
-            return (replace(intent, state=State.SUPERSEDED) if intent.state in _OPEN else intent), ()
+            return (replace(intent, state=IntentState.SUPERSEDED) if intent.state in _OPEN else intent), ()
         case Answered() | Unanswered():
-            if intent.state is not State.VERIFYING or happened.fence != intent.attempts:
+            if intent.state is not IntentState.VERIFYING or happened.fence != intent.attempts:
                 return intent, ()
             if isinstance(happened, Unanswered):
                 return _try_again(now, intent, happened, options), ()
@@ -224,7 +224,7 @@ def _answered(now: datetime, intent: Intent, answer: Answered, options: HubOptio
         case IntentStep.VERIFY:
             return _judge(now, intent, answer, options)
         case IntentStep.DENY:
-            return replace(intent, state=State.DENIED), ()
+            return replace(intent, state=IntentState.DENIED), ()
 
 
 def new_challenge() -> str:
@@ -246,7 +246,7 @@ def _claim(now: datetime, intent: Intent, claim: Claimed) -> Result:
     assert claim.challenge != intent.challenge
     asked = replace(
         intent,
-        state=State.VERIFYING,
+        state=IntentState.VERIFYING,
         due_at=claim.until,
         attempts=intent.attempts + 1,
         asked_at=now,
@@ -269,12 +269,12 @@ def denial_parameters(topic_url: str, reason: str | None) -> tuple[tuple[str, st
 
 def _obey(now: datetime, intent: Intent, answer: Answered, options: HubOptions) -> Intent:
     """What the publisher said: 2xx allows, 401 and 403 deny with their text as the reason, all else is no answer."""
-    onward = replace(intent, state=State.REQUESTED, due_at=now, stage_from=intent.attempts, reason=None)
+    onward = replace(intent, state=IntentState.REQUESTED, due_at=now, stage_from=intent.attempts, reason=None)
     if 200 <= answer.status <= 299:
         return replace(onward, stage=IntentStep.VERIFY)
     if answer.status in (401, 403) and intent.verify is not None:  # 0.3 knows no hub.mode=denied (PS-17)
         reason = _first_line(answer.body) or "the topic's publisher denies it"
-        return replace(intent, state=State.FAILED, reason=reason)
+        return replace(intent, state=IntentState.FAILED, reason=reason)
     if answer.status in (401, 403):
         # A lease is what a request may get; one that is denied has none any more.
         return replace(onward, stage=IntentStep.DENY, denial=_first_line(answer.body), lease_seconds=None)
@@ -302,8 +302,8 @@ def _judge(now: datetime, intent: Intent, answer: Answered, options: HubOptions)
     if reason and intent.verify is Verify.ASYNC and answer.status != 404:
         return _try_again(now, intent, Unanswered(answer.fence, reason), options), ()
     if reason:
-        return replace(intent, state=State.FAILED, reason=reason), ()
-    verified = replace(intent, state=State.VERIFIED, reason=None)
+        return replace(intent, state=IntentState.FAILED, reason=reason), ()
+    verified = replace(intent, state=IntentState.VERIFIED, reason=None)
     if intent.mode is Mode.UNSUBSCRIBE:
         return verified, (Overtake(), Withdraw())
     assert intent.asked_at is not None
@@ -328,7 +328,7 @@ def _try_again(now: datetime, intent: Intent, missing: Unanswered, options: HubO
     pauses: tuple[float, ...] = by_verify[intent.verify]
     tries = intent.attempts - intent.stage_from
     if missing.final or tries > len(pauses):
-        ended = State.DENIED if intent.stage is IntentStep.DENY else State.FAILED
+        ended = IntentState.DENIED if intent.stage is IntentStep.DENY else IntentState.FAILED
         return replace(intent, state=ended, reason=missing.reason)
     due_at = now + timedelta(seconds=pauses[tries - 1])
-    return replace(intent, state=State.REQUESTED, due_at=due_at, reason=missing.reason)
+    return replace(intent, state=IntentState.REQUESTED, due_at=due_at, reason=missing.reason)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from egress.guard import GuardPolicy
-from hub.form import Dialect
+from hub.form import FormDialect
 
 __all__ = ["ForeignTopics", "HubOptions", "SecretOverHttp"]
 
@@ -84,7 +84,7 @@ class HubOptions:
     fetch_deadline_seconds: float = 30.0
     fetch_slots: int = 16
     fetch_pause_seconds: float = 1.0
-    dialect: Dialect = Dialect.TOLERANT
+    dialect: FormDialect = FormDialect.TOLERANT
     async_retries: tuple[float, ...] = (5.0, 60.0, 600.0, 3600.0, 17_000.0)
     sync_seconds: float = 12.0
     sha1_hosts: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ipaddress
 
 from db.pool import Session
-from hub.form import Mode, Refused
+from hub.form import FormRefused, Mode
 from hub.options import HubOptions
 
 __all__ = ["bucket_of", "check_pending", "check_room", "network_of"]
@@ -40,19 +40,19 @@ def bucket_of(network: str) -> str:
 
 
 async def check_pending(session: Session, options: HubOptions, network: str | None) -> None:
-    """Raise ``Refused`` 429 where as many requests of this network wait as may."""
+    """Raise ``FormRefused`` 429 where as many requests of this network wait as may."""
     most = options.pending_requester_max
     if network is None or not most:
         return
     if await session.fetchval("intent.pending_of", network, most) >= most:
         text = f"cannot be asked now: {most} requests of this requester wait already"
-        raise Refused(429, "hub.callback", text, retry_after_seconds=_WAIT_SECONDS)
+        raise FormRefused(429, "hub.callback", text, retry_after_seconds=_WAIT_SECONDS)
 
 
 async def check_room(
     session: Session, options: HubOptions, tenant: str, pair: bytes, mode: Mode, host: str, network: str | None
 ) -> None:
-    """Raise ``Refused`` 403 where a new subscription would be one too many of its callback's host or its requester."""
+    """Raise ``FormRefused`` 403 where a new subscription would be too many of its callback's host or its requester."""
     if mode is not Mode.SUBSCRIBE or await session.fetchval("intent.renews", tenant, pair):
         return
     for statement, whose, most, words in (
@@ -60,4 +60,6 @@ async def check_room(
         ("intent.subscriptions_of_requester", network, options.subscriptions_requester_max, "this requester"),
     ):
         if most and whose is not None and await session.fetchval(statement, whose, most) >= most:
-            raise Refused(403, "hub.callback", f"is one too many: {words} has {most} subscriptions, as many as it may")
+            raise FormRefused(
+                403, "hub.callback", f"is one too many: {words} has {most} subscriptions, as many as it may"
+            )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hub.intent import IntentStep, State
+from hub.intent import IntentState, IntentStep
 
 __all__ = ["SubscriptionStatus", "subscription_status"]
 
@@ -37,11 +37,11 @@ _ENDED = {
     "gone": SubscriptionStatus.GONE,
     "deleted": SubscriptionStatus.WITHDRAWN,
 }
-_OPEN = (State.REQUESTED, State.VERIFYING)
+_OPEN = (IntentState.REQUESTED, IntentState.VERIFYING)
 
 
 def subscription_status(
-    request: tuple[State, IntentStep, int] | None, subscription: str | None, *, is_later: bool = True
+    request: tuple[IntentState, IntentStep, int] | None, subscription: str | None, *, is_later: bool = True
 ) -> SubscriptionStatus:
     """Return the status of the pair.
 
@@ -55,16 +55,16 @@ def subscription_status(
         return SubscriptionStatus.RENEWING if is_open else SubscriptionStatus.ACTIVE
     if is_open and request is not None:
         return _asked(*request)
-    if request is not None and request[0] is State.DENIED and is_later:
+    if request is not None and request[0] is IntentState.DENIED and is_later:
         return SubscriptionStatus.DENIED
     return _ENDED.get(subscription or "", SubscriptionStatus.NONE)
 
 
-def _asked(state: State, stage: IntentStep, attempts_before: int) -> SubscriptionStatus:
+def _asked(state: IntentState, stage: IntentStep, attempts_before: int) -> SubscriptionStatus:
     if stage is IntentStep.DENY:
         return SubscriptionStatus.DENIED
     if stage is IntentStep.VALIDATE:
         return SubscriptionStatus.REQUESTED
-    if state is State.VERIFYING:
+    if state is IntentState.VERIFYING:
         return SubscriptionStatus.VERIFYING
     return SubscriptionStatus.VALIDATED if attempts_before else SubscriptionStatus.REQUESTED

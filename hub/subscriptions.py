@@ -16,7 +16,7 @@ from hub.invitation import invite, invited
 from webhooks.signature import new_key, parse_key
 from webhooks.subscriber import headers_context, secret_context
 
-__all__ = ["Change", "InUse", "NewSubscription", "Options", "Stale", "Subscriptions"]
+__all__ = ["InUse", "NewSubscription", "Options", "Stale", "SubscriptionUpdate", "Subscriptions"]
 
 _TENANT = "default"
 _CANCEL_MAX = 5_000
@@ -58,7 +58,7 @@ class NewSubscription(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Options):
+class SubscriptionUpdate(Options):
     """New values; ``unset`` names options that are as usual again."""
 
     topic: str | None = None
@@ -120,7 +120,7 @@ class Subscriptions:
         """The row, or None."""
         return await self._database.fetchrow("subscription.get", _TENANT, public_id)
 
-    async def change(self, public_id: str, change: Change, version: int | None = None) -> Row | None:
+    async def change(self, public_id: str, change: SubscriptionUpdate, version: int | None = None) -> Row | None:
         """Change an API subscription; None when there is none (WebSub's change by subscribing again).
 
         Raises :class:`Stale` when ``version`` is not that of now.
@@ -187,7 +187,7 @@ class Subscriptions:
         return True
 
 
-def _columns(given: NewSubscription | Change) -> dict[str, Any]:
+def _columns(given: NewSubscription | SubscriptionUpdate) -> dict[str, Any]:
     """The columns that these name, and those that follow from them."""
     columns = {field.name: getattr(given, field.name) for field in fields(given) if field.name not in _NO_COLUMNS}
     columns = {name: value for name, value in columns.items() if value is not None}
@@ -195,7 +195,7 @@ def _columns(given: NewSubscription | Change) -> dict[str, Any]:
         columns["topic_regex"] = compile_pattern(given.topic)
     if given.filter is not None:
         columns |= _filter(given.filter)
-    if isinstance(given, Change):
+    if isinstance(given, SubscriptionUpdate):
         columns |= dict.fromkeys(given.unset)
         if given.state is not None:
             columns["state_reason"] = "by request" if given.state == "disabled" else None

@@ -26,7 +26,7 @@ from egress.url import UrlRefused, parse_target
 from hub.acceptance import Hub, Named
 from hub.content import distribute
 from hub.discovery import Discovered, discover
-from hub.form import Refused
+from hub.form import FormRefused
 from hub.topic_url import foreign_name, matching_text
 from runtime.wake import Wake
 from webhooks.signature import SignatureRefused, verify_hub_signature
@@ -63,11 +63,11 @@ async def end(hub: Hub, url: str) -> bool:
 
 
 async def confirm(hub: Hub, token: str, query: Mapping[str, str]) -> str:
-    """Another hub's GET: the challenge to echo, or '' for a denial; raises ``Refused`` 404 (WS-91, WS-94, WS-98)."""
+    """Another hub's GET: the challenge to echo, or '' for a denial; raise ``FormRefused`` 404 (WS-91, WS-94, WS-98)."""
     row = await hub.database.fetchrow("upstream.by_token", token)
     topic, mode = query.get("hub.topic", ""), query.get("hub.mode")
     if row is None or matching_text(topic) not in {matching_text(url) for url in (row["self_url"], row["url"]) if url}:
-        raise Refused(404, "hub.topic", "is nothing that was asked for here")
+        raise FormRefused(404, "hub.topic", "is nothing that was asked for here")
     if mode == "denied" and await hub.database.fetchval("upstream.denied", token, query.get("hub.reason", "")[:200]):
         _log.warning("upstream_denied", topic=row["topic"])
         return ""
@@ -75,7 +75,7 @@ async def confirm(hub: Hub, token: str, query: Mapping[str, str]) -> str:
     lease_seconds = int(lease) if lease.isascii() and lease.isdigit() and 0 < len(lease) <= 9 else 864_000
     is_ours = mode == "subscribe" and challenge
     if not is_ours or not await hub.database.fetchval("upstream.confirm", token, max(lease_seconds, 1)):
-        raise Refused(404, "hub.mode", "is nothing that was asked for here")
+        raise FormRefused(404, "hub.mode", "is nothing that was asked for here")
     return challenge
 
 
@@ -90,15 +90,15 @@ async def receive(
     """A delivery that has come through so many hubs; committed when this has returned (WS-92).
 
     ``read`` gives its body; it is called when the token and the signature's method are known (FS-16). A wrong
-    signature is ignored without a word (WS-93). Raises ``Refused``: 404, 410 ended (WS-98), 403 not signed.
+    signature is ignored without a word (WS-93). Raises ``FormRefused``: 404, 410 ended (WS-98), 403 not signed.
     """
     row = await hub.database.fetchrow("upstream.by_token", token)
     if row is None:
-        raise Refused(404, "", "there is no such callback")
+        raise FormRefused(404, "", "there is no such callback")
     if row["state"] == "ended":
-        raise Refused(410, "", "this subscription has ended")
+        raise FormRefused(410, "", "this subscription has ended")
     if len(signatures) != 1 or signatures[0].partition("=")[0].lower() not in ("sha1", "sha256", "sha384", "sha512"):
-        raise Refused(403, "X-Hub-Signature", "is missing, or made by an unknown method")
+        raise FormRefused(403, "X-Hub-Signature", "is missing, or made by an unknown method")
     try:
         secret = hub.secret_box.open(row["key_id"], row["sealed"], _context(row["tenant"], row["topic"]))
         body = await read()

@@ -42,10 +42,10 @@ from hub.intent import (
     Claimed,
     Consult,
     Intent,
+    IntentState,
     IntentStep,
     Output,
     Overtake,
-    State,
     Unanswered,
     Withdraw,
     new_challenge,
@@ -226,7 +226,7 @@ class Verification:
         )  # fmt: skip
 
     async def _decide(self, session: Session, row: Row, intent: Intent) -> Row | None:
-        if intent.state is not State.REQUESTED:
+        if intent.state is not IntentState.REQUESTED:
             return await session.fetchrow("intent.close", intent.id, intent.attempts, str(intent.state), intent.reason)
         if intent.stage != row["stage"]:
             return await session.fetchrow(
@@ -330,7 +330,7 @@ def _intent(row: Row) -> Intent:
         lease_seconds=row["lease_seconds"],
         due_at=row["due_at"],
         verify_token=row["verify_token"],
-        state=State(row["state"]),
+        state=IntentState(row["state"]),
         attempts=row["attempts"],
         stage=IntentStep(row["stage"]),
         stage_from=row["stage_from"],

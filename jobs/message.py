@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from db.pool import Row
-from jobs.receipt import Mode, Receipt
+from jobs.receipt import ClaimReceipt, Mode
 
-__all__ = ["Draft", "Message", "Received"]
+__all__ = ["Message", "MessageDraft", "Received"]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class MessageDraft:
     """A message to be. ``delay_seconds``: not handed out before. The database judges the values (22023, HW003)."""
 
     payload: bytes
@@ -57,7 +57,7 @@ class Message:
 class Received:
     """A message in the hands of a receiver until ``leased_until``; ``attempts`` counts this delivery."""
 
-    receipt: Receipt
+    receipt: ClaimReceipt
     attempts: int
     leased_until: datetime
     message: Message
@@ -65,5 +65,5 @@ class Received:
     @classmethod
     def of(cls, row: Row, mode: Mode) -> Received:
         """The claim of a row of ``message.receive`` or ``consumer.receive``."""
-        receipt = Receipt(row["id"], row["claim"], mode)
+        receipt = ClaimReceipt(row["id"], row["claim"], mode)
         return cls(receipt, row["deliveries"], row["lease_until"], Message.of(row))

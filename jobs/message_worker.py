@@ -15,7 +15,7 @@ import structlog
 from db.errors import DatabaseError
 from jobs.message import Received
 from jobs.queues import Queues
-from jobs.receipt import Receipt
+from jobs.receipt import ClaimReceipt
 from jobs.waiting import Waiting
 
 __all__ = ["MessageRefused", "MessageWorker", "MessageWorkerOptions"]
@@ -64,7 +64,7 @@ class MessageWorker:
         self._waiting = waiting
         self._handler = handler
         self._options = options
-        self._running: dict[asyncio.Task[None], Receipt] = {}
+        self._running: dict[asyncio.Task[None], ClaimReceipt] = {}
         self._freed = asyncio.Event()
         self._stopping = False
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from db.pool import Database, Row
 from jobs.low_water import LowWater
-from jobs.message import Draft, Message, Received
-from jobs.receipt import Receipt
+from jobs.message import Message, MessageDraft, Received
+from jobs.receipt import ClaimReceipt
 
 __all__ = ["Queues"]
 
@@ -40,7 +40,7 @@ class Queues:
         self._low_water = LowWater()
         self._known: set[str] = set()
 
-    async def submit(self, queue: str, drafts: Sequence[Draft]) -> list[int]:
+    async def submit(self, queue: str, drafts: Sequence[MessageDraft]) -> list[int]:
         """Store all of them or none; returns their ids, in the same order."""
         rows = await self._database.fetch(
             "message.submit", queue,
@@ -82,34 +82,34 @@ class Queues:
         rows = await self._database.fetch("consumer.receive", queue, consumer, most, lease_seconds or 30.0, text)
         return [Received.of(row, "copy") for row in rows]
 
-    async def accept(self, queue: str, receipts: Sequence[Receipt]) -> set[Receipt]:
+    async def accept(self, queue: str, receipts: Sequence[ClaimReceipt]) -> set[ClaimReceipt]:
         """These are done; returns those that were still held. A copy stands for all before it in its batch."""
         done = await self._settle("message.accept", queue, receipts)
         for claim, ids in _copies(receipts).items():
             if await self._database.fetchval("consumer.accept", queue, claim, ids):
-                done |= {Receipt(one, claim, "copy") for one in ids}
+                done |= {ClaimReceipt(one, claim, "copy") for one in ids}
         return done
 
     async def reject(
-        self, queue: str, receipts: Sequence[Receipt], *, delay_seconds: float = 0.0, reason: str | None = None,
+        self, queue: str, receipts: Sequence[ClaimReceipt], *, delay_seconds: float = 0.0, reason: str | None = None,
         dead: bool = False, counts: bool = True,
-    ) -> set[Receipt]:  # fmt: skip
+    ) -> set[ClaimReceipt]:  # fmt: skip
         """Return these, or bury them; returns those that were still held. A copy is read again."""
         done = await self._settle("message.reject", queue, receipts, delay_seconds, reason, dead, counts)
         for claim, ids in _copies(receipts).items():
             if await self._database.fetchval("consumer.release", queue, claim):
-                done |= {Receipt(one, claim, "copy") for one in ids}
+                done |= {ClaimReceipt(one, claim, "copy") for one in ids}
         self._low_water.forget(queue)
         if not delay_seconds:
             self._on_available(queue)
         return done
 
-    async def extend(self, queue: str, receipts: Sequence[Receipt], lease_seconds: float) -> set[Receipt]:
+    async def extend(self, queue: str, receipts: Sequence[ClaimReceipt], lease_seconds: float) -> set[ClaimReceipt]:
         """Hold these for so long from now; returns those that were still held."""
         done = await self._settle("message.extend", queue, receipts, lease_seconds)
         for claim, ids in _copies(receipts).items():
             if await self._database.execute("consumer.extend", queue, claim, lease_seconds):
-                done |= {Receipt(one, claim, "copy") for one in ids}
+                done |= {ClaimReceipt(one, claim, "copy") for one in ids}
         return done
 
     async def browse(self, queue: str, most: int, after_id: int = 0) -> list[tuple[Message, int]]:
@@ -133,7 +133,9 @@ class Queues:
         rows = await self._database.fetch("message.purge_dead", queue, ids, actor, reason)
         return [row["id"] for row in rows]
 
-    async def _settle(self, statement: str, queue: str, receipts: Sequence[Receipt], *more: object) -> set[Receipt]:
+    async def _settle(
+        self, statement: str, queue: str, receipts: Sequence[ClaimReceipt], *more: object
+    ) -> set[ClaimReceipt]:
         moved = {receipt.message_id: receipt for receipt in receipts if receipt.mode == "move"}
         if not moved:
             return set()
@@ -149,7 +151,7 @@ class Queues:
             self._known.add(queue)
 
 
-def _copies(receipts: Sequence[Receipt]) -> dict[int, list[int]]:
+def _copies(receipts: Sequence[ClaimReceipt]) -> dict[int, list[int]]:
     """The ids of copies by their claim."""
     found: dict[int, list[int]] = {}
     for receipt in receipts:

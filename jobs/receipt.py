@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Receipt", "parse_receipt"]
+__all__ = ["ClaimReceipt", "parse_receipt"]
 
 Mode = Literal["move", "copy"]
 _TEXT = re.compile(r"(msg|cpy)_([0-9]{1,18})_([0-9]{1,18})")
@@ -14,7 +14,7 @@ _WORDS: dict[Mode, str] = {"move": "msg", "copy": "cpy"}
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class ClaimReceipt:
     """A message and the claim that holds it; in mode ``copy`` the claim is that of its consumer's batch."""
 
     message_id: int
@@ -25,7 +25,7 @@ class Receipt:
         return f"{_WORDS[self.mode]}_{self.message_id}_{self.claim}"
 
 
-def parse_receipt(text: str) -> Receipt | None:
+def parse_receipt(text: str) -> ClaimReceipt | None:
     """Return the receipt of this text, or None if it is none."""
     match = _TEXT.fullmatch(text)
-    return Receipt(int(match[2]), int(match[3]), "move" if match[1] == "msg" else "copy") if match else None
+    return ClaimReceipt(int(match[2]), int(match[3]), "move" if match[1] == "msg" else "copy") if match else None

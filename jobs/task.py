@@ -7,7 +7,7 @@ from datetime import datetime
 
 from db.pool import Row
 
-__all__ = ["Policy", "Task", "TaskFailed"]
+__all__ = ["RecoveryPolicy", "Task", "TaskFailed"]
 
 
 class TaskFailed(Exception):
@@ -40,7 +40,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RecoveryPolicy:
     """How long the task of a notification is looked for: each ``lookup_seconds``, for ``giveup_seconds`` (JB-26)."""
 
     lookup_seconds: float

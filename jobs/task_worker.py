@@ -27,7 +27,7 @@ import structlog
 
 from db.errors import DatabaseError
 from jobs.notification import Notification, Notifications
-from jobs.task import Policy, Task, TaskFailed
+from jobs.task import RecoveryPolicy, Task, TaskFailed
 from jobs.tasks import Tasks
 from runtime.pause import pause
 
@@ -106,7 +106,7 @@ class TaskWorker:
         self._look = asyncio.Event()
         self._flush = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._policy = Policy(2.0, 6.0)
+        self._policy = RecoveryPolicy(2.0, 6.0)
 
     def stop(self) -> None:
         """Claim nothing more; ``run`` returns when what runs is done or its grace is over."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from db.pool import Database, Row
-from jobs.task import Policy, Task
+from jobs.task import RecoveryPolicy, Task
 
 __all__ = ["Tasks"]
 
@@ -59,11 +59,11 @@ class Tasks:
         """Give these back; the attempt does not count."""
         await self._database.fetch("task.release", [task.id for task in tasks], [task.claim for task in tasks])
 
-    async def policy(self, kind: str = _ALL) -> Policy:
+    async def policy(self, kind: str = _ALL) -> RecoveryPolicy:
         """How notifications of this kind are followed."""
         row = await self._database.fetchrow("task.policy", kind)
         assert row is not None, "the migration writes the row of all kinds"
-        return Policy(row["lookup_seconds"], row["giveup_seconds"])
+        return RecoveryPolicy(row["lookup_seconds"], row["giveup_seconds"])
 
     async def beat(
         self, worker: str, kinds: Sequence[str], slots: int, seconds: float, completed: int, failed: int

@@ -25,8 +25,8 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.bronze import to_bronze
-from pipeline.kafka_options import KafkaOptions
-from pipeline.kafka_range import Bounds, Plan, Problem, Range, planned
+from pipeline.kafka_options import SparkKafkaOptions
+from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, planned
 from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
 from pipeline.lake import Change, DataFile, LakeConflict, Snapshot, Table
 
@@ -68,7 +68,7 @@ class Archived:
     rows: int = 0
     quarantined: int = 0
     waiting: int = 0
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[RangeProblem, ...] = ()
 
     def __add__(self, later: Archived) -> Archived:
         """Both together, with what the later one left to do."""
@@ -86,12 +86,12 @@ class Archived:
         return sum(problem.kind != "gone" for problem in self.problems)
 
 
-def plan_archive(table: Table, kafka: KafkaOptions, options: ArchiveOptions) -> Plan:
+def plan_archive(table: Table, kafka: SparkKafkaOptions, options: ArchiveOptions) -> RangePlan:
     """What the next batch would read; needs no Spark. Raises KafkaUnreachable and LakeDamaged."""
     return _plan(table.snapshot(), _held(kafka, options), options)
 
 
-def unarchived(snapshot: Snapshot, kafka: KafkaOptions, topics: Collection[str]) -> tuple[Range, ...]:
+def unarchived(snapshot: Snapshot, kafka: SparkKafkaOptions, topics: Collection[str]) -> tuple[Range, ...]:
     """What of these Kafka topics is committed and not part of the snapshot; needs no Spark. Raises KafkaUnreachable."""
     options = ArchiveOptions(tuple(topics), batch_records_max=sys.maxsize, accept_loss=True)
     return _plan(snapshot, _held(kafka, options), options).ranges if topics else ()
@@ -100,7 +100,7 @@ def unarchived(snapshot: Snapshot, kafka: KafkaOptions, topics: Collection[str])
 def archive(
     session: Callable[[], SparkSession],
     table: Table,
-    kafka: KafkaOptions,
+    kafka: SparkKafkaOptions,
     options: ArchiveOptions,
     run: str,
     told: Callable[[Archived], object] = lambda _: None,
@@ -134,12 +134,12 @@ class _Held(NamedTuple):
     incarnations: Mapping[str, str]
 
 
-def _held(kafka: KafkaOptions, options: ArchiveOptions) -> _Held:
+def _held(kafka: SparkKafkaOptions, options: ArchiveOptions) -> _Held:
     topics = topics_of(kafka, options.is_wanted)
     return _Held(bounds_of(kafka, topics), incarnations_of(kafka, topics))
 
 
-def _plan(basis: Snapshot, held: _Held, options: ArchiveOptions) -> Plan:
+def _plan(basis: Snapshot, held: _Held, options: ArchiveOptions) -> RangePlan:
     wanted = {topic: of for topic, of in basis.offsets.items() if options.is_wanted(topic)}
     known = basis.incarnations
     anew = {topic for topic, of in held.incarnations.items() if known.get(topic, of) != of}
@@ -147,8 +147,8 @@ def _plan(basis: Snapshot, held: _Held, options: ArchiveOptions) -> Plan:
 
 
 def _batch(
-    session: Callable[[], SparkSession], table: Table, kafka: KafkaOptions, plan: Plan, held: _Held, basis: Snapshot,
-    run: str,
+    session: Callable[[], SparkSession], table: Table, kafka: SparkKafkaOptions, plan: RangePlan, held: _Held,
+    basis: Snapshot, run: str,
 ) -> tuple[Snapshot, int]:  # fmt: skip
     """One batch, from its plan to its entry in the log; also how many of its rows are in quarantine."""
     files, quarantined = _written(session(), table, kafka, plan, basis) if plan.size else ((), 0)
@@ -170,7 +170,7 @@ def _batch(
 
 
 def _written(
-    spark: SparkSession, table: Table, kafka: KafkaOptions, plan: Plan, basis: Snapshot
+    spark: SparkSession, table: Table, kafka: SparkKafkaOptions, plan: RangePlan, basis: Snapshot
 ) -> tuple[tuple[DataFile, ...], int]:
     seen = Observation()
     ranges = [of for of in plan.ranges if of.start < of.until]

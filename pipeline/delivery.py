@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.frame import struct_of
 from pipeline.lake import Table
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["ATTEMPT", "deliveries", "delivery_table"]
 
@@ -26,7 +26,7 @@ ATTEMPT: Final = (
 _COLUMNS: Final = f"{ATTEMPT}, error_class string, dt date"
 
 
-def delivery_table(lake: Storage) -> Table:
+def delivery_table(lake: LakeStorage) -> Table:
     """The silver table, a folder for each day on which attempts began."""
     return Table(lake, "deliveries", struct_of(_COLUMNS), ("dt",))
 

@@ -28,7 +28,7 @@ from pipeline.exchange import amend, delete_replaced, exchange
 from pipeline.lake import Change, DataFile, Snapshot, Table
 from pipeline.remnant import Remnant, remnants, remove
 from pipeline.schema import BRONZE
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["Erased", "Subject", "erase", "erased_table", "find", "find_beside"]
 
@@ -66,7 +66,7 @@ class Erased:
     remaining: int
 
 
-def erased_table(lake: Storage) -> Table:
+def erased_table(lake: LakeStorage) -> Table:
     """What the audit has to know of records that were erased."""
     fields = [field for name in _ERASED for field in BRONZE.fields if field.name == name]
     return Table(lake, "erased", StructType(fields), ("dt", "topic"))
@@ -83,12 +83,12 @@ def find(spark: SparkSession, table: Table, subject: Subject) -> dict[DataFile, 
     }
 
 
-def find_beside(lake: Storage, table: Table, subject: Subject) -> list[Remnant]:
+def find_beside(lake: LakeStorage, table: Table, subject: Subject) -> list[Remnant]:
     """Files that are no part of the table and hold records of the subject's, or may."""
     return remnants(lake, table, subject.keys, subject.topic, _NUMBERS)
 
 
-def erase(spark: SparkSession, lake: Storage, table: Table, subject: Subject, run: str) -> Erased:
+def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str) -> Erased:
     """Erase, delete and search again. Raises :class:`LakeConflict` and :class:`LakeDamaged`; then run it again."""
     found = find(spark, table, subject)
     records = sum(found.values())
@@ -103,7 +103,7 @@ def erase(spark: SparkSession, lake: Storage, table: Table, subject: Subject, ru
     return Erased(records, len(files), replaced, len(gone), remaining)
 
 
-def _erase_beside(spark: SparkSession, lake: Storage, table: Table, subject: Subject, run: str) -> list[Remnant]:
+def _erase_beside(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str) -> list[Remnant]:
     """From files that can be part of the table no more: those of a batch whose entry has its number taken.
 
     An archive that is writing at this moment cannot make its entry then, and its records are read once more. A

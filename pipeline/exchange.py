@@ -8,7 +8,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 
 from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Snapshot, Table
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["amend", "delete_replaced", "exchange"]
 
@@ -57,7 +57,7 @@ def amend(table: Table, change: Callable[[Snapshot], Change | None]) -> None:
             return
 
 
-def delete_replaced(lake: Storage, table: Table, before: datetime | None = None) -> int:
+def delete_replaced(lake: LakeStorage, table: Table, before: datetime | None = None) -> int:
     """Delete the files that an entry of the log, of before that moment, has taken out; how many were still there."""
     present = {file.path for file in table.snapshot().files}
     entries = (entry for entry in table.entries() if before is None or datetime.fromisoformat(entry["at"]) < before)

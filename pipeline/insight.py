@@ -14,7 +14,7 @@ from pipeline.deadletter import DEAD_LETTERS, clusters
 from pipeline.drift import schemas
 from pipeline.frame import frame_of
 from pipeline.lake import bronze
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from pipeline.volume import by_hour, usage
 
 __all__ = ["Insight", "dead_letter_clusters"]
@@ -23,7 +23,7 @@ __all__ = ["Insight", "dead_letter_clusters"]
 class Insight:
     """Of the days from ``since`` to ``until``, both of them included."""
 
-    def __init__(self, spark: SparkSession, lake: Storage, since: date, until: date) -> None:
+    def __init__(self, spark: SparkSession, lake: LakeStorage, since: date, until: date) -> None:
         self._days = bronze(lake).read(spark).where(F.col("dt").between(since, until))
 
     def usage(self) -> list[dict[str, Any]]:

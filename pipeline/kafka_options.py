@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["KafkaOptions"]
+__all__ = ["SparkKafkaOptions"]
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaOptions:
+class SparkKafkaOptions:
     """``bootstrap_servers``: host:port, several separated by commas.
 
     ``source``: "python" reads by our own data source and needs no jar, "jvm" by Spark's Kafka connector.

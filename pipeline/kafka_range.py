@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Bounds", "Plan", "Problem", "Range", "from_json", "planned", "to_json"]
+__all__ = ["Bounds", "Range", "RangePlan", "RangeProblem", "from_json", "planned", "to_json"]
 
 
 class Range(NamedTuple):
@@ -31,7 +31,7 @@ class Bounds(NamedTuple):
     end: int
 
 
-class Problem(NamedTuple):
+class RangeProblem(NamedTuple):
     """Why a partition can't be read on from where the archive is.
 
     ``kind``: "lost" (Kafka's retention was faster: offsets ``start`` up to ``until`` are gone), "anew" (the topic was
@@ -63,11 +63,11 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RangePlan:
     """``ranges``: what to read; ``waiting``: how many offsets are left for later batches."""
 
     ranges: tuple[Range, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[RangeProblem, ...] = ()
     waiting: int = 0
 
     @property
@@ -83,7 +83,7 @@ def planned(
     *,
     anew: Collection[str] = (),
     accept_loss: bool = False,
-) -> Plan:
+) -> RangePlan:
     """The next batch. What lies ready is cut down to ``records_max`` evenly, so that no partition falls behind.
 
     A partition that was never read begins at its first record. A partition with a problem is left alone and the others
@@ -104,20 +104,22 @@ def planned(
     ready = sum(of.until - of.start for of in ranges)
     if ready > records_max:
         ranges = [of._replace(until=of.start + -((of.start - of.until) * records_max // ready)) for of in ranges]
-    plan = Plan(tuple(ranges), tuple(problems))
-    return Plan(plan.ranges, plan.problems, ready - plan.size)
+    plan = RangePlan(tuple(ranges), tuple(problems))
+    return RangePlan(plan.ranges, plan.problems, ready - plan.size)
 
 
-def _problem(topic: str, partition: int, start: int | None, held: Bounds | None, *, is_anew: bool) -> Problem | None:
+def _problem(
+    topic: str, partition: int, start: int | None, held: Bounds | None, *, is_anew: bool
+) -> RangeProblem | None:
     if start is None:
         return None
     if held is None:
-        return Problem("gone", topic, partition, start, start)
+        return RangeProblem("gone", topic, partition, start, start)
     if is_anew:
-        return Problem("anew", topic, partition, start, held.end)
+        return RangeProblem("anew", topic, partition, start, held.end)
     if held.end < start:
-        return Problem("shrunk", topic, partition, start, held.end)
-    return Problem("lost", topic, partition, start, held.low) if start < held.low else None
+        return RangeProblem("shrunk", topic, partition, start, held.end)
+    return RangeProblem("lost", topic, partition, start, held.low) if start < held.low else None
 
 
 def to_json(ranges: Iterable[Range]) -> str:

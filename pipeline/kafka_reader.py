@@ -10,7 +10,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, Top
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.kafka_options import KafkaOptions
+from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Bounds, Range, to_json
 from pipeline.schema import KAFKA
 
@@ -25,7 +25,7 @@ class KafkaUnreachable(Exception):
     """Kafka does not answer, or refuses us; the text says which servers and why."""
 
 
-def topics_of(options: KafkaOptions, is_wanted: Callable[[str], bool]) -> dict[str, int]:
+def topics_of(options: SparkKafkaOptions, is_wanted: Callable[[str], bool]) -> dict[str, int]:
     """The Kafka topics that are wanted, and how many partitions each has. Raises :class:`KafkaUnreachable`."""
     try:
         found = _admin(options).list_topics(timeout=options.answer_seconds).topics
@@ -34,7 +34,7 @@ def topics_of(options: KafkaOptions, is_wanted: Callable[[str], bool]) -> dict[s
     return {name: len(topic.partitions) for name, topic in sorted(found.items()) if is_wanted(name)}
 
 
-def bounds_of(options: KafkaOptions, topics: Mapping[str, int]) -> dict[tuple[str, int], Bounds]:
+def bounds_of(options: SparkKafkaOptions, topics: Mapping[str, int]) -> dict[tuple[str, int], Bounds]:
     """From the first record of each partition to the end of what is committed: the last stable offset (PL-K15).
 
     Raises :class:`KafkaUnreachable`.
@@ -47,7 +47,7 @@ def bounds_of(options: KafkaOptions, topics: Mapping[str, int]) -> dict[tuple[st
     return {place: Bounds(low[place], end[place]) for place in low}
 
 
-def incarnations_of(options: KafkaOptions, topics: Collection[str]) -> dict[str, str]:
+def incarnations_of(options: SparkKafkaOptions, topics: Collection[str]) -> dict[str, str]:
     """The id that Kafka gave each topic when it was made; one that is made again has another (KIP-516).
 
     Raises :class:`KafkaUnreachable`.
@@ -63,7 +63,7 @@ def incarnations_of(options: KafkaOptions, topics: Collection[str]) -> dict[str,
         raise _unreachable(options, error) from error
 
 
-def read_ranges(spark: SparkSession, options: KafkaOptions, ranges: Sequence[Range]) -> DataFrame:
+def read_ranges(spark: SparkSession, options: SparkKafkaOptions, ranges: Sequence[Range]) -> DataFrame:
     """The records of the ranges with the columns of ``schema.KAFKA``."""
     if options.source == "jvm":
         reader = spark.read.format("kafka").options(**options.java(), **_java_ranges(ranges))
@@ -90,7 +90,9 @@ def _java_ranges(ranges: Iterable[Range]) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _listed(options: KafkaOptions, places: Sequence[TopicPartition], what: OffsetSpec) -> dict[tuple[str, int], int]:
+def _listed(
+    options: SparkKafkaOptions, places: Sequence[TopicPartition], what: OffsetSpec
+) -> dict[tuple[str, int], int]:
     admin = _admin(options)  # its answers never come once it is gone
     seconds = options.answer_seconds
     asked = admin.list_offsets(
@@ -102,11 +104,11 @@ def _listed(options: KafkaOptions, places: Sequence[TopicPartition], what: Offse
         raise _unreachable(options, error) from error
 
 
-def _admin(options: KafkaOptions) -> AdminClient:
+def _admin(options: SparkKafkaOptions) -> AdminClient:
     client = {name: value for name, value in options.librdkafka().items() if name != "isolation.level"}
     return AdminClient(client, logger=_SILENT)
 
 
-def _unreachable(options: KafkaOptions, error: KafkaException) -> KafkaUnreachable:
+def _unreachable(options: SparkKafkaOptions, error: KafkaException) -> KafkaUnreachable:
     reason = error.args[0]
     return KafkaUnreachable(f"Kafka at {options.bootstrap_servers}: {reason.str()}")

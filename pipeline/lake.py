@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pipeline.schema import BRONZE, BRONZE_PARTITIONS
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = [
     "Change",
@@ -129,7 +129,7 @@ def damage_named() -> Iterator[None]:
 class Table:
     """``schema``: all columns; ``partitions``: those of them that are folders, outermost first."""
 
-    def __init__(self, lake: Storage, name: str, schema: StructType, partitions: tuple[str, ...]) -> None:
+    def __init__(self, lake: LakeStorage, name: str, schema: StructType, partitions: tuple[str, ...]) -> None:
         self.name = name
         self.schema = schema
         self._lake = lake
@@ -239,7 +239,7 @@ class Table:
             return rows
 
 
-def bronze(lake: Storage) -> Table:
+def bronze(lake: LakeStorage) -> Table:
     """What was archived from Kafka."""
     return Table(lake, "bronze", BRONZE, BRONZE_PARTITIONS)
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.frame import struct_of
 from pipeline.lake import Table
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["METRICS", "metric_table", "metrics"]
 
@@ -25,7 +25,7 @@ METRICS: Final = (
 waited longest had been accepted when an attempt at it began."""
 
 
-def metric_table(lake: Storage) -> Table:
+def metric_table(lake: LakeStorage) -> Table:
     """The gold table, a folder for each day."""
     return Table(lake, "metrics", struct_of(METRICS), ("dt",))
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
 from pipeline.lake import Table, folder_values
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["Remnant", "remnants", "remove"]
 
@@ -51,7 +51,7 @@ class Remnant:
 
 
 def remnants(
-    lake: Storage, table: Table, keys: Iterable[str], topic: str | None, columns: Sequence[str]
+    lake: LakeStorage, table: Table, keys: Iterable[str], topic: str | None, columns: Sequence[str]
 ) -> list[Remnant]:
     """Those that hold records with these keys, of one Kafka topic or of all, and those that nobody can read.
 
@@ -69,7 +69,7 @@ def _is_of(path: str, topic: str | None) -> bool:
     return path.endswith(".parquet") and {"batch", "topic"} <= values.keys() and topic in (None, values["topic"])
 
 
-def _searched(lake: Storage, path: str, keys: pa.Array, columns: Sequence[str]) -> Remnant:
+def _searched(lake: LakeStorage, path: str, keys: pa.Array, columns: Sequence[str]) -> Remnant:
     batch = int(folder_values(path)["batch"].partition("-")[0])
     try:
         with lake.open(path) as opened:
@@ -80,7 +80,7 @@ def _searched(lake: Storage, path: str, keys: pa.Array, columns: Sequence[str]) 
         return Remnant(path, batch, None)
 
 
-def remove(lake: Storage, gone: Iterable[Remnant], keys: Iterable[str]) -> None:
+def remove(lake: LakeStorage, gone: Iterable[Remnant], keys: Iterable[str]) -> None:
     """Delete them; a readable file in quarantine is written anew without these keys, for the sake of the others."""
     wanted = _binary(keys)
     for one in gone:
@@ -91,7 +91,7 @@ def remove(lake: Storage, gone: Iterable[Remnant], keys: Iterable[str]) -> None:
             lake.replace(one.path, kept)
 
 
-def _without(lake: Storage, path: str, keys: pa.Array) -> bytes | None:
+def _without(lake: LakeStorage, path: str, keys: pa.Array) -> bytes | None:
     with lake.open(path) as opened:
         rows = pq.ParquetFile(opened).read()
     kept, draft = rows.filter(pc.invert(pc.is_in(rows["key"], keys))), io.BytesIO()

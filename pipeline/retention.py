@@ -7,7 +7,7 @@ from datetime import date, datetime
 
 from pipeline.exchange import amend
 from pipeline.lake import Change, DataFile, Snapshot, Table
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["expired", "forgotten", "retain"]
 
@@ -21,7 +21,7 @@ def expired(snapshot: Snapshot, before: date, topic: str | None = None) -> tuple
     )
 
 
-def retain(lake: Storage, table: Table, before: date, run: str, topic: str | None = None) -> tuple[DataFile, ...]:
+def retain(lake: LakeStorage, table: Table, before: date, run: str, topic: str | None = None) -> tuple[DataFile, ...]:
     """Take them out of the table, then delete them. Raises :class:`LakeConflict`."""
     gone: tuple[DataFile, ...] = ()
 

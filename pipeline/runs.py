@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["Run", "recorded_run", "runs"]
 
@@ -40,7 +40,7 @@ class Run:
 
 
 @contextmanager
-def recorded_run(lake: Storage, job: str, inputs: Mapping[str, Any]) -> Iterator[Run]:
+def recorded_run(lake: LakeStorage, job: str, inputs: Mapping[str, Any]) -> Iterator[Run]:
     """Write the run down at its start and at its end, however it ends; the job fills in ``counts``."""
     started = datetime.now(UTC)
     run = Run(secrets.token_hex(4), job, inputs, started.isoformat(), version("hookwire-server"))
@@ -56,7 +56,7 @@ def recorded_run(lake: Storage, job: str, inputs: Mapping[str, Any]) -> Iterator
         _write(lake, run)
 
 
-def runs(lake: Storage) -> list[Run]:
+def runs(lake: LakeStorage) -> list[Run]:
     """All of them, newest first. A file that is half written or somebody else's is left out."""
     found = []
     for path in sorted(lake.files("runs"), reverse=True):
@@ -67,5 +67,5 @@ def runs(lake: Storage) -> list[Run]:
     return found
 
 
-def _write(lake: Storage, run: Run) -> None:
+def _write(lake: LakeStorage, run: Run) -> None:
     lake.replace(run.path, json.dumps(asdict(run)).encode())

@@ -23,25 +23,25 @@ from pipeline.frame import frame_of
 from pipeline.lake import DataFile, Snapshot, Table
 from pipeline.metric import metric_table, metrics
 from pipeline.slo import SPAN_DAYS, slo, slo_table
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["Service", "measured_days", "overdrawn", "rows_of", "stale_days", "wanted_days"]
 
 
-def wanted_days(lake: Storage, attempts: Mapping[date, int]) -> list[date]:
+def wanted_days(lake: LakeStorage, attempts: Mapping[date, int]) -> list[date]:
     """The days of which the database has more ``attempts`` than silver, oldest first."""
     kept = counts_of_days(delivery_table(lake).snapshot())
     return sorted(day for day, count in attempts.items() if count > kept.get(day, 0))
 
 
-def stale_days(lake: Storage, since: date, until: date) -> dict[date, int]:
+def stale_days(lake: LakeStorage, since: date, until: date) -> dict[date, int]:
     """The days whose silver is more than their metrics were made from, and how many rows it has now."""
     made_from = sources_of_days(metric_table(lake))
     counts = counts_of_days(delivery_table(lake).snapshot())
     return {day: n for day, n in counts.items() if since <= day <= until and n > made_from.get(day, 0)}
 
 
-def measured_days(lake: Storage, since: date, until: date) -> dict[date, int]:
+def measured_days(lake: LakeStorage, since: date, until: date) -> dict[date, int]:
     """The days that have metrics, and how many rows."""
     counts = counts_of_days(metric_table(lake).snapshot())
     return {day: n for day, n in counts.items() if since <= day <= until}
@@ -50,7 +50,7 @@ def measured_days(lake: Storage, since: date, until: date) -> dict[date, int]:
 class Service:
     """The three jobs over one lake. ``run`` is the id in the table of runs."""
 
-    def __init__(self, spark: SparkSession, lake: Storage, run: str) -> None:
+    def __init__(self, spark: SparkSession, lake: LakeStorage, run: str) -> None:
         self._spark = spark
         self._lake = lake
         self._run = run

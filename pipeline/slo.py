@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.frame import struct_of
 from pipeline.lake import Table
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["SLO", "SPAN_DAYS", "slo", "slo_table"]
 
@@ -22,7 +22,7 @@ SLO: Final = (
 overdrawn."""
 
 
-def slo_table(lake: Storage) -> Table:
+def slo_table(lake: LakeStorage) -> Table:
     """The gold table, a folder for each day; a row judges the 28 days that end with it."""
     return Table(lake, "slo", struct_of(SLO), ("dt",))
 

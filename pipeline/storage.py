@@ -2,7 +2,7 @@
 
 ``file:`` and a plain path are a folder of this machine; other schemes (``s3a:``, ``hdfs:``, ``gs:``) are pyarrow's. On
 a folder of this machine a new file appears whole or not at all, survives a crash of the machine, and is never replaced
-by :meth:`Storage.create`; elsewhere that is as good as the store's own promises.
+by :meth:`LakeStorage.create`; elsewhere that is as good as the store's own promises.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 
 from pyarrow import ArrowInvalid, NativeFile, fs
 
-__all__ = ["Storage", "StorageError"]
+__all__ = ["LakeStorage", "StorageError"]
 
 
 class StorageError(Exception):
     """A URI that nobody understands, or a store that does not answer."""
 
 
-class Storage:
+class LakeStorage:
     """``uri`` is how Spark names the folder; paths are relative to it and written with ``/``."""
 
     def __init__(self, uri: str) -> None:

@@ -16,7 +16,7 @@ from pyarrow import ArrowException
 
 from pipeline.exchange import amend
 from pipeline.lake import Change, DataFile, Snapshot, Table
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["Damage", "damages", "put_aside", "sweep_killed"]
 
@@ -29,7 +29,7 @@ class Damage:
     reason: str
 
 
-def sweep_killed(lake: Storage, table: Table, before: datetime) -> int:
+def sweep_killed(lake: LakeStorage, table: Table, before: datetime) -> int:
     """Delete the batches that no entry has ever named and nobody has written to since ``before``; how many files."""
     entries = [path for entry in table.entries() for path in (*entry["removed"], *(f["path"] for f in entry["added"]))]
     kept = {None, *map(_batch, entries), *(_batch(file.path) for file in table.snapshot().files)}
@@ -45,14 +45,14 @@ def _batch(path: str) -> str | None:
     return next((part for part in path.split("/") if part.startswith("batch=")), None)
 
 
-def damages(lake: Storage, table: Table, snapshot: Snapshot) -> list[Damage]:
+def damages(lake: LakeStorage, table: Table, snapshot: Snapshot) -> list[Damage]:
     """Every file of the snapshot whose size, end or number of rows is not what its entry says."""
     sizes = lake.files(f"{table.name}/data")
     found = ((file, _reason(lake, table, file, sizes)) for file in snapshot.files)
     return [Damage(file, reason) for file, reason in found if reason is not None]
 
 
-def _reason(lake: Storage, table: Table, file: DataFile, sizes: dict[str, int]) -> str | None:
+def _reason(lake: LakeStorage, table: Table, file: DataFile, sizes: dict[str, int]) -> str | None:
     path = f"{table.name}/{file.path}"
     if path not in sizes:
         return "it is not there"
@@ -66,7 +66,7 @@ def _reason(lake: Storage, table: Table, file: DataFile, sizes: dict[str, int]) 
     return None if rows == file.rows else f"it has {rows} rows and should have {file.rows}"
 
 
-def put_aside(lake: Storage, table: Table, found: list[Damage], run: str) -> int:
+def put_aside(lake: LakeStorage, table: Table, found: list[Damage], run: str) -> int:
     """Into quarantine with them, and out of the table; how many records their entries said they have.
 
     First the files, then the entry: whoever is killed between finds them missing and goes on.

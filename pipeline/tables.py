@@ -7,11 +7,11 @@ from pipeline.erasure import erased_table
 from pipeline.lake import Table, bronze
 from pipeline.metric import metric_table
 from pipeline.slo import slo_table
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["lake_tables"]
 
 
-def lake_tables(lake: Storage) -> tuple[Table, ...]:
+def lake_tables(lake: LakeStorage) -> tuple[Table, ...]:
     """Bronze, what was erased from it, silver, gold; one that was never written to is empty."""
     return (bronze(lake), erased_table(lake), delivery_table(lake), metric_table(lake), slo_table(lake))

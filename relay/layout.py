@@ -9,8 +9,8 @@
 Leases are closed, so that relays finish what is in flight and leave. Terms are raised, so that the database refuses
 whoever did not. Each old group's sink is opened once more under its old name: that fences its producer or waits for
 its lock queue, and its manifests are settled. Then one transaction numbers the new layout and creates its leases.
-Publishing goes on all the time, and what it leaves waits. Only a change of the order scope holds it up, while waiting
-rows are hashed anew.
+Publishing goes on all the time, and what it leaves waits. Only a change of the order scope holds it up, while what is
+waiting is hashed anew.
 
 The order scope is ``topic_key``: a topic's key is a lane; or ``key``: a key is one lane through all topics (RG-10).
 """
@@ -31,7 +31,7 @@ from relay.harvester import MarkerAhead
 from relay.outbox import Outbox
 from relay.sink import SHARDS, Fenced, OrderScope, Sink, SinkUnavailable, Term
 
-__all__ = ["Change", "Layout", "LayoutRefused", "Plan", "Relayout", "WrongLayout", "read_layout"]
+__all__ = ["Layout", "LayoutChange", "LayoutPlan", "LayoutRefused", "Relayout", "WrongLayout", "read_layout"]
 
 _HASHING: Mapping[OrderScope, str] = {"topic_key": "layout.order_by_topic_key", "key": "layout.order_by_key"}
 _HASHED_MAX = 200_000
@@ -62,7 +62,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LayoutChange:
     """What is wanted: groups of some sinks, an order scope; None: as it is."""
 
     groups: Mapping[str, int]
@@ -70,7 +70,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LayoutPlan:
     """``sinks`` stand still meanwhile; ``waiting`` is what they owe, counted up to a bound. No sinks: nothing to do."""
 
     before: Layout
@@ -107,7 +107,7 @@ class Relayout:
         self._say = say
         self._patience_seconds = patience_seconds
 
-    async def plan(self, change: Change) -> Plan:
+    async def plan(self, change: LayoutChange) -> LayoutPlan:
         """What a change would do; raises :class:`LayoutRefused`, ``db.errors.DatabaseError``."""
         before = await read_layout(self._database)
         sinks = [row["name"] for row in await self._database.fetch("layout.sinks")]
@@ -131,9 +131,9 @@ class Relayout:
                 raise LayoutRefused(_HELD)
         leases = await self._database.fetch("layout.leases")
         owners = sorted({row["owner"] for row in leases if row["owner"] and row["sink"] in moved})
-        return Plan(before, after, moved, {sink: waiting.get(sink, 0) for sink in moved}, owners)
+        return LayoutPlan(before, after, moved, {sink: waiting.get(sink, 0) for sink in moved}, owners)
 
-    async def run(self, change: Change, actor: str, reason: str | None) -> Plan:
+    async def run(self, change: LayoutChange, actor: str, reason: str | None) -> LayoutPlan:
         """Change the layout; returns what was done.
 
         Raises :class:`LayoutRefused`, :class:`relay.sink.SinkUnavailable`, ``db.errors.DatabaseError``; then the leases
@@ -229,7 +229,7 @@ class Relayout:
                     raise SinkUnavailable(f"{term.sink}/{term.group} can't be fenced: {error}") from error
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _switch(self, plan: Plan, actor: str, reason: str | None) -> None:
+    async def _switch(self, plan: LayoutPlan, actor: str, reason: str | None) -> None:
         """All in one transaction; again while somebody's publishing transaction is open."""
         deadline = time.monotonic() + self._patience_seconds
         while True:
@@ -246,7 +246,7 @@ class Relayout:
             else:
                 return
 
-    async def _move(self, session: Session, plan: Plan) -> None:
+    async def _move(self, session: Session, plan: LayoutPlan) -> None:
         sinks = list(plan.sinks)
         if plan.before.order_scope != plan.after.order_scope:
             await session.fetchval("event.set_lock_timeout", f"{int(_LOCK_SECONDS * 1000)}ms")

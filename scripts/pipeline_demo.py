@@ -40,7 +40,7 @@ from app.maintenance.ledger import Ledger
 from app.settings.settings import load_settings
 from db.pool import PoolOptions, open_database
 from pipeline.lake import Change, DataFile, bronze
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from scripts.demo_stage import DemoFailed, running_hub, serving
 from scripts.servers.fleet import take_server
 from scripts.servers.missing import MissingServerError
@@ -153,7 +153,7 @@ async def close_the_hour(settings: Mapping[str, str]) -> None:
 
 def tampered(lake: Path) -> dict[str, str]:
     """Change the lake behind everybody's back; the event that each fault is to be found by."""
-    table = bronze(Storage(str(lake)))
+    table = bronze(LakeStorage(str(lake)))
     basis = table.snapshot()
     rows = pa.concat_tables(pq.ParquetFile(lake / "bronze" / file.path).read() for file in basis.files)
     events, offsets = rows["event_id"].to_pylist(), rows["offset"].to_pylist()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from event.event import Event
-from webhooks.retry import Policy
+from webhooks.retry import RetryPolicy
 
 __all__ = ["ttl_seconds", "within_lifetime"]
 
@@ -21,7 +21,7 @@ def ttl_seconds(event: Event) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
 
 
-def within_lifetime(policy: Policy, event: Event) -> Policy:
+def within_lifetime(policy: RetryPolicy, event: Event) -> RetryPolicy:
     """The subscription's policy, as far as the event's own lifetime goes."""
     ttl = ttl_seconds(event)
     if ttl is not None and ttl < policy.age_seconds_max:

@@ -26,7 +26,7 @@ from webhooks.outcome import Outcome
 from webhooks.retry import DELIVERED, Decision
 from webhooks.settlement import Result, write_results
 
-__all__ = ["ATTEMPTS_MAX", "Fetched", "Pull", "Receipt", "parse_receipt"]
+__all__ = ["ATTEMPTS_MAX", "Fetched", "Pull", "PullReceipt", "parse_receipt"]
 
 ATTEMPTS_MAX = 20
 _BYTES_MAX = 8 * 1024 * 1024
@@ -34,7 +34,7 @@ _RECEIPT = re.compile(r"rcp_([0-9]{1,18})_([0-9]{1,18})_([0-9]{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class PullReceipt:
     """Which delivery was fetched, and under which fence."""
 
     event_id: int
@@ -49,16 +49,16 @@ class Receipt:
 class Fetched:
     """A delivery in the hands of a subscriber, until ``leased_until``."""
 
-    receipt: Receipt
+    receipt: PullReceipt
     attempts: int
     leased_until: datetime
     event: Event
 
 
-def parse_receipt(text: str) -> Receipt | None:
+def parse_receipt(text: str) -> PullReceipt | None:
     """The receipt of this text; None for what is none."""
     match = _RECEIPT.fullmatch(text)
-    return Receipt(int(match[1]), int(match[2]), int(match[3])) if match else None
+    return PullReceipt(int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 class Pull:
@@ -80,7 +80,7 @@ class Pull:
         await self._put_back(held, events.keys(), lost, subscription)
         return [
             Fetched(
-                Receipt(row["event_id"], subscription, row["fence"]),
+                PullReceipt(row["event_id"], subscription, row["fence"]),
                 row["attempts"],
                 row["leased_until"],
                 events[row["event_id"]],
@@ -89,27 +89,35 @@ class Pull:
             if row["event_id"] in events
         ]
 
-    async def ack(self, subscription: int, receipts: Sequence[Receipt]) -> set[Receipt]:
+    async def ack(self, subscription: int, receipts: Sequence[PullReceipt]) -> set[PullReceipt]:
         """Done with these; returns those that were still held."""
         return await self._settle(subscription, receipts, DELIVERED, Outcome("delivered", None))
 
     async def nack(
-        self, subscription: int, receipts: Sequence[Receipt], delay_seconds: float, reason: str | None, *, dead: bool
-    ) -> set[Receipt]:
+        self,
+        subscription: int,
+        receipts: Sequence[PullReceipt],
+        delay_seconds: float,
+        reason: str | None,
+        *,
+        dead: bool,
+    ) -> set[PullReceipt]:
         """Give these back for a while, or for good; returns those that were still held."""
         decision = Decision("dead", dead_kind="aborted") if dead else Decision("retry", retry_seconds=delay_seconds)
         return await self._settle(subscription, receipts, decision, Outcome("rejected", None, detail=reason))
 
-    async def extend(self, subscription: int, receipts: Sequence[Receipt], lease_seconds: float) -> set[Receipt]:
+    async def extend(
+        self, subscription: int, receipts: Sequence[PullReceipt], lease_seconds: float
+    ) -> set[PullReceipt]:
         """Hold these for so long from now; returns those that were still held."""
         async with self._database.transaction() as transaction:
             await transaction.fetch("pull.held", subscription, *_columns(receipts))
             rows = await transaction.fetch("pull.extend", subscription, *_columns(receipts), lease_seconds)
-        return {Receipt(row["event_id"], subscription, row["fence"]) for row in rows}
+        return {PullReceipt(row["event_id"], subscription, row["fence"]) for row in rows}
 
     async def _settle(
-        self, subscription: int, receipts: Sequence[Receipt], decision: Decision, outcome: Outcome
-    ) -> set[Receipt]:
+        self, subscription: int, receipts: Sequence[PullReceipt], decision: Decision, outcome: Outcome
+    ) -> set[PullReceipt]:
         at = datetime.now(UTC)
         worn = Decision("dead", dead_kind="exhausted")
         async with self._database.transaction() as transaction:
@@ -123,11 +131,11 @@ class Pull:
             ]  # fmt: skip
             if results:
                 await write_results(transaction, results, self._name)
-        return {Receipt(row["event_id"], subscription, row["fence"]) for row in held}
+        return {PullReceipt(row["event_id"], subscription, row["fence"]) for row in held}
 
     async def _bury_worn(self, rows: Sequence[Row], subscription: int) -> None:
         outcome = Outcome("lease_over", None, detail=f"fetched {ATTEMPTS_MAX} times and never settled")
-        receipts = [Receipt(row["event_id"], subscription, row["fence"]) for row in rows]
+        receipts = [PullReceipt(row["event_id"], subscription, row["fence"]) for row in rows]
         if receipts:
             await self._settle(subscription, receipts, Decision("dead", dead_kind="exhausted"), outcome)
 
@@ -148,5 +156,5 @@ class Pull:
                 )
 
 
-def _columns(receipts: Sequence[Receipt]) -> tuple[list[int], list[int]]:
+def _columns(receipts: Sequence[PullReceipt]) -> tuple[list[int], list[int]]:
     return [receipt.event_id for receipt in receipts], [receipt.fence for receipt in receipts]

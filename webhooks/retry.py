@@ -17,7 +17,7 @@ from typing import Literal
 
 from webhooks.outcome import Outcome
 
-__all__ = ["DELIVERED", "THROTTLE_SECONDS_MIN", "Decision", "Policy", "decide"]
+__all__ = ["DELIVERED", "THROTTLE_SECONDS_MIN", "Decision", "RetryPolicy", "decide"]
 
 JITTER = 0.2
 THROTTLE_SECONDS_MIN = 60.0
@@ -27,7 +27,7 @@ _ANOTHER_TRY_MAY_HELP = (408, 425)
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RetryPolicy:
     """What a subscription says about failures.
 
     ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery dies,
@@ -73,7 +73,7 @@ DELIVERED = Decision("delivered")
 def decide(
     outcome: Outcome,
     position: int,
-    policy: Policy,
+    policy: RetryPolicy,
     chance: float,
     rest_seconds: float | None = None,
     age_seconds: float = 0.0,
@@ -99,7 +99,9 @@ def decide(
     return Decision("retry", wait, None, pause, state, reason)
 
 
-def _wait_seconds(outcome: Outcome, policy: Policy, position: int, chance: float, rest: float | None) -> float | None:
+def _wait_seconds(
+    outcome: Outcome, policy: RetryPolicy, position: int, chance: float, rest: float | None
+) -> float | None:
     """Until the next attempt; None when there is none."""
     if position > len(policy.schedule_seconds) or _is_final_answer(outcome, policy):
         return None
@@ -111,7 +113,7 @@ def _wait_seconds(outcome: Outcome, policy: Policy, position: int, chance: float
     return max(pause, wait or 0.0)
 
 
-def _is_final_answer(outcome: Outcome, policy: Policy) -> bool:
+def _is_final_answer(outcome: Outcome, policy: RetryPolicy) -> bool:
     if policy.gives_up and outcome.status is not None:
         return True
     # The same body will not shrink (DL-6), nor will its format be understood (WH-C15).
@@ -121,7 +123,7 @@ def _is_final_answer(outcome: Outcome, policy: Policy) -> bool:
     return is_4xx and policy.on_4xx == "give_up"
 
 
-def _too_late(outcome: Outcome, policy: Policy, age: float, wait: float) -> str | None:
+def _too_late(outcome: Outcome, policy: RetryPolicy, age: float, wait: float) -> str | None:
     """Why the next attempt would come after the delivery's age limit (WH-R01, WH-R08); None when it would not."""
     if age + wait <= policy.age_seconds_max:
         return None
@@ -134,7 +136,7 @@ def _too_late(outcome: Outcome, policy: Policy, age: float, wait: float) -> str 
     return f"{because} the age limit of {policy.age_seconds_max:g} s"
 
 
-def _final(outcome: Outcome, policy: Policy) -> Decision | None:
+def _final(outcome: Outcome, policy: RetryPolicy) -> Decision | None:
     """What ends a delivery whatever its schedule says."""
     if outcome.is_plain_success:
         return DELIVERED

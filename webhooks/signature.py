@@ -19,15 +19,13 @@ import binascii
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final, Protocol
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-TOLERANCE_SECONDS: Final = 300
 LIVE_KEYS_MAX: Final = 10
 SECRET_BYTES_MIN: Final = 24
 SECRET_BYTES_MAX: Final = 64
@@ -35,8 +33,6 @@ HUB_SECRET_BYTES_MAX: Final = 199
 HUB_METHODS: Final = ("sha1", "sha256", "sha384", "sha512")
 HUB_METHOD_DEFAULT: Final = "sha256"
 
-_CANDIDATES_MAX = 2 * LIVE_KEYS_MAX  # of each family
-_TIMESTAMP = re.compile(r"[0-9]{1,15}", re.ASCII)
 _HUB_SIGNATURE = re.compile(r"([A-Za-z0-9]{1,16})=([0-9A-Fa-f]{1,128})", re.ASCII)
 
 
@@ -53,14 +49,6 @@ class SigningKey(Protocol):
 
     def text(self) -> str:
         """The secret form, ``whsec_...`` or ``whsk_...``: shown once, to its owner (WH-S08)."""
-        ...
-
-
-class VerifyingKey(Protocol):
-    """What checks a signature: ``HmacKey`` or ``Ed25519Verifier``."""
-
-    def verifies(self, content: bytes, signatures: Sequence[bytes]) -> bool:
-        """Whether one of these versioned signatures is the key's; all are compared, whatever was found before."""
         ...
 
 
@@ -156,26 +144,12 @@ def parse_key(text: str) -> HmacKey | Ed25519Key:
     raise ValueError(f"a signing key is whsec_ and {SECRET_BYTES_MIN}-{SECRET_BYTES_MAX} bytes in base64, or whsk_")
 
 
-def parse_public_key(text: str) -> Ed25519Verifier:
-    """Read ``whpk_...`` (32 bytes).  ValueError otherwise."""
-    prefix, raw = _decode_text(text)
-    if prefix != "whpk" or len(raw) != 32:
-        raise ValueError("a public key is whpk_ and 32 bytes in base64")
-    return Ed25519Verifier(raw)
-
-
 def hub_key(secret: str) -> HmacKey:
     """The key of a WebSub subscription: the UTF-8 bytes of ``hub.secret``, 1-199 of them (WH-S14).  ValueError."""
     raw = secret.encode()
     if not 1 <= len(raw) <= HUB_SECRET_BYTES_MAX:
         raise ValueError(f"hub.secret has 1 to {HUB_SECRET_BYTES_MAX} bytes in UTF-8")
     return HmacKey(raw)
-
-
-def live_keys(keys: Iterable[tuple[SigningKey, datetime | None]], now: datetime) -> list[SigningKey]:
-    """The keys that sign at this moment, of (key, when it ends or None) newest first (WH-S17)."""
-    live = [key for key, expires_at in keys if expires_at is None or now < expires_at]
-    return live[:LIVE_KEYS_MAX]
 
 
 def webhook_headers(keys: Sequence[SigningKey], message_id: str, timestamp_seconds: int, body: bytes) -> dict[str, str]:
@@ -192,32 +166,6 @@ def webhook_headers(keys: Sequence[SigningKey], message_id: str, timestamp_secon
         content = _signed_bytes(message_id, str(timestamp_seconds), body)
         headers["webhook-signature"] = " ".join(key.sign(content) for key in keys)
     return headers
-
-
-def verify_webhook(
-    keys: Sequence[VerifyingKey],
-    headers: Mapping[str, str],
-    body: bytes,
-    now_seconds: float,
-    tolerance_seconds: float = TOLERANCE_SECONDS,
-) -> None:
-    """Check a received message; any key and any of its signatures may fit.  Raises SignatureRefused.
-
-    ``headers`` have lower-case names; ``body`` is what was received, before any parsing.  Every candidate is compared
-    with every key, whatever was found before (SE-02).
-    """
-    message_id = headers.get("webhook-id", "")
-    timestamp = headers.get("webhook-timestamp", "")
-    candidates = headers.get("webhook-signature", "").encode("utf-8", "replace").split(b" ")
-    if not message_id or not _TIMESTAMP.fullmatch(timestamp):
-        raise SignatureRefused("webhook-id or webhook-timestamp is missing or malformed")
-    if abs(now_seconds - int(timestamp)) > tolerance_seconds:
-        raise SignatureRefused(f"webhook-timestamp is more than {tolerance_seconds:g} s away from now")
-    if len(candidates) > _CANDIDATES_MAX:
-        raise SignatureRefused("webhook-signature holds too many signatures")
-    content = _signed_bytes(message_id, timestamp, body)
-    if True not in [key.verifies(content, candidates) for key in keys]:
-        raise SignatureRefused("no signature fits any key")
 
 
 def hub_signature(secret: bytes, body: bytes, method: str = HUB_METHOD_DEFAULT) -> str:
@@ -238,14 +186,6 @@ def verify_hub_signature(secret: bytes, header: str, body: bytes) -> None:
     expected = hub_signature(secret, body, match.group(1).lower())
     if not hmac.compare_digest(expected.encode("ascii"), header.lower().encode("ascii")):
         raise SignatureRefused("X-Hub-Signature does not fit")
-
-
-def choose_hub_method(preferences: str) -> str:
-    """The first supported word of ``hub.hash_algorithms``, comma or space separated (SG-3).  ValueError for none."""
-    for word in re.split(r"[\s,]+", preferences.lower()):
-        if word in HUB_METHODS:
-            return word
-    raise ValueError(f"none of the named hash algorithms is supported; choose among {', '.join(HUB_METHODS)}")
 
 
 def _signed_bytes(message_id: str, timestamp: str, body: bytes) -> bytes:

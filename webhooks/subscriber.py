@@ -20,7 +20,7 @@ from db.secret_box import SecretBox, SecretBoxError
 from egress.guard import GuardPolicy
 from egress.url import Target, UrlRefused, parse_target
 from webhooks.error_policy import ErrorPolicy
-from webhooks.retry import Policy
+from webhooks.retry import RetryPolicy
 from webhooks.signature import LIVE_KEYS_MAX, SigningKey, hub_key, parse_key
 
 __all__ = ["Subscriber", "Subscribers", "headers_context", "secret_context"]
@@ -84,11 +84,11 @@ class Subscriber:
 
     def policy(
         self, schedule_seconds: Sequence[int], age_seconds_max: float, errors: ErrorPolicy, *, is_in_lane: bool
-    ) -> Policy:
+    ) -> RetryPolicy:
         """What its failures mean; schedule, age limit and errors are the configured ones."""
         schedule = schedule_seconds if self.schedule is None else self.schedule
         age = age_seconds_max if self.age_seconds_max is None else self.age_seconds_max
-        return Policy(
+        return RetryPolicy(
             () if self.at_most_once else schedule,
             age,
             self.on_4xx,

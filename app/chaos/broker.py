@@ -43,7 +43,7 @@ from app.chaos.listening import listening
 from app.chaos.log import LineLog
 from app.chaos.mark import Mark
 
-__all__ = ["Broker", "open_broker"]
+__all__ = ["ChaosBroker", "open_broker"]
 
 START, START_OK, TUNE, TUNE_OK = Method(10, 10), Method(10, 11), Method(10, 30), Method(10, 31)
 OPEN, OPEN_OK, CLOSE, CLOSE_OK = Method(10, 40), Method(10, 41), Method(10, 50), Method(10, 51)
@@ -80,17 +80,17 @@ class _Message:
         return self.properties is not None and len(self.body) >= self.properties.body_bytes
 
 
-class Broker:
+class ChaosBroker:
     """``bound``: whether a queue takes what is published. ``arrived`` counts what it took."""
 
     def __init__(self, log: LineLog, silence_seconds: float) -> None:
         self.port = 0
         self.bound = True
         self.arrived = 0
-        self.exclusive: dict[str, Connection] = {}
+        self.exclusive: dict[str, ChaosConnection] = {}
         self.silence_seconds = silence_seconds
         self._writer = ArrivalWriter(log, "amqp")
-        self._connections: set[Connection] = set()
+        self._connections: set[ChaosConnection] = set()
 
     @property
     def url(self) -> str:
@@ -99,7 +99,7 @@ class Broker:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, to its end."""
-        connection = Connection(self, reader, writer)
+        connection = ChaosConnection(self, reader, writer)
         self._connections.add(connection)
         try:
             await connection.run()
@@ -125,10 +125,10 @@ class Broker:
             connection.abort()
 
 
-class Connection:
+class ChaosConnection:
     """One client."""
 
-    def __init__(self, broker: Broker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, broker: ChaosBroker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._broker = broker
         self._reader = reader
         self._writer = writer
@@ -227,9 +227,9 @@ def _long(text: str) -> bytes:
 
 
 @asynccontextmanager
-async def open_broker(folder: Path, silence_seconds: float = 3.0) -> AsyncIterator[Broker]:
+async def open_broker(folder: Path, silence_seconds: float = 3.0) -> AsyncIterator[ChaosBroker]:
     """Listen on a free loopback port while the block runs; the log is ``folder/arrivals-amqp.jsonl``."""
     with LineLog(folder / "arrivals-amqp.jsonl") as log:
-        broker = Broker(log, silence_seconds)
+        broker = ChaosBroker(log, silence_seconds)
         async with listening(broker.serve) as broker.port:
             yield broker

@@ -34,7 +34,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from app.chaos.arrivals import Arrival, DeadLetter
-from app.chaos.history import Attempt, Outcome
+from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 
 FINDINGS_PER_KIND_MAX = 10
@@ -52,7 +52,7 @@ class Promise(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HistoryFinding:
     """One piece of evidence."""
 
     kind: str
@@ -100,7 +100,7 @@ class Report:
     unknown_half_present: int
     """Of those, how many are at some sinks and not at others (OR-01)."""
     sinks: tuple[SinkReport, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[HistoryFinding, ...]
     """The first few of each kind and sink."""
 
     @property
@@ -132,17 +132,17 @@ def check(
         _bench_of(benches, letter.sink).hear_dead_letter(letter)
     reports = tuple(bench.close() for bench in benches.values())
     half = [
-        Finding("unknown_half_present", sink, mark, "present here, absent elsewhere")
+        HistoryFinding("unknown_half_present", sink, mark, "present here, absent elsewhere")
         for mark, one in published.items()
-        if one.outcome is Outcome.UNKNOWN
+        if one.outcome is PublishOutcome.UNKNOWN
         for sink in _sinks_if_half([(bench.sink, mark in bench.present) for bench in benches.values()])
     ]
     findings = [finding for bench in benches.values() for finding in bench.findings]
     outcomes = Counter(one.outcome for one in published.values())
     return Report(
-        accepted=outcomes[Outcome.OK],
-        failed=outcomes[Outcome.FAIL],
-        unknown=outcomes[Outcome.UNKNOWN],
+        accepted=outcomes[PublishOutcome.OK],
+        failed=outcomes[PublishOutcome.FAIL],
+        unknown=outcomes[PublishOutcome.UNKNOWN],
         unknown_half_present=len({finding.mark for finding in half}),
         sinks=reports,
         findings=(*findings, *half[:FINDINGS_PER_KIND_MAX]),
@@ -152,7 +152,7 @@ def check(
 class _Published(NamedTuple):
     """What all attempts for one mark come to."""
 
-    outcome: Outcome
+    outcome: PublishOutcome
     event_id: str | None
 
 
@@ -200,7 +200,7 @@ class _Bench:
         self.sink = sink
         self.present: set[Mark] = set()
         """Marks that arrived or were given up."""
-        self.findings: list[Finding] = []
+        self.findings: list[HistoryFinding] = []
         self._promise = promise
         self._published = published
         self._counts: Counter[str] = Counter()
@@ -231,7 +231,7 @@ class _Bench:
     def close(self) -> SinkReport:
         """Look for what never came and write the report."""
         self.present = self._arrived | self._given_up
-        accepted = {mark for mark, one in self._published.items() if one.outcome is Outcome.OK}
+        accepted = {mark for mark, one in self._published.items() if one.outcome is PublishOutcome.OK}
         for mark in sorted(accepted - self.present, key=repr):
             self._find("lost", mark)
         for group, lane in self._lanes.items():
@@ -248,7 +248,7 @@ class _Bench:
     def _find(self, kind: str, mark: Mark, detail: str = "") -> None:
         self._counts[kind] += 1
         if self._counts[kind] <= FINDINGS_PER_KIND_MAX:
-            self.findings.append(Finding(kind, self.sink, mark, detail))
+            self.findings.append(HistoryFinding(kind, self.sink, mark, detail))
 
     def _check_term(self, arrival: Arrival) -> None:
         if arrival.term is None:
@@ -264,7 +264,7 @@ class _Bench:
         reason = ""
         if one is None:
             reason = "never published"
-        elif one.outcome is Outcome.FAIL:
+        elif one.outcome is PublishOutcome.FAIL:
             reason = "its publish was refused"
         elif event_id is not None:
             expected = one.event_id or self._event_ids.setdefault(mark, event_id)
@@ -280,7 +280,7 @@ class _Bench:
         lane = self._lanes.setdefault((mark.run, mark.topic, mark.key), _Lane())
         placement = lane.place(mark.n)
         is_ordered = self._promise is not Promise.UNORDERED and mark.key is not None
-        is_certain = self._published[mark].outcome is Outcome.OK
+        is_certain = self._published[mark].outcome is PublishOutcome.OK
         if not placement.is_first:
             self._find("duplicate_adjacent" if placement.is_adjacent else "duplicate_non_adjacent", mark)
             if is_ordered and self._is_forbidden(placement):
@@ -311,8 +311,10 @@ def _fold(history: Iterable[Attempt]) -> dict[Mark, _Published]:
     published = {}
     for mark, by_number in tries.items():
         outcomes = {attempt.outcome for attempt in by_number.values()}
-        outcome = next(one for one in (Outcome.OK, Outcome.UNKNOWN, Outcome.FAIL) if one in outcomes)
-        event_ids = [attempt.event_id for attempt in by_number.values() if attempt.outcome is Outcome.OK]
+        outcome = next(
+            one for one in (PublishOutcome.OK, PublishOutcome.UNKNOWN, PublishOutcome.FAIL) if one in outcomes
+        )
+        event_ids = [attempt.event_id for attempt in by_number.values() if attempt.outcome is PublishOutcome.OK]
         published[mark] = _Published(outcome, next(filter(None, event_ids), None))
     return published
 

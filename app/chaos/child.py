@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 import app
-from app.chaos.client import Client, NoAnswer
+from app.chaos.client import ChaosClient, NoAnswer
 from app.settings.settings import PREFIX
 from runtime.process import CUT_OFF_CODE
 
@@ -138,7 +138,7 @@ class Child:
 
     async def ready(self, seconds_max: float = _READY_SECONDS_MAX) -> None:
         """Wait until it answers; raises :class:`ChildFailed`, after that time :class:`ChildOverdue`."""
-        client = Client("127.0.0.1", self.port, 1.0)
+        client = ChaosClient("127.0.0.1", self.port, 1.0)
         deadline = time.monotonic() + seconds_max
         try:
             while time.monotonic() < deadline:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Answer", "Client", "NoAnswer"]
+__all__ = ["ChaosClient", "ClientAnswer", "NoAnswer"]
 
 
 class NoAnswer(Exception):
@@ -18,7 +18,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ClientAnswer:
     """A whole answer; header names are lower case."""
 
     status: int
@@ -26,7 +26,7 @@ class Answer:
     body: bytes
 
 
-class Client:
+class ChaosClient:
     """Talks to one address; connects when it has to. Not shared between tasks."""
 
     def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
@@ -37,7 +37,7 @@ class Client:
 
     async def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> ClientAnswer:
         """One exchange within the time-out; raises :class:`NoAnswer`."""
         fields = {"Host": f"{self._host}:{self._port}", "Content-Length": str(len(body)), **(headers or {})}
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
@@ -52,7 +52,7 @@ class Client:
             self.close()
             raise
 
-    async def _exchange(self, request: bytes) -> Answer:
+    async def _exchange(self, request: bytes) -> ClientAnswer:
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._host, self._port)
         reader, writer = self._streams
@@ -63,7 +63,7 @@ class Client:
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         if headers.get("connection", "").lower() == "close":
             self.close()
-        return Answer(int(status_line.split(" ", 2)[1]), headers, body)
+        return ClientAnswer(int(status_line.split(" ", 2)[1]), headers, body)
 
     def close(self) -> None:
         """Drop the connection; the next request makes another."""

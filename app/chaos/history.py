@@ -13,7 +13,7 @@ from app.chaos.log import LineLog, read_log
 from app.chaos.mark import Mark
 
 
-class Outcome(StrEnum):
+class PublishOutcome(StrEnum):
     """How a publish attempt ended, seen from the client."""
 
     OK = "ok"
@@ -29,7 +29,7 @@ class Attempt:
     """One try to publish the event of a mark."""
 
     mark: Mark
-    outcome: Outcome
+    outcome: PublishOutcome
     event_id: str | None = None
     """As answered; only known when ok."""
     attempt: int = 1
@@ -71,5 +71,5 @@ def _attempt(record: dict[str, object]) -> Attempt:
             "outcome": "ok" | "fail" | "unknown" as outcome,
             "event_id": str() | None as event_id,
         }:
-            return Attempt(Mark.from_record(record), Outcome(outcome), event_id, attempt, float(client_time))
+            return Attempt(Mark.from_record(record), PublishOutcome(outcome), event_id, attempt, float(client_time))
     raise ValueError(f"not a line of a history: {record}")

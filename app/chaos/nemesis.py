@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.chaos.broker import Broker
+from app.chaos.broker import ChaosBroker
 from app.chaos.child import Child
-from app.chaos.plan import Fault, Kind
+from app.chaos.plan import Fault, FaultKind
 from app.chaos.scenario import Scenario
 from db.embedded.postmaster import recorded_pid
 from db.embedded.server import EmbeddedServer
@@ -44,21 +44,21 @@ class Nemesis:
     """``pause_seconds``: how long a leader is stopped; longer than its lease and than the broker's patience."""
 
     def __init__(
-        self, scenario: Scenario, broker: Broker, postgres: EmbeddedServer, data_dir: Path, pause_seconds: float
+        self, scenario: Scenario, broker: ChaosBroker, postgres: EmbeddedServer, data_dir: Path, pause_seconds: float
     ):
         self._scenario = scenario
         self._broker = broker
         self._postgres = postgres
         self._cluster = data_dir / "postgres"
         self._pause_seconds = pause_seconds
-        self._deeds: dict[Kind, Callable[[Fault], Awaitable[str]]] = {
-            Kind.KILL: self._kill,
-            Kind.USURP: self._usurp,
-            Kind.DRAIN: self._drain,
-            Kind.FAILPOINT: self._failpoint,
-            Kind.DATABASE: self._database,
-            Kind.UNBIND: self._unbind,
-            Kind.CUT: self._cut,
+        self._deeds: dict[FaultKind, Callable[[Fault], Awaitable[str]]] = {
+            FaultKind.KILL: self._kill,
+            FaultKind.USURP: self._usurp,
+            FaultKind.DRAIN: self._drain,
+            FaultKind.FAILPOINT: self._failpoint,
+            FaultKind.DATABASE: self._database,
+            FaultKind.UNBIND: self._unbind,
+            FaultKind.CUT: self._cut,
         }
 
     async def do(self, fault: Fault, at_seconds: float) -> Harm:

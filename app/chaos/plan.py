@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["INDISPENSABLE", "Fault", "Kind", "make_plan"]
+__all__ = ["INDISPENSABLE", "Fault", "FaultKind", "make_plan"]
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """What is done."""
 
     KILL = "kill"
@@ -33,17 +33,17 @@ class Kind(StrEnum):
     """The AMQP broker drops every connection (F24)."""
 
 
-INDISPENSABLE = (Kind.KILL, Kind.USURP, Kind.FAILPOINT, Kind.DATABASE, Kind.UNBIND)
+INDISPENSABLE = (FaultKind.KILL, FaultKind.USURP, FaultKind.FAILPOINT, FaultKind.DATABASE, FaultKind.UNBIND)
 """Without one of these a broken product can pass; a slow machine takes longer over them instead."""
 
 _SECONDS = {
-    Kind.KILL: 2.5,
-    Kind.USURP: 7.5,
-    Kind.DRAIN: 2.5,
-    Kind.FAILPOINT: 5.0,
-    Kind.DATABASE: 3.0,
-    Kind.UNBIND: 1.5,
-    Kind.CUT: 1.0,
+    FaultKind.KILL: 2.5,
+    FaultKind.USURP: 7.5,
+    FaultKind.DRAIN: 2.5,
+    FaultKind.FAILPOINT: 5.0,
+    FaultKind.DATABASE: 3.0,
+    FaultKind.UNBIND: 1.5,
+    FaultKind.CUT: 1.0,
 }
 """How long a fault takes with its healing, about."""
 
@@ -53,7 +53,7 @@ class Fault:
     """One harm. ``detail`` is the fail point with its passing, or how the database ends."""
 
     at_seconds: float
-    kind: Kind
+    kind: FaultKind
     detail: str = ""
 
     def __str__(self) -> str:
@@ -76,21 +76,21 @@ def make_plan(seed: int, seconds: float, failpoints: Sequence[str]) -> list[Faul
     return plan
 
 
-def _kinds(chance: random.Random) -> Iterator[Kind]:
+def _kinds(chance: random.Random) -> Iterator[FaultKind]:
     # A hold would stop a former leader by itself, so the test of its term comes while nothing is held.
-    first = [kind for kind in INDISPENSABLE if kind is not Kind.USURP]
-    others = [kind for kind in Kind if kind not in INDISPENSABLE]
+    first = [kind for kind in INDISPENSABLE if kind is not FaultKind.USURP]
+    others = [kind for kind in FaultKind if kind not in INDISPENSABLE]
     chance.shuffle(first)
     chance.shuffle(others)
-    deck = [Kind.USURP, *first, *others]
+    deck = [FaultKind.USURP, *first, *others]
     yield from deck
     while True:
         yield chance.choice(deck)
 
 
-def _detail(kind: Kind, chance: random.Random, failpoints: Sequence[str]) -> str:
-    if kind is Kind.FAILPOINT:
+def _detail(kind: FaultKind, chance: random.Random, failpoints: Sequence[str]) -> str:
+    if kind is FaultKind.FAILPOINT:
         return f"{chance.choice(failpoints)}:kill@{chance.randint(1, 8)}"
-    if kind is Kind.DATABASE:
+    if kind is FaultKind.DATABASE:
         return chance.choice(["SIGKILL", "SIGQUIT"])
     return ""

@@ -32,7 +32,7 @@ from app.chaos.broker import open_broker
 from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
 from app.chaos.child import ChildFailed
 from app.chaos.nemesis import Harm, HarmFailed, Nemesis
-from app.chaos.plan import INDISPENSABLE, Kind, make_plan
+from app.chaos.plan import INDISPENSABLE, FaultKind, make_plan
 from app.chaos.scenario import NotQuiet, Scenario, ScenarioOptions, open_scenario
 from app.failpoints import POINTS
 from app.settings.settings import SettingsRefused
@@ -243,7 +243,7 @@ async def _do_harm(nemesis: Nemesis, run: _Run, seconds: float) -> None:
     for number, fault in enumerate(plan):
         await asyncio.sleep(max(began + fault.at_seconds - time.monotonic(), 0))
         at_seconds = time.monotonic() - began
-        late = seconds + (_LATE_SECONDS_MAX if number < len(Kind) else 0)
+        late = seconds + (_LATE_SECONDS_MAX if number < len(FaultKind) else 0)
         if number >= len(INDISPENSABLE) and at_seconds > late:
             return
         try:

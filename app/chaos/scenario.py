@@ -27,8 +27,8 @@ from pathlib import Path
 from app.chaos.arrivals import Arrival, DeadLetter, read_arrivals
 from app.chaos.checker import Promise, Report, check
 from app.chaos.child import Child
-from app.chaos.client import Client
-from app.chaos.history import Attempt, HistoryWriter, Outcome, read_history
+from app.chaos.client import ChaosClient
+from app.chaos.history import Attempt, HistoryWriter, PublishOutcome, read_history
 from app.chaos.log import LineLog
 from app.chaos.mark import Mark
 from app.chaos.receiver import Receiver, open_receiver
@@ -132,7 +132,7 @@ class Scenario:
             "witness.burst", TOPIC, [mark.key for mark in marks], [mark.to_payload(at) for mark in marks]
         )
         for mark in marks:
-            self._history.record(Attempt(mark, Outcome.OK, client_time=at))
+            self._history.record(Attempt(mark, PublishOutcome.OK, client_time=at))
 
     def _on_ok(self) -> None:
         self.accepted += 1
@@ -142,7 +142,7 @@ class Scenario:
     async def subscribe(self, receiver: Receiver, *, ordered: bool) -> None:
         """Subscribe a receiver to everything that is published here."""
         body = json.dumps({"topic": TOPIC, "callback": receiver.callback, "ordered": ordered}).encode()
-        client = Client("127.0.0.1", self.children[0].port, 10)
+        client = ChaosClient("127.0.0.1", self.children[0].port, 10)
         answer = await client.request("POST", "/subscriptions", body, {"Content-Type": "application/json"})
         client.close()
         assert answer.status == 201, answer.body

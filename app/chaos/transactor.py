@@ -22,7 +22,7 @@ import random
 import time
 from collections.abc import Callable
 
-from app.chaos.history import Attempt, HistoryWriter, Outcome
+from app.chaos.history import Attempt, HistoryWriter, PublishOutcome
 from app.chaos.mark import Mark
 from db.errors import DatabaseError
 from db.pool import Database
@@ -74,8 +74,8 @@ class Transactor:
         began_at = time.time()
         held_seconds = self._chance.uniform(*_HELD_SECONDS)
         rolled_back = self._chance.random() < _ROLLED_BACK_SHARE
-        self._history.record(Attempt(mark, Outcome.UNKNOWN, None, 1, began_at))
-        outcome, event_id = Outcome.FAIL, None
+        self._history.record(Attempt(mark, PublishOutcome.UNKNOWN, None, 1, began_at))
+        outcome, event_id = PublishOutcome.FAIL, None
         try:
             async with self._database.transaction() as transaction:
                 event_id = await transaction.fetchval(
@@ -85,13 +85,15 @@ class Transactor:
                 await asyncio.sleep(held_seconds)
                 if rolled_back:
                     raise _RolledBack
-                outcome = Outcome.UNKNOWN  # from here on COMMIT may be on its way
-            outcome = Outcome.OK
+                outcome = PublishOutcome.UNKNOWN  # from here on COMMIT may be on its way
+            outcome = PublishOutcome.OK
             self._on_ok()
         except _RolledBack:
             pass
         except DatabaseError:
             await asyncio.sleep(0.1)
         finally:
-            self._history.record(Attempt(mark, outcome, event_id if outcome is Outcome.OK else None, 1, began_at))
+            self._history.record(
+                Attempt(mark, outcome, event_id if outcome is PublishOutcome.OK else None, 1, began_at)
+            )
             holding.set()

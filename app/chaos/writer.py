@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.chaos.client import Answer, Client, NoAnswer
-from app.chaos.history import Attempt, HistoryWriter, Outcome
+from app.chaos.client import ChaosClient, ClientAnswer, NoAnswer
+from app.chaos.history import Attempt, HistoryWriter, PublishOutcome
 from app.chaos.mark import Mark
 from runtime.pause import pause
 
@@ -55,7 +55,7 @@ class Writer:
         self._history = history
         self._options = options
         self._on_ok = on_ok
-        self._clients = [Client("127.0.0.1", port, options.timeout_seconds) for port in options.ports]
+        self._clients = [ChaosClient("127.0.0.1", port, options.timeout_seconds) for port in options.ports]
         self._current = options.first % len(options.ports)
         self._stopping = asyncio.Event()
         self._stop_by = float("inf")
@@ -87,13 +87,13 @@ class Writer:
         while time.monotonic() < self._stop_by:
             attempt += 1
             sent_at = time.time()
-            self._history.record(Attempt(mark, Outcome.UNKNOWN, None, attempt, sent_at))
+            self._history.record(Attempt(mark, PublishOutcome.UNKNOWN, None, attempt, sent_at))
             answer = await self._attempt(mark, body)
             outcome = _outcome(answer)
-            if answer is not None and outcome is not Outcome.UNKNOWN:
-                event_id = json.loads(answer.body)["id"] if outcome is Outcome.OK else None
+            if answer is not None and outcome is not PublishOutcome.UNKNOWN:
+                event_id = json.loads(answer.body)["id"] if outcome is PublishOutcome.OK else None
                 self._history.record(Attempt(mark, outcome, event_id, attempt, sent_at))
-                if outcome is Outcome.OK:
+                if outcome is PublishOutcome.OK:
                     self._on_ok()
                 return
             self._next_client()
@@ -102,7 +102,7 @@ class Writer:
     def _next_client(self) -> None:
         self._current = (self._current + 1) % len(self._clients)
 
-    async def _attempt(self, mark: Mark, body: bytes) -> Answer | None:
+    async def _attempt(self, mark: Mark, body: bytes) -> ClientAnswer | None:
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": f"{mark.run}/{mark.topic}/{mark.key}/{mark.n}",
@@ -115,7 +115,7 @@ class Writer:
             return None
 
 
-def _outcome(answer: Answer | None) -> Outcome:
+def _outcome(answer: ClientAnswer | None) -> PublishOutcome:
     if answer is None or answer.status >= 500:
-        return Outcome.UNKNOWN
-    return Outcome.OK if answer.status < 300 else Outcome.FAIL
+        return PublishOutcome.UNKNOWN
+    return PublishOutcome.OK if answer.status < 300 else PublishOutcome.FAIL

@@ -9,14 +9,14 @@ from datetime import datetime
 from db.pool import Session
 from event.identity import format_event_id
 
-__all__ = ["Cell", "LedgerReport", "compare_ledger"]
+__all__ = ["LedgerCell", "LedgerReport", "compare_ledger"]
 
 _CELLS_MAX = 500
 _WAITING_MAX = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LedgerCell:
     """One sink, topic, hour and quarter of the ids whose sides differ.
 
     ``verdict``: "waiting" is no finding: what is missing still waits in the outbox or behind a hold. "lost": fewer left
@@ -58,7 +58,7 @@ class LedgerReport:
     owed: int
     sent: int
     dead: int
-    unequal: Sequence[Cell]
+    unequal: Sequence[LedgerCell]
 
     @property
     def findings(self) -> int:
@@ -75,5 +75,5 @@ async def compare_ledger(session: Session, incarnation: str) -> LedgerReport:
     for row in rows:
         values = dict(row)
         missing = values.pop("missing_id")
-        cells.append(Cell(**values, missing_event=format_event_id(incarnation, missing) if missing else None))
+        cells.append(LedgerCell(**values, missing_event=format_event_id(incarnation, missing) if missing else None))
     return LedgerReport(**summary, unequal=cells)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.script import Outcome, Script
+from app.script import Script, ScriptOutcome
 from jobs.message import Received
 from jobs.message_worker import MessageRefused
 from jobs.task import Task, TaskFailed
@@ -43,5 +43,5 @@ class ProgramHandler:
             raise MessageRefused(outcome.reason, dead=_is_final(outcome))
 
 
-def _is_final(outcome: Outcome) -> bool:
+def _is_final(outcome: ScriptOutcome) -> bool:
     return outcome.exit_status == DEAD_STATUS

@@ -59,7 +59,7 @@ class ServerLimits:
     sweep_seconds: float = 0.25
 
 
-class Connection(Protocol):
+class InboundConnection(Protocol):
     """What the sweep knows of a connection."""
 
     deadline: float
@@ -92,7 +92,7 @@ class Connections:
         self.none_open.set()
         self._trusted = tuple(ipaddress.ip_network(network) for network in trusted_proxies)
         self._per_address: Counter[str] = Counter()
-        self._swept: Collection[Connection] = ()
+        self._swept: Collection[InboundConnection] = ()
         self._now = self._real = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -131,7 +131,7 @@ class Connections:
             return ""
         return str(ip) if ip.version == 4 else ip.exploded[:19]
 
-    def start_sweep(self, swept: Collection[Connection]) -> None:
+    def start_sweep(self, swept: Collection[InboundConnection]) -> None:
         """Begin to sweep the connections in `swept`, a live collection; needs a running loop."""
         assert self._timer is None, "the sweep runs already"
         self._swept = swept

@@ -12,7 +12,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemKind:
     """One row of the table: what happened, why, and what the caller can do about it.
 
     `retry_after_seconds` is set where repeating the same request later is the cure; it becomes the Retry-After header.
@@ -28,7 +28,7 @@ class Kind:
 
 _ROWS: Final = (
     # The event and its envelope
-    Kind(
+    ProblemKind(
         "body-too-large",
         413,
         "The body is too large",
@@ -36,7 +36,7 @@ _ROWS: Final = (
         "Send less in one request: split a batch, or store the content elsewhere and publish a link to it. "
         "The operator can raise the limit for events (HOOKWIRE_EVENT_BYTES_MAX).",
     ),
-    Kind(
+    ProblemKind(
         "unsupported-media-type",
         415,
         "This media type or coding is not accepted here",
@@ -44,7 +44,7 @@ _ROWS: Final = (
         "Compressed request bodies are never unpacked, because a few bytes can unpack into gigabytes.",
         "Send the body uncompressed, without Content-Encoding, and with the Content-Type that the route documents.",
     ),
-    Kind(
+    ProblemKind(
         "malformed-json",
         400,
         "The body is not valid JSON",
@@ -52,14 +52,14 @@ _ROWS: Final = (
         "duplicate key, NaN or infinity, a number too large, or nesting too deep.",
         "Check the body with a strict JSON parser; the detail names the place where reading stopped.",
     ),
-    Kind(
+    ProblemKind(
         "malformed-batch",
         400,
         "The batch cannot be read",
         "One item of the batch does not have the announced form. A batch is all or nothing: no item was stored.",
         "Correct the item that the detail names and send the whole batch again.",
     ),
-    Kind(
+    ProblemKind(
         "invalid-cloudevent",
         400,
         "The CloudEvent is not valid",
@@ -67,7 +67,7 @@ _ROWS: Final = (
         "Follow the CloudEvents 1.0 specification for the mode used (binary, structured or batch), or send the "
         "content without CloudEvents headers.",
     ),
-    Kind(
+    ProblemKind(
         "invalid-key",
         422,
         "The ordering key is not accepted",
@@ -75,14 +75,14 @@ _ROWS: Final = (
         "Send a short non-empty text in Hookwire-Key or ?key=, or leave the key out if order does not matter.",
     ),
     # Topics, subscriptions, parameters
-    Kind(
+    ProblemKind(
         "invalid-topic",
         422,
         "The topic name is not accepted",
         "A topic is 1-249 characters of A-Z a-z 0-9 . _ - in dot-separated, non-empty words.",
         "Choose a name such as orders.created; map other characters to - or _ on your side.",
     ),
-    Kind(
+    ProblemKind(
         "unknown-topic",
         404,
         "There is no such topic",
@@ -90,7 +90,7 @@ _ROWS: Final = (
         "publishing to a new topic ends here too.",
         "Check the spelling (names are case-sensitive), publish once, or create it with PUT /topics/{topic}/settings.",
     ),
-    Kind(
+    ProblemKind(
         "unknown-queue",
         404,
         "There is no such queue",
@@ -99,21 +99,21 @@ _ROWS: Final = (
         "registered ends here as well.",
         "Check the spelling (names are case-sensitive), submit once, or make it with PUT /queues/{queue}.",
     ),
-    Kind(
+    ProblemKind(
         "too-many-queues",
         409,
         "There are too many temporary queues",
         "Each temporary queue costs the database, so their number is limited. They end when nobody receives from them.",
         "Remove those that are not needed with DELETE /queues/{queue}, or raise HOOKWIRE_TEMPORARY_QUEUES_MAX.",
     ),
-    Kind(
+    ProblemKind(
         "invalid-pattern",
         422,
         "The topic pattern is not accepted",
         "A pattern is a topic name in which a whole word may be * (exactly one word) or # (any number of words).",
         "Write orders.*.created or orders.#; wildcards inside a word, such as ord*, do not exist.",
     ),
-    Kind(
+    ProblemKind(
         "invalid-filter",
         422,
         "The filter is not accepted",
@@ -121,7 +121,7 @@ _ROWS: Final = (
         "This one has an unknown operator, a value that an operator cannot compare, or too many conditions.",
         "Correct what the detail names; try filters on an event with POST /filters/test or `hookwire test-filter`.",
     ),
-    Kind(
+    ProblemKind(
         "invalid-callback",
         422,
         "The callback URL is not accepted",
@@ -130,7 +130,7 @@ _ROWS: Final = (
         "broker has.",
         "Correct the URL; put credentials into the query or check the delivery's signature instead.",
     ),
-    Kind(
+    ProblemKind(
         "callback-refused",
         422,
         "The callback points to a place we do not call",
@@ -139,35 +139,35 @@ _ROWS: Final = (
         "Use a publicly reachable address. An operator who wants to deliver inside their own network allows it with "
         "HOOKWIRE_EGRESS_ALLOW_CIDRS or HOOKWIRE_EGRESS_ALLOW_HOSTS.",
     ),
-    Kind(
+    ProblemKind(
         "invalid-cursor",
         400,
         "The page cursor is not valid",
         "The cursor was not issued by this list, was changed on the way, or belongs to other filters.",
         "Start again without a cursor and follow the next link of each page unchanged.",
     ),
-    Kind(
+    ProblemKind(
         "invalid-header",
         400,
         "A request header is not valid",
         "A header that this route reads has a value it cannot use.",
         "Correct the header that the detail names, or leave it out.",
     ),
-    Kind(
+    ProblemKind(
         "invalid-parameter",
         400,
         "A parameter is not valid",
         "A parameter of the path, the query or the body has a value outside of what is documented for it.",
         "Correct the parameter named in the answer; /docs lists types, ranges and defaults.",
     ),
-    Kind(
+    ProblemKind(
         "missing-parameter",
         400,
         "A parameter is missing",
         "The route needs a parameter that the request does not carry.",
         "Add the parameter named in the answer.",
     ),
-    Kind(
+    ProblemKind(
         "duplicate-parameter",
         400,
         "A parameter is given twice",
@@ -175,7 +175,7 @@ _ROWS: Final = (
         "Send the parameter named in the answer exactly once.",
     ),
     # Idempotency
-    Kind(
+    ProblemKind(
         "idempotency-key-reused",
         422,
         "The Idempotency-Key, or the CloudEvent's source and id, belongs to another event",
@@ -183,7 +183,7 @@ _ROWS: Final = (
         "CloudEvents source and id were published before with another key, other attributes or other data.",
         "Use a new key, or a new id, for a new event; repeat a request only unchanged.",
     ),
-    Kind(
+    ProblemKind(
         "idempotency-key-in-flight",
         409,
         "The first request with this Idempotency-Key is still running",
@@ -192,7 +192,7 @@ _ROWS: Final = (
         retry_after_seconds=1,
     ),
     # Who asks
-    Kind(
+    ProblemKind(
         "unauthorized",
         401,
         "A valid API key is needed",
@@ -200,14 +200,14 @@ _ROWS: Final = (
         "Send `Authorization: Bearer hwk_...` with a key that counts; keys in the query are never read. Operators make "
         "one with `hookwire keys create`.",
     ),
-    Kind(
+    ProblemKind(
         "forbidden",
         403,
         "The API key does not allow this",
         "The key is valid, but it lacks the scope that this route needs, or it is for other topics.",
         "Use a key with the scope and the topics that the detail names; operators make one: `hookwire keys create`.",
     ),
-    Kind(
+    ProblemKind(
         "foreign-page",
         403,
         "A page of another site may not do this",
@@ -215,7 +215,7 @@ _ROWS: Final = (
         "and login, so any page could otherwise publish, subscribe and purge here.",
         "Call the hub from a program. For a page that publishes, the operator names its origin in HOOKWIRE_ORIGINS.",
     ),
-    Kind(
+    ProblemKind(
         "unknown-host",
         421,
         "The hub does not answer under this host name",
@@ -223,7 +223,7 @@ _ROWS: Final = (
         "the names in HOOKWIRE_HOSTS only. A site whose name is pointed at the hub could read it otherwise.",
         "Use the public URL. If this name is right, the operator adds it to HOOKWIRE_HOSTS.",
     ),
-    Kind(
+    ProblemKind(
         "own-request",
         403,
         "The hub does not deliver to itself",
@@ -232,7 +232,7 @@ _ROWS: Final = (
         "Name another callback. To put events on a second topic, publish them there.",
     ),
     # The service's own state
-    Kind(
+    ProblemKind(
         "database-unavailable",
         503,
         "The database cannot be used",
@@ -245,7 +245,7 @@ _ROWS: Final = (
         "`hookwire doctor`, and for whom its statements wait).",
         retry_after_seconds=5,
     ),
-    Kind(
+    ProblemKind(
         "outcome-unknown",
         503,
         "It is not known whether the request took effect",
@@ -253,7 +253,7 @@ _ROWS: Final = (
         "Repeat the request with the same Idempotency-Key; without one, an event that was stored is stored twice.",
         retry_after_seconds=1,
     ),
-    Kind(
+    ProblemKind(
         "busy",
         503,
         "Too much is going on",
@@ -263,7 +263,7 @@ _ROWS: Final = (
         "open transaction that published with it.",
         retry_after_seconds=1,
     ),
-    Kind(
+    ProblemKind(
         "shutting-down",
         503,
         "This process is shutting down",
@@ -271,7 +271,7 @@ _ROWS: Final = (
         "Repeat the request: another process, or the restarted one, will take it.",
         retry_after_seconds=2,
     ),
-    Kind(
+    ProblemKind(
         "too-many-requests",
         429,
         "Too many requests",
@@ -279,7 +279,7 @@ _ROWS: Final = (
         "Slow down and repeat after the time in Retry-After; reuse connections, and publish in batches.",
         retry_after_seconds=1,
     ),
-    Kind(
+    ProblemKind(
         "internal-error",
         500,
         "Something is broken on our side",
@@ -288,7 +288,7 @@ _ROWS: Final = (
         "Give the request id to the operator. Repeating the request is safe with the same Idempotency-Key.",
     ),
     # HTTP itself
-    Kind(
+    ProblemKind(
         "bad-request",
         400,
         "This is not an acceptable HTTP request",
@@ -296,14 +296,14 @@ _ROWS: Final = (
         "(two lengths, bare line feeds, no or several Host headers, absolute targets) and that is therefore refused.",
         "Use an ordinary HTTP/1.1 client library. Behind a proxy, check what the proxy adds to the request.",
     ),
-    Kind(
+    ProblemKind(
         "precondition-failed",
         412,
         "It has changed meanwhile",
         "If-Match names another version than the one that there is: somebody has changed it since you read it.",
         "Read it again, look at what has changed, and send the change with the new ETag.",
     ),
-    Kind(
+    ProblemKind(
         "no-consent",
         409,
         "The callback does not agree",
@@ -311,7 +311,7 @@ _ROWS: Final = (
         "that names this hub or is *; or it could not be asked.",
         "Let the callback answer OPTIONS with WebHook-Allowed-Origin, or subscribe without the handshake.",
     ),
-    Kind(
+    ProblemKind(
         "keys-refused",
         409,
         "The signing keys cannot be changed so",
@@ -319,42 +319,42 @@ _ROWS: Final = (
         "WebSub subscriptions change their secret by subscribing again; pull subscriptions have none.",
         "Rotate before ending the last key; end one before making an eleventh.",
     ),
-    Kind(
+    ProblemKind(
         "replay-over",
         409,
         "The replay has ended",
         "It is done or was cancelled; neither can be paused, resumed or cancelled.",
         "Start another one: what was on its way already is not sent twice.",
     ),
-    Kind(
+    ProblemKind(
         "not-found",
         404,
         "There is nothing at this address",
         "No route has this path, or the thing it names does not exist or is not yours to see.",
         "Check the path and the id; /docs lists all routes.",
     ),
-    Kind(
+    ProblemKind(
         "method-not-allowed",
         405,
         "The method does not fit this address",
         "The address exists but does not answer to this HTTP method.",
         "Use one of the methods in the Allow header of the answer.",
     ),
-    Kind(
+    ProblemKind(
         "request-timeout",
         408,
         "The request arrived too slowly",
         "The header or the body of the request was not complete in time, or its bytes came in too slowly.",
         "Repeat the request on a better connection, or send less in one request.",
     ),
-    Kind(
+    ProblemKind(
         "uri-too-long",
         414,
         "The address is too long",
         "The request target has more bytes than the server reads.",
         "Put data into the body instead of the query.",
     ),
-    Kind(
+    ProblemKind(
         "header-too-large",
         431,
         "The request header is too large",
@@ -363,9 +363,9 @@ _ROWS: Final = (
     ),
 )
 
-KINDS: Final[Mapping[str, Kind]] = {row.slug: row for row in _ROWS}
+KINDS: Final[Mapping[str, ProblemKind]] = {row.slug: row for row in _ROWS}
 
 
-def kinds_in_order() -> list[Kind]:
+def kinds_in_order() -> list[ProblemKind]:
     """The table in the order of the index page: by status, then by slug."""
     return sorted(KINDS.values(), key=lambda kind: (kind.status, kind.slug))

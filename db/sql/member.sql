@@ -22,7 +22,8 @@ DELETE FROM hookwire.relay_members WHERE id = $1;
 
 -- name: heartbeat
 -- Sign on, renew, then list the members and the leases. A lease is vacant if it has no owner, has expired, or its
--- holder's session lock is free. Our own leases are returned too; the caller filters them. $7: false before a renewal is due.
+-- holder's session lock is free. Our own leases are returned too; the caller filters them.
+-- $7: whether a renewal is due.
 WITH present AS MATERIALIZED (
     SELECT l.objid::bigint AS id FROM pg_locks l
     WHERE l.locktype = 'advisory' AND l.classid = 1215262572::oid AND l.objsubid = 2 AND l.granted

@@ -13,7 +13,7 @@ import json
 import secrets
 
 from hub.acceptance import Hub
-from hub.form import Mode, Refused
+from hub.form import FormRefused, Mode
 from hub.rabbithub.resource import Resource, Wish, address, find_by_id, identity, made_of
 from hub.rabbithub.token import read
 
@@ -23,7 +23,7 @@ __all__ = ["bind", "bound_queue", "unbind"]
 async def bound_queue(hub: Hub, exchange: Resource, wish: Wish) -> Resource | None:
     """The queue whose own token this request brings; None: it is to be verified by HTTP.
 
-    Raises ``Refused`` 400: the token is for another use.
+    Raises ``FormRefused`` 400: the token is for another use.
     """
     found = read(hub.secret_box, wish.verify_token or "")
     if found is None or exchange.place.kind != "x":
@@ -33,7 +33,7 @@ async def bound_queue(hub: Hub, exchange: Resource, wish: Wish) -> Resource | No
     if queue is None or queue.place.kind != "q":
         return None
     if use != wish.mode:
-        raise Refused(400, "hub.verify_token", f"is to {use}")
+        raise FormRefused(400, "hub.verify_token", f"is to {use}")
     return queue
 
 
@@ -50,9 +50,9 @@ async def bind(hub: Hub, exchange: Resource, queue: Resource, hub_topic: str) ->
 
 
 async def unbind(hub: Hub, exchange: Resource, queue: Resource, hub_topic: str) -> None:
-    """End it; what was routed already stays in the queue. Raises ``Refused`` 404."""
+    """End it; what was routed already stays in the queue. Raises ``FormRefused`` 404."""
     pair = identity(exchange, hub_topic, address(hub, "endpoint", queue.place))
     async with hub.database.transaction() as session:
         await session.execute("rabbithub.move_bound")
         if await session.fetchrow("rabbithub.delete_subscription", hub.tenant, pair) is None:
-            raise Refused(404, "", "the queue is not bound so")
+            raise FormRefused(404, "", "the queue is not bound so")

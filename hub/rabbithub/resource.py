@@ -26,7 +26,7 @@ from db.errors import DatabaseError
 from db.pool import Row, Session
 from db.secret_box import SecretBox
 from hub.acceptance import Hub, callback_target, request_context, take_tokens
-from hub.form import Mode, Refused, Verify
+from hub.form import FormRefused, Mode, Verify
 from hub.rabbithub.exchange import TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
 from hub.topic_url import matching_text
 from webhooks.custom_header import is_private
@@ -34,9 +34,26 @@ from webhooks.message import MESSAGE_ID_HEADER
 from webhooks.subscriber import headers_context
 
 __all__ = [
-    "Message", "Place", "Resource", "Wish", "activate", "address", "authorization_of", "binding_of", "create", "delete",
-    "delete_subscription", "find", "find_by_id", "identity", "keep_authorization", "lease_seconds_of", "made_of",
-    "publish", "subscribe", "withdraw",
+    "Place",
+    "RabbitHubMessage",
+    "Resource",
+    "Wish",
+    "activate",
+    "address",
+    "authorization_of",
+    "binding_of",
+    "create",
+    "delete",
+    "delete_subscription",
+    "find",
+    "find_by_id",
+    "identity",
+    "keep_authorization",
+    "lease_seconds_of",
+    "made_of",
+    "publish",
+    "subscribe",
+    "withdraw",
 ]  # fmt: skip
 
 _log = structlog.get_logger(__name__)
@@ -67,7 +84,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RabbitHubMessage:
     """What is published. ``headers`` are the message's own; ``id_header`` is where subscribers find its id (RH-10)."""
 
     body: bytes
@@ -96,10 +113,10 @@ class Wish:
 
 
 async def find(hub: Hub, place: Place) -> Resource:
-    """The resource; raises ``Refused`` 404."""
+    """The resource; raises ``FormRefused`` 404."""
     row = await hub.database.fetchrow("rabbithub.resource", hub.tenant, place.vhost, place.kind, place.name)
     if row is None:
-        raise Refused(404, "", f"there is no {_word(place)} of this name")
+        raise FormRefused(404, "", f"there is no {_word(place)} of this name")
     return _resource(row)
 
 
@@ -112,7 +129,7 @@ async def find_by_id(hub: Hub, number: int) -> Resource | None:
 async def create(hub: Hub, place: Place, exchange_type: str) -> tuple[Place, bool]:
     """Make an exchange or a queue; gives where it is and whether it is new (RH-03, RH-04).
 
-    Raises ``Refused``: 400 a bad name or type, 409 an exchange of another type.
+    Raises ``FormRefused``: 400 a bad name or type, 409 an exchange of another type.
     """
     if place.kind == "q" and not place.name:
         place = Place(place.vhost, "q", f"amq.gen.http-{secrets.token_hex(12)}")
@@ -121,11 +138,11 @@ async def create(hub: Hub, place: Place, exchange_type: str) -> tuple[Place, boo
         or place.name.startswith("amq.")
         or len(place.name.encode()) > _NAME_BYTES_MAX
     ):
-        raise Refused(400, "", "a name has 1 to 255 bytes of printable text and does not begin with amq.")
+        raise FormRefused(400, "", "a name has 1 to 255 bytes of printable text and does not begin with amq.")
     if len(place.vhost.encode()) > _NAME_BYTES_MAX:
-        raise Refused(400, "", f"a virtual host has {_NAME_BYTES_MAX} bytes at most")
+        raise FormRefused(400, "", f"a virtual host has {_NAME_BYTES_MAX} bytes at most")
     if place.kind == "x" and exchange_type not in TYPES:
-        raise Refused(400, "amqp.exchange_type", f"is one of {', '.join(TYPES)}")
+        raise FormRefused(400, "amqp.exchange_type", f"is one of {', '.join(TYPES)}")
     async with hub.database.transaction() as session:
         is_new = await (
             _make_queue(hub, session, place)
@@ -133,20 +150,20 @@ async def create(hub: Hub, place: Place, exchange_type: str) -> tuple[Place, boo
             else _make_exchange(hub, session, place, exchange_type)
         )
     if not is_new and (await find(hub, place)).exchange_type != (exchange_type if place.kind == "x" else None):
-        raise Refused(409, "amqp.exchange_type", "is another one already")
+        raise FormRefused(409, "amqp.exchange_type", "is another one already")
     return place, is_new
 
 
 async def delete(hub: Hub, place: Place, *, if_empty: bool) -> None:
-    """Delete it with its subscriptions (RH-05); raises ``Refused``: 404, 403 the default exchange, 409 not empty."""
+    """Delete it with its subscriptions (RH-05); raise ``FormRefused``: 404, 403 the default exchange, 409 not empty."""
     if place.kind == "x" and not place.name:
-        raise Refused(403, "", "the default exchange cannot be deleted")
+        raise FormRefused(403, "", "the default exchange cannot be deleted")
     resource = await find(hub, place)
     async with hub.database.transaction() as session:
         if place.kind == "x":  # what it has routed to a binding is its queue's
             await session.execute("rabbithub.move_bound")
         if if_empty and resource.source and await session.fetchval("rabbithub.waiting", resource.source):
-            raise Refused(409, "", "the queue is not empty")
+            raise FormRefused(409, "", "the queue is not empty")
         await session.execute("rabbithub.delete_resource", resource.id)
     if resource.source is not None:
         await _drop_waiting(hub, resource.source)
@@ -162,22 +179,22 @@ async def _drop_waiting(hub: Hub, source: int) -> None:
         _log.warning("rabbithub_queue_not_emptied", error=str(error))
 
 
-async def publish(hub: Hub, resource: Resource, message: Message) -> int:
-    """Store a message; gives its number once it is committed (RH-06, RH-07, RD-12). Raises ``Refused``."""
+async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage) -> int:
+    """Store a message; gives its number once it is committed (RH-06, RH-07, RD-12). Raises ``FormRefused``."""
     place = resource.place
     about = {_KEY_HEADER: message.routing_key, f"x-amqp-{'queue' if place.kind == 'q' else 'exchange'}": place.name}
     if not all(value.isprintable() for value in (*about.values(), *message.headers.values())):
-        raise Refused(400, "", "the routing key, and the message's headers, are printable text")
+        raise FormRefused(400, "", "the routing key, and the message's headers, are printable text")
     if any(name.startswith(_OUR_PREFIX) for name in message.headers):
-        raise Refused(400, "x-rabbithub-msg_header", f"names beginning with {_OUR_PREFIX} are the hub's")
+        raise FormRefused(400, "x-rabbithub-msg_header", f"names beginning with {_OUR_PREFIX} are the hub's")
     for name in filter(is_private, message.headers):
-        raise Refused(400, "x-rabbithub-msg_header", f"{name} is no header of a message: subscribers would read it")
+        raise FormRefused(400, "x-rabbithub-msg_header", f"{name} is no header of a message: subscribers would read it")
     if message.id_header is not None:
         about[MESSAGE_ID_HEADER] = message.id_header
     try:
         topic = queue_topic(resource.id) if place.kind == "q" else topic_of_key(resource.id, message.routing_key)
     except RoutingError as error:
-        raise Refused(400, "hub.topic", str(error)) from None
+        raise FormRefused(400, "hub.topic", str(error)) from None
     headers = json.dumps({**message.headers, **about})
     content_type = message.content_type or "application/octet-stream"
     async with hub.database.transaction() as session:
@@ -192,7 +209,7 @@ async def publish(hub: Hub, resource: Resource, message: Message) -> int:
 
 
 async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
-    """Take a request in; gives its id when it is committed. Raises ``Refused``: 400, 403, 429."""
+    """Take a request in; gives its id when it is committed. Raises ``FormRefused``: 400, 403, 429."""
     target = callback_target(hub, wish.callback)
     pair = identity(resource, wish.hub_topic, wish.callback)
     binding = binding_of(resource, wish.hub_topic)
@@ -227,7 +244,7 @@ def address(hub: Hub, what: str, place: Place) -> str:
 
 
 def made_of(hub: Hub, resource: Resource, wish: Wish) -> dict[str, Any]:
-    """What a verified request makes: the columns of its subscription; raises ``Refused`` 400."""
+    """What a verified request makes: the columns of its subscription; raises ``FormRefused`` 400."""
     binding = binding_of(resource, wish.hub_topic)
     return {
         "resource": resource.id, "hub_topic": wish.hub_topic, "topic": binding.topic, "regex": binding.regex,
@@ -294,12 +311,12 @@ async def withdraw(session: Session, row: Row) -> None:
 
 
 async def delete_subscription(hub: Hub, resource: Resource, hub_topic: str, callback: str) -> None:
-    """Without asking the callback (RH-31); raises ``Refused`` 404."""
+    """Without asking the callback (RH-31); raises ``FormRefused`` 404."""
     pair = identity(resource, hub_topic, callback)
     async with hub.database.transaction() as session:
         row = await session.fetchrow("rabbithub.delete_subscription", hub.tenant, pair)
         if row is None:
-            raise Refused(404, "", "there is no such subscription")
+            raise FormRefused(404, "", "there is no such subscription")
         await session.execute("intent.forget_secrets", [row["id"]])
 
 
@@ -309,13 +326,13 @@ def identity(resource: Resource, hub_topic: str, callback: str) -> bytes:
 
 
 def binding_of(resource: Resource, hub_topic: str) -> Binding:
-    """What ``hub.topic`` chooses here; raises ``Refused`` 400."""
+    """What ``hub.topic`` chooses here; raises ``FormRefused`` 400."""
     if resource.exchange_type is None:  # events reach it through its queue only
         return Binding("hookwire.rabbithub.consumer")
     try:
         return bind(resource.id, resource.exchange_type, hub_topic)
     except RoutingError as error:
-        raise Refused(400, "hub.topic", str(error)) from None
+        raise FormRefused(400, "hub.topic", str(error)) from None
 
 
 async def _make_exchange(hub: Hub, session: Session, place: Place, exchange_type: str) -> bool:

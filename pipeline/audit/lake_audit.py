@@ -18,12 +18,12 @@ from pipeline.audit.verdict import ACCEPTED
 from pipeline.bronze import to_bronze
 from pipeline.erasure import erased_table
 from pipeline.frame import frame_of
-from pipeline.kafka_options import KafkaOptions
+from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Range
 from pipeline.kafka_reader import read_ranges
 from pipeline.lake import bronze
 from pipeline.retention import forgotten
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 __all__ = ["Accepted", "LakeAudit"]
 
@@ -48,7 +48,7 @@ class LakeAudit:
     """
 
     def __init__(
-        self, spark: SparkSession, lake: Storage, incarnation: str, since: datetime, until: datetime,
+        self, spark: SparkSession, lake: LakeStorage, incarnation: str, since: datetime, until: datetime,
         late_seconds: float | None = None,
     ) -> None:  # fmt: skip
         self._spark = spark
@@ -74,7 +74,7 @@ class LakeAudit:
         self._suspects = count_suspects(self._records)
         return self._cells
 
-    def add_unarchived(self, kafka: KafkaOptions, ranges: Sequence[Range]) -> None:
+    def add_unarchived(self, kafka: SparkKafkaOptions, ranges: Sequence[Range]) -> None:
         """What is in Kafka and not in the lake yet is not lost: :meth:`inquire` reads these ranges too."""
         if ranges:
             rows = to_bronze(read_ranges(self._spark, kafka, ranges), datetime.now(UTC))

@@ -20,7 +20,7 @@ from pipeline.audit.verdict import ACCEPTED
 from pipeline.frame import frame_of
 from pipeline.schema import BRONZE
 
-__all__ = ["HOUR", "INCARNATION", "Record", "bronze_of", "ledger_of", "planted", "self_test"]
+__all__ = ["HOUR", "INCARNATION", "SelftestRecord", "bronze_of", "ledger_of", "planted", "self_test"]
 
 INCARNATION = "selftest"
 HOUR = datetime(2026, 1, 15, 9, tzinfo=UTC)
@@ -30,7 +30,7 @@ _LATE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SelftestRecord:
     """One record of the scratch lake."""
 
     number: int
@@ -58,11 +58,11 @@ def self_test(spark: SparkSession) -> dict[str, bool]:
     return {"clean": clean == {}, **verdicts, "nothing else": sum(map(len, found.values())) == len(names)}
 
 
-def planted(accepted: Sequence[Record]) -> tuple[list[Record], dict[str, str]]:
+def planted(accepted: Sequence[SelftestRecord]) -> tuple[list[SelftestRecord], dict[str, str]]:
     """The records with one of each fault, each in a key of its own, and the event ids that must be named."""
     names: dict[str, str] = {}
 
-    def of(key: int, place: int, fault: str) -> Record:
+    def of(key: int, place: int, fault: str) -> SelftestRecord:
         record = [record for record in accepted if record.key == f"key {key}"][place]
         names[fault] = record.event_id
         return record
@@ -88,9 +88,9 @@ def planted(accepted: Sequence[Record]) -> tuple[list[Record], dict[str, str]]:
     return [*records, phantom], names
 
 
-def _clean() -> Iterator[Record]:
+def _clean() -> Iterator[SelftestRecord]:
     for number in range(1, _EVENTS + 1):
-        yield Record(number, f"key {number % _KEYS}", b"payload %d" % number, number * 3)
+        yield SelftestRecord(number, f"key {number % _KEYS}", b"payload %d" % number, number * 3)
 
 
 def _found(accepted: DataFrame, bronze: DataFrame, ledger: DataFrame) -> dict[str, list[str]]:
@@ -106,7 +106,7 @@ def _found(accepted: DataFrame, bronze: DataFrame, ledger: DataFrame) -> dict[st
     return found
 
 
-def bronze_of(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
+def bronze_of(spark: SparkSession, records: Sequence[SelftestRecord]) -> DataFrame:
     """A lake in memory."""
     at = HOUR + timedelta(minutes=7)
     shared = {
@@ -124,7 +124,7 @@ def bronze_of(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
     return frame_of(spark, [[row.get(name) for name in BRONZE.names] for row in rows], BRONZE)
 
 
-def ledger_of(spark: SparkSession, accepted: Sequence[Record]) -> DataFrame:
+def ledger_of(spark: SparkSession, accepted: Sequence[SelftestRecord]) -> DataFrame:
     """The write side's cells of these events."""
     rows = []
     for bucket in range(BUCKETS):
@@ -134,7 +134,7 @@ def ledger_of(spark: SparkSession, accepted: Sequence[Record]) -> DataFrame:
     return frame_of(spark, rows, LEDGER)
 
 
-def _accepted_of(spark: SparkSession, accepted: Sequence[Record]) -> DataFrame:
+def _accepted_of(spark: SparkSession, accepted: Sequence[SelftestRecord]) -> DataFrame:
     rows = [(r.number, r.event_id, "orders", r.key, HOUR, "sent", sha256(r.value).hexdigest()) for r in accepted]
     return frame_of(spark, rows, ACCEPTED)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-__all__ = ["Attempts", "Figures", "burn", "summary"]
+__all__ = ["AttemptCounts", "Figures", "burn", "summary"]
 
 
 @dataclass(frozen=True, slots=True)
-class Attempts:
+class AttemptCounts:
     """One hour of attempts at webhooks; ``seconds`` are the 50th, 95th and 99th percentile of how long they took."""
 
     hour: datetime
@@ -30,13 +30,13 @@ class Figures:
     until: datetime
     made_at: datetime
     volume: Mapping[str, Mapping[datetime, int]]
-    attempts: Sequence[Attempts]
+    attempts: Sequence[AttemptCounts]
     anomalies: Sequence[Mapping[str, Any]]
     audit: Mapping[str, Any] | None
     target: float = 0.99
 
 
-def burn(attempts: Sequence[Attempts], target: float) -> list[tuple[datetime, float]]:
+def burn(attempts: Sequence[AttemptCounts], target: float) -> list[tuple[datetime, float]]:
     """How much of the span's error budget is used up by the end of each hour; above 1 it is overdrawn (PL-04).
 
     The budget is the share of attempts that may fail, of all attempts of the span.

@@ -26,6 +26,7 @@ from datetime import UTC
 
 from aio_pika import DeliveryMode, Message
 
+from event.carrier import amqp_name
 from relay.record import Record
 from relay.sink import Refusal
 
@@ -34,7 +35,6 @@ __all__ = ["Unsendable", "message_of", "routing_key_of"]
 SHORT_BYTES_MAX = 255  # AMQP 0-9-1, section 4.2.5.3: short string
 HEADER_NAME_BYTES_MAX = 128  # AMQP 0-9-1, section 4.2.5.5: field name
 HEADERS_BYTES_MAX = 64 * 1024  # all headers travel in one frame; RabbitMQ's default frame has 128 KiB
-_ATTRIBUTE = "ce-"
 _OURS = "hookwire-"
 _HOPS = "hookwire-hops"  # a consumer that publishes again has to pass it on, or events go in circles
 
@@ -50,9 +50,7 @@ class Unsendable(Exception):
 def message_of(record: Record, term: int, *, own_headers: bool = True) -> Message:
     """Build the persistent message of one record; raises :class:`Unsendable`."""
     headers: dict[str, str | int] = {
-        _header_name(name): value
-        for name, value in record.headers.items()
-        if name == _HOPS or not name.startswith(_OURS)
+        amqp_name(name): value for name, value in record.headers.items() if name == _HOPS or not name.startswith(_OURS)
     }
     if own_headers:
         headers |= _own_headers(record, term)
@@ -88,10 +86,6 @@ def routing_key_of(record: Record) -> str:
         detail = f"the topic's AMQP routing key has more than {SHORT_BYTES_MAX} bytes"
         raise Unsendable(Refusal(record, "topic", "routing_key_too_long", detail))
     return routing_key
-
-
-def _header_name(name: str) -> str:
-    return "cloudEvents_" + name.removeprefix(_ATTRIBUTE) if name.startswith(_ATTRIBUTE) else name
 
 
 def _check(record: Record, headers: dict[str, str | int]) -> None:

@@ -19,7 +19,7 @@ from relay.kafka.topic import KafkaTopic, Unusable
 from relay.record import Record
 from relay.sink import Refusal
 
-__all__ = ["KafkaBatch", "Layout", "Packer", "waves"]
+__all__ = ["BatchLayout", "KafkaBatch", "Packer", "waves"]
 
 _WAVE_BYTES_MAX = 16 * 1024 * 1024
 _ANY_NUMBER = 1 << 30
@@ -38,7 +38,7 @@ class KafkaBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class BatchLayout:
     """Per partition the batches in order, and what cannot be sent at all."""
 
     partitions: Sequence[Sequence[KafkaBatch]]
@@ -66,7 +66,7 @@ class Packer:
         self._batch_bytes = batch_bytes
         self._suspects = suspects
 
-    def pack(self, records: Sequence[Record], topics: Sequence[KafkaTopic | Unusable]) -> Layout:
+    def pack(self, records: Sequence[Record], topics: Sequence[KafkaTopic | Unusable]) -> BatchLayout:
         """Lay out records; ``topics`` has the Kafka topic of each, one for one.
 
         Refused are the first record of a topic that is unusable, and records that are too large; what follows of that
@@ -82,7 +82,7 @@ class Packer:
             if refusal is not None:
                 refused.append(refusal)
                 waiting.add(_waits_behind(record)[0 if refusal.scope == "topic" else 1])
-        return Layout(list(lanes.values()), refused)
+        return BatchLayout(list(lanes.values()), refused)
 
     def _place(
         self, lanes: dict[tuple[str, int], list[KafkaBatch]], record: Record, topic: KafkaTopic | Unusable

@@ -17,7 +17,7 @@ from relay.kafka.options import KafkaOptions
 from relay.kafka.security import KafkaSecurity
 from relay.sink import SinkUnavailable
 
-__all__ = ["Answer", "check_connection"]
+__all__ = ["ConnectionCheck", "check_connection"]
 
 _SECONDS = 3.0
 _DEFAULT_PORT = 9092
@@ -25,7 +25,7 @@ _TROUBLE = (errors.KafkaError, OSError, TimeoutError, EOFError, SinkUnavailable)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ConnectionCheck:
     """``detail`` says of each server what became of it; ``refused``: one was there and wants other settings."""
 
     ok: bool
@@ -33,7 +33,7 @@ class Answer:
     refused: bool = False
 
 
-async def check_connection(options: KafkaOptions) -> Answer:
+async def check_connection(options: KafkaOptions) -> ConnectionCheck:
     """Connect, prove who we are and ask one question; the first server of the list that answers will do."""
     failures, refused = [], False
     for server in filter(None, (part.strip() for part in options.bootstrap_servers.split(","))):
@@ -46,8 +46,8 @@ async def check_connection(options: KafkaOptions) -> Answer:
             refused = refused or bool(reason)
             failures.append(f"{server}: {reason or described(error)}")
         else:
-            return Answer(True, f"{server} answers")
-    return Answer(False, "; ".join(failures), refused)
+            return ConnectionCheck(True, f"{server} answers")
+    return ConnectionCheck(False, "; ".join(failures), refused)
 
 
 async def _ask(server: str, options: KafkaOptions) -> None:

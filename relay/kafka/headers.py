@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from event.carrier import kafka_name
 from relay.record import Record
 
 __all__ = ["Headers", "KafkaHeader"]
@@ -65,7 +66,7 @@ class Headers:
     def _name(self, name: str) -> str:
         if len(self._names) >= _NAMES_MAX:
             self._names.clear()
-        return self._names.setdefault(name, f"ce_{name[3:]}" if name.startswith("ce-") else name)
+        return self._names.setdefault(name, kafka_name(name))
 
     def _set_moment(self, moment: datetime) -> None:
         # Events of one commit share it, and neighbours in the outbox are often of one commit.

@@ -13,13 +13,13 @@ from relay.kafka.error import stop_client, translated
 from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable
 
-__all__ = ["Arrival", "KafkaReader"]
+__all__ = ["KafkaArrival", "KafkaReader"]
 
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 3.0
 
 
-class Arrival(NamedTuple):
+class KafkaArrival(NamedTuple):
     """One record as it lies in Kafka."""
 
     key: str | None
@@ -41,7 +41,7 @@ class KafkaReader:
     async def __aexit__(self, *_: object) -> None:
         await self._close()
 
-    async def arrivals(self) -> AsyncIterator[Arrival | None]:
+    async def arrivals(self) -> AsyncIterator[KafkaArrival | None]:
         """Records as they come, in each partition's order; None whenever none came for a moment.
 
         A topic that is not there yet is waited for.
@@ -56,7 +56,7 @@ class KafkaReader:
             for messages in fetched.values():
                 for message in messages:
                     key = None if message.key is None else message.key.decode(errors="replace")
-                    yield Arrival(key, message.value, message.headers)
+                    yield KafkaArrival(key, message.value, message.headers)
             if not fetched:
                 yield None
 

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 
 from event.partition import Partitioner
 from relay.kafka.admin import KafkaAdmin
-from relay.kafka.batches import KafkaBatch, Layout, Packer, waves
+from relay.kafka.batches import BatchLayout, KafkaBatch, Packer, waves
 from relay.kafka.error import blame, described, sink_error, translated
 from relay.kafka.headers import Headers
 from relay.kafka.options import KafkaOptions
@@ -148,7 +148,7 @@ class KafkaSink:
             life.over = True
             raise
 
-    async def _lay_out(self, life: _Life, batch: Batch) -> Layout:
+    async def _lay_out(self, life: _Life, batch: Batch) -> BatchLayout:
         prefix = self._options.topic_prefix
         names = [record.kafka_topic or prefix + record.topic for record in batch.records]
         topics = await life.topics.resolve(set(names))
@@ -163,14 +163,14 @@ class KafkaSink:
                 layout = life.packer.pack(batch.records, [topics_now[name] for name in names])
         return layout
 
-    async def _deliver(self, life: _Life, batch: Batch, layout: Layout) -> Receipt:
+    async def _deliver(self, life: _Life, batch: Batch, layout: BatchLayout) -> Receipt:
         if self._options.mode == "idempotent":
             return await self._produce(life, layout)
         with translated("waiting for acknowledgements"):
             async with asyncio.timeout(self._options.delivery_seconds):
                 return await self._commit(life, batch, layout)
 
-    async def _produce(self, life: _Life, layout: Layout) -> Receipt:
+    async def _produce(self, life: _Life, layout: BatchLayout) -> Receipt:
         """What has no answer in time leaves the rest acknowledged: there is no transaction that would take it back."""
         acknowledged: list[Record] = []
         deadline = time.monotonic() + self._options.delivery_seconds
@@ -197,7 +197,7 @@ class KafkaSink:
         self._suspects.clear()
         return Receipt(acknowledged, layout.refused)
 
-    async def _commit(self, life: _Life, batch: Batch, layout: Layout) -> Receipt:
+    async def _commit(self, life: _Life, batch: Batch, layout: BatchLayout) -> Receipt:
         if layout.refused and batch.number is not None:
             return Receipt((), layout.refused, reopen=True)
         if not layout.partitions:

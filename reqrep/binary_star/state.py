@@ -16,12 +16,12 @@ from typing import Final, Literal, NamedTuple
 
 from reqrep.frames import Event, Frames, Step
 
-__all__ = ["BinaryStar", "BinaryStarOptions", "Role", "State", "Vote"]
+__all__ = ["BinaryStar", "BinaryStarOptions", "PeerState", "Role", "Vote"]
 
 Role = Literal["primary", "backup"]
 
 
-class State(IntEnum):
+class PeerState(IntEnum):
     """The present state; its number is what the peers send each other. PRIMARY and BACKUP are pending."""
 
     PRIMARY = 1
@@ -56,8 +56,8 @@ class Vote(NamedTuple):
     events: list[Event]
 
 
-_STATES: Final = {b"%d" % state: state for state in State}
-_PENDING: Final = {State.PRIMARY, State.BACKUP}
+_STATES: Final = {b"%d" % state: state for state in PeerState}
+_PENDING: Final = {PeerState.PRIMARY, PeerState.BACKUP}
 
 
 class BinaryStar:
@@ -66,8 +66,8 @@ class BinaryStar:
     def __init__(self, role: Role, now: float, options: BinaryStarOptions | None = None) -> None:
         self.role: Role = role
         self.options = options or BinaryStarOptions()
-        self.state = State.PRIMARY if role == "primary" else State.BACKUP
-        self.peer_state: State | None = None
+        self.state = PeerState.PRIMARY if role == "primary" else PeerState.BACKUP
+        self.peer_state: PeerState | None = None
         self.peer_heard_at: float | None = None
         self.transitions = 0
         self.must_stop = False
@@ -101,15 +101,15 @@ class BinaryStar:
     def client(self, now: float) -> Vote:
         """Vote with a client's request: fail-over needs a silent peer and a client (BS-03)."""
         self._notice_pause(now)
-        if self.state in {State.PRIMARY, State.PASSIVE} and now >= self._peer_expires_at:
-            self._become(State.ACTIVE, "the peer is silent and a client asks")
-        return Vote(self.state is State.ACTIVE, self._take_events())
+        if self.state in {PeerState.PRIMARY, PeerState.PASSIVE} and now >= self._peer_expires_at:
+            self._become(PeerState.ACTIVE, "the peer is silent and a client asks")
+        return Vote(self.state is PeerState.ACTIVE, self._take_events())
 
     def promote(self, now: float) -> list[Event]:
         """Become active by an operator's order: the only way for a backup that never saw its primary (BS-04)."""
         self._notice_pause(now)
-        if self.state is not State.ACTIVE:
-            self._become(State.ACTIVE, "ordered by the operator")
+        if self.state is not PeerState.ACTIVE:
+            self._become(PeerState.ACTIVE, "ordered by the operator")
         return self._take_events()
 
     def deadline(self) -> float:
@@ -127,41 +127,41 @@ class BinaryStar:
             "transitions": self.transitions,
         }
 
-    def _follow(self, peer: State) -> None:
+    def _follow(self, peer: PeerState) -> None:
         if self.state in _PENDING and peer is self.state:
             self._events.append(Event("misconfigured", detail=f"two servers are configured as {self.role}"))
-        elif self.state is State.PRIMARY and peer is State.BACKUP:
-            self._become(State.ACTIVE, "the backup is there")
-        elif self.state in _PENDING and peer is State.ACTIVE:
-            self._become(State.PASSIVE, "the peer is active")
-        elif self.state is State.PASSIVE and peer in _PENDING:
-            self._become(State.ACTIVE, "the peer started again")
-        elif self.state is peer and peer in {State.ACTIVE, State.PASSIVE}:
+        elif self.state is PeerState.PRIMARY and peer is PeerState.BACKUP:
+            self._become(PeerState.ACTIVE, "the backup is there")
+        elif self.state in _PENDING and peer is PeerState.ACTIVE:
+            self._become(PeerState.PASSIVE, "the peer is active")
+        elif self.state is PeerState.PASSIVE and peer in _PENDING:
+            self._become(PeerState.ACTIVE, "the peer started again")
+        elif self.state is peer and peer in {PeerState.ACTIVE, PeerState.PASSIVE}:
             self._settle_dual(peer)
 
-    def _settle_dual(self, both: State) -> None:
+    def _settle_dual(self, both: PeerState) -> None:
         """Leave one active: the configured primary; or stop."""
         self._events.append(Event(f"dual-{both.name.lower()}", detail="both servers are in this state"))
         if self.options.on_dual == "stop":
             self.must_stop = True
-        elif both is State.ACTIVE and self.role == "backup":
-            self._become(State.PASSIVE, "both were active")
-        elif both is State.PASSIVE and self.role == "primary":
-            self._become(State.ACTIVE, "both were passive")
+        elif both is PeerState.ACTIVE and self.role == "backup":
+            self._become(PeerState.PASSIVE, "both were active")
+        elif both is PeerState.PASSIVE and self.role == "primary":
+            self._become(PeerState.ACTIVE, "both were passive")
 
     def _notice_pause(self, now: float) -> None:
         """Step down after this process was stopped for a fail-over time: the peer may be active by now.
 
-        State messages that waited meanwhile are old, so they are ignored for half an interval.
+        PeerState messages that waited meanwhile are old, so they are ignored for half an interval.
         """
         if now - self._seen_at >= self.options.expiry_seconds:
             self._deaf_until = now + self.options.heartbeat_seconds / 2
             self._peer_expires_at = now + self.options.expiry_seconds
-            if self.state is State.ACTIVE:
-                self._become(State.PASSIVE, "this process was stopped for a while")
+            if self.state is PeerState.ACTIVE:
+                self._become(PeerState.PASSIVE, "this process was stopped for a while")
         self._seen_at = now
 
-    def _become(self, state: State, reason: str) -> None:
+    def _become(self, state: PeerState, reason: str) -> None:
         self.state = state
         self.transitions += 1
         self._events.append(Event(state.name.lower(), detail=reason))

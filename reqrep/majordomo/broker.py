@@ -10,9 +10,9 @@ from reqrep.deadlines import Deadlines
 from reqrep.frames import Event, Frames, Step, printable
 from reqrep.majordomo.mmi import Management
 from reqrep.majordomo.options import BrokerOptions
-from reqrep.majordomo.request import Request
+from reqrep.majordomo.request import ServiceRequest
 from reqrep.majordomo.service import Service
-from reqrep.majordomo.wire import MDP_01, Command, Kind, parse
+from reqrep.majordomo.wire import MDP_01, Command, MessageKind, parse
 from reqrep.majordomo.worker import Worker
 
 __all__ = ["Broker"]
@@ -47,14 +47,14 @@ class Broker:
         self._service_deadlines: Deadlines[Service] = Deadlines()
         self._out: list[Frames] = []
         self._events: list[Event] = []
-        self._handlers: dict[Kind, Callable[[float, Command], None]] = {
-            Kind.READY: self._on_ready,
-            Kind.PARTIAL: self._on_partial,
-            Kind.REPLY: self._on_reply,
-            Kind.HEARTBEAT: self._on_heartbeat,
-            Kind.DISCONNECT: self._on_disconnect,
-            Kind.INVALID: self._on_invalid,
-            Kind.UNEXPECTED: self._on_unexpected,
+        self._handlers: dict[MessageKind, Callable[[float, Command], None]] = {
+            MessageKind.READY: self._on_ready,
+            MessageKind.PARTIAL: self._on_partial,
+            MessageKind.REPLY: self._on_reply,
+            MessageKind.HEARTBEAT: self._on_heartbeat,
+            MessageKind.DISCONNECT: self._on_disconnect,
+            MessageKind.INVALID: self._on_invalid,
+            MessageKind.UNEXPECTED: self._on_unexpected,
         }
 
     # --- what the shell calls -----------------------------------------------------------------------------------
@@ -62,8 +62,8 @@ class Broker:
     def receive(self, now: float, frames: Frames, user: str = "") -> Step:
         """Take a message that came through the ROUTER; ``user`` is the authenticated sender, or empty."""
         refusal = self.options.limits.refusal(frames)
-        command = parse(frames) if refusal is None else Command(Kind.INVALID, frames[0], MDP_01, problem=refusal)
-        if command.kind is Kind.REQUEST:
+        command = parse(frames) if refusal is None else Command(MessageKind.INVALID, frames[0], MDP_01, problem=refusal)
+        if command.kind is MessageKind.REQUEST:
             self._on_request(now, command, user)
         else:
             self._handlers[command.kind](now, command)
@@ -121,7 +121,7 @@ class Broker:
     # --- clients ------------------------------------------------------------------------------------------------
 
     def _on_request(self, now: float, command: Command, user: str) -> None:
-        request = Request(command.sender, command.dialect, command.name, command.body, user=user)
+        request = ServiceRequest(command.sender, command.dialect, command.name, command.body, user=user)
         if command.name.startswith(_MMI) and command.name != _CALL:
             self.counters.totals["mmi"] += 1
             self._send_reply(request, command.name, self._mmi.answer(request))
@@ -135,7 +135,7 @@ class Broker:
             request.service, request.body, request.reports = command.body[0], command.body[1:], True
             self._submit(now, request)
 
-    def _submit(self, now: float, request: Request) -> None:
+    def _submit(self, now: float, request: ServiceRequest) -> None:
         """Give the request to a worker, or to the queue, or refuse it."""
         self.counters.totals["requests"] += 1
         service = self.services.get(request.service)
@@ -161,7 +161,7 @@ class Broker:
             return "bad-service-name"
         return "too-many-services" if len(self.services) >= self.options.services_max else None
 
-    def _refusal(self, service: Service, request: Request) -> str | None:
+    def _refusal(self, service: Service, request: ServiceRequest) -> str | None:
         if service.name in self.disabled:
             return "disabled"
         if not service.workers and service.policy.without_workers == "refuse":
@@ -172,7 +172,7 @@ class Broker:
             return "client-queue-full"
         return None
 
-    def _refuse(self, request: Request, reason: str) -> None:
+    def _refuse(self, request: ServiceRequest, reason: str) -> None:
         """Count a request that gets no answer; tell a client that asked to be told (MD-35)."""
         self.counters.drop(reason)
         service = self.services.get(request.service)
@@ -182,7 +182,7 @@ class Broker:
         if request.reports:
             self._send_reply(request, _CALL, [_STATUS[reason], request.service, reason.encode()])
 
-    def _send_reply(self, request: Request, service: bytes, body: Frames) -> None:
+    def _send_reply(self, request: ServiceRequest, service: bytes, body: Frames) -> None:
         self._out.append(request.dialect.to_client(request.client, service, body))
 
     # --- workers ------------------------------------------------------------------------------------------------
@@ -310,11 +310,11 @@ class Broker:
         if worker.armed_at is None or worker.heartbeat_at < worker.armed_at:
             self._arm_worker(now, worker)
 
-    def _dispatch(self, now: float, service: Service, request: Request) -> None:
+    def _dispatch(self, now: float, service: Service, request: ServiceRequest) -> None:
         _, worker = service.idle.popitem(last=False)
         self._assign(now, worker, request)
 
-    def _assign(self, now: float, worker: Worker, request: Request) -> None:
+    def _assign(self, now: float, worker: Worker, request: ServiceRequest) -> None:
         worker.request, worker.busy_since, worker.busy_beats = request, now, 0
         worker.heartbeat_at = now + self.options.heartbeat_seconds
         request.tries += 1
@@ -340,7 +340,7 @@ class Broker:
             self._after_loss(now, service, request)
         self._arm(service)
 
-    def _after_loss(self, now: float, service: Service, request: Request) -> None:
+    def _after_loss(self, now: float, service: Service, request: ServiceRequest) -> None:
         """Run an idempotent request again, before all others; tell or count any other (MD-21)."""
         may_repeat = service.policy.idempotent and request.tries < service.policy.tries_max
         if may_repeat and not request.is_streaming:
@@ -348,7 +348,7 @@ class Broker:
         else:
             self._refuse(request, "worker-lost")
 
-    def _requeue(self, now: float, service: Service, request: Request) -> None:
+    def _requeue(self, now: float, service: Service, request: ServiceRequest) -> None:
         """Put a request before all others; it never outlives the next one, so that deadlines stay in order."""
         request.parts = []
         self.counters.totals["redispatched"] += 1
@@ -420,7 +420,7 @@ class Broker:
             service.armed_at = at
             self._service_deadlines.add(at, service)
 
-    def _forget_queued(self, request: Request) -> None:
+    def _forget_queued(self, request: ServiceRequest) -> None:
         self._queued_by_client[request.client] -= 1
         if self._queued_by_client[request.client] <= 0:
             del self._queued_by_client[request.client]

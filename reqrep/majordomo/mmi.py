@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from reqrep.frames import Frames, printable
-from reqrep.majordomo.request import Request
+from reqrep.majordomo.request import ServiceRequest
 from reqrep.majordomo.service import Service
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Management:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._answers: dict[bytes, Callable[[Request], Frames]] = {
+        self._answers: dict[bytes, Callable[[ServiceRequest], Frames]] = {
             b"mmi.service": self._service,
             b"mmi.list": self._list,
             b"mmi.workers": self._workers,
@@ -40,20 +40,20 @@ class Management:
             b"mmi.enable": self._enable,
         }
 
-    def answer(self, request: Request) -> Frames:
+    def answer(self, request: ServiceRequest) -> Frames:
         """Return the body of the reply; its service frame is the name that was asked (MM-05)."""
         answer = self._answers.get(request.service)
         return [_NOT_IMPLEMENTED] if answer is None else answer(request)
 
-    def _service(self, request: Request) -> Frames:
+    def _service(self, request: ServiceRequest) -> Frames:
         """200 when a worker is registered, busy or idle; a name that was only requested is 404 (MM-02, MM-04)."""
         service = self._broker.services.get(request.body[0])
         return [_OK if service is not None and service.workers else _NOT_FOUND]
 
-    def _list(self, request: Request) -> Frames:
+    def _list(self, request: ServiceRequest) -> Frames:
         return _json([self._about(service) for service in self._broker.services.values()])
 
-    def _workers(self, request: Request) -> Frames:
+    def _workers(self, request: ServiceRequest) -> Frames:
         service = self._broker.services.get(request.body[0])
         if service is None:
             return [_NOT_FOUND]
@@ -68,19 +68,19 @@ class Management:
             ]
         )
 
-    def _stats(self, request: Request) -> Frames:
+    def _stats(self, request: ServiceRequest) -> Frames:
         """An empty body asks for the whole broker; a name asks for one service (MM-08)."""
         if request.body[0]:
             service = self._broker.services.get(request.body[0])
             return [_NOT_FOUND] if service is None else _json(self._about(service))
         return _json({**self._broker.counters.snapshot(), **self._broker.summary(), "state": self._broker.state()})
 
-    def _heartbeat(self, request: Request) -> Frames:
+    def _heartbeat(self, request: ServiceRequest) -> Frames:
         """The interval and liveness that workers should use (HB-08)."""
         options = self._broker.options
         return _json({"interval_ms": round(options.heartbeat_seconds * 1000), "liveness": options.liveness})
 
-    def _disable(self, request: Request) -> Frames:
+    def _disable(self, request: ServiceRequest) -> Frames:
         """Refuse new requests of a service; its queue is still worked off."""
         if not self._may_control(request):
             return [_NOT_ALLOWED]
@@ -89,7 +89,7 @@ class Management:
         self._broker.disabled.add(request.body[0])
         return [_OK]
 
-    def _enable(self, request: Request) -> Frames:
+    def _enable(self, request: ServiceRequest) -> Frames:
         if not self._may_control(request):
             return [_NOT_ALLOWED]
         if request.body[0] not in self._broker.disabled:
@@ -97,7 +97,7 @@ class Management:
         self._broker.disabled.discard(request.body[0])
         return [_OK]
 
-    def _may_control(self, request: Request) -> bool:
+    def _may_control(self, request: ServiceRequest) -> bool:
         allowed = self._broker.options.controllers
         return _EVERYBODY in allowed or (request.user != "" and request.user in allowed)
 

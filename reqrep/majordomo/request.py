@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from reqrep.frames import Frames
 from reqrep.majordomo.wire import Dialect
 
-__all__ = ["Request"]
+__all__ = ["ServiceRequest"]
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class ServiceRequest:
     """A client's request. ``deadline``: until then it may wait in the queue. ``user``: authenticated, or empty.
 
     ``reports``: the client called ``mmi.call`` and is told the reason of a failure (MD-35). ``parts``: bodies of

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from reqrep.frames import Event, Frames, Step, dump
 from reqrep.majordomo.broker import Broker
-from reqrep.majordomo.wire import Kind, parse
+from reqrep.majordomo.wire import MessageKind, parse
 from reqrep.reactor import Reactor
 from reqrep.transport import Socket, SocketOptions, Transport
 
@@ -100,6 +100,6 @@ class BrokerServer:
         if direction == "<":
             command = parse(frames)
             words = f" {command.dialect.name} {command.kind.name}" + (
-                f" {command.problem}" * (command.kind is Kind.INVALID)
+                f" {command.problem}" * (command.kind is MessageKind.INVALID)
             )
         self._trace(dump(self._message_number, direction, frames) + words)

@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
 
 from reqrep.majordomo.options import ServicePolicy
-from reqrep.majordomo.request import Request
+from reqrep.majordomo.request import ServiceRequest
 from reqrep.majordomo.worker import Worker
 
 __all__ = ["Service"]
@@ -23,7 +23,7 @@ class Service:
 
     name: bytes
     policy: ServicePolicy
-    queue: deque[Request] = field(default_factory=deque)
+    queue: deque[ServiceRequest] = field(default_factory=deque)
     workers: dict[bytes, Worker] = field(default_factory=dict)
     idle: OrderedDict[bytes, Worker] = field(default_factory=OrderedDict)
     armed_at: float | None = None
@@ -31,7 +31,7 @@ class Service:
     counts: Counter[str] = field(default_factory=Counter)
     busy_seconds: float = 0.0
 
-    def expired(self, now: float) -> list[Request]:
+    def expired(self, now: float) -> list[ServiceRequest]:
         """Remove and return the requests that waited too long; the oldest stands first."""
         gone = []
         while self.queue and self.queue[0].deadline <= now:

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from reqrep.frames import Frames
 
-__all__ = ["MDP_01", "MDP_02", "Command", "Dialect", "Kind", "parse"]
+__all__ = ["MDP_01", "MDP_02", "Command", "Dialect", "MessageKind", "parse"]
 
 _EMPTY: Final = b""
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a peer asks of the broker. INVALID breaks the format; UNEXPECTED keeps it and has the wrong direction."""
 
     REQUEST = 0
@@ -37,7 +37,7 @@ class Dialect:
     lead: tuple[bytes, ...]
     client_header: bytes
     worker_header: bytes
-    worker_kinds: dict[bytes, Kind]
+    worker_kinds: dict[bytes, MessageKind]
     request: bytes
     heartbeat: bytes
     disconnect: bytes
@@ -69,16 +69,18 @@ class Dialect:
 MDP_01: Final = Dialect(
     name="0.1", lead=(_EMPTY,), client_header=b"MDPC01", worker_header=b"MDPW01",
     worker_kinds={
-        b"\x01": Kind.READY, b"\x02": Kind.UNEXPECTED, b"\x03": Kind.REPLY, b"\x04": Kind.HEARTBEAT,
-        b"\x05": Kind.DISCONNECT,
+        b"\x01": MessageKind.READY, b"\x02": MessageKind.UNEXPECTED, b"\x03": MessageKind.REPLY,
+        b"\x04": MessageKind.HEARTBEAT,
+        b"\x05": MessageKind.DISCONNECT,
     },
     request=b"\x02", heartbeat=b"\x04", disconnect=b"\x05",
 )  # fmt: skip
 MDP_02: Final = Dialect(
     name="0.2", lead=(), client_header=b"MDPC02", worker_header=b"MDPW02",
     worker_kinds={
-        b"\x01": Kind.READY, b"\x02": Kind.UNEXPECTED, b"\x03": Kind.PARTIAL, b"\x04": Kind.REPLY,
-        b"\x05": Kind.HEARTBEAT, b"\x06": Kind.DISCONNECT,
+        b"\x01": MessageKind.READY, b"\x02": MessageKind.UNEXPECTED, b"\x03": MessageKind.PARTIAL,
+        b"\x04": MessageKind.REPLY,
+        b"\x05": MessageKind.HEARTBEAT, b"\x06": MessageKind.DISCONNECT,
     },
     request=b"\x02", heartbeat=b"\x05", disconnect=b"\x06",
     client_request=(b"\x01",), client_partial=(b"\x02",), client_final=(b"\x03",),
@@ -88,7 +90,7 @@ MDP_02: Final = Dialect(
 class Command(NamedTuple):
     """One message of a peer. ``name``: the service of REQUEST and READY, the client of PARTIAL and REPLY."""
 
-    kind: Kind
+    kind: MessageKind
     sender: bytes
     dialect: Dialect
     name: bytes = b""
@@ -120,32 +122,32 @@ def _from_client(frames: Frames, dialect: Dialect, start: int) -> Command:
         start += 1
     if len(frames) < start + 2:
         return _invalid(frames, dialect, "no-body")
-    return Command(Kind.REQUEST, frames[0], dialect, frames[start], frames[start + 1 :])
+    return Command(MessageKind.REQUEST, frames[0], dialect, frames[start], frames[start + 1 :])
 
 
 def _from_worker(frames: Frames, dialect: Dialect, start: int) -> Command:
-    kind = dialect.worker_kinds.get(frames[start], Kind.INVALID) if len(frames) > start else Kind.INVALID
+    kind = dialect.worker_kinds.get(frames[start], MessageKind.INVALID) if len(frames) > start else MessageKind.INVALID
     if (problem := _problem_of(frames, kind, start)) is not None:
         return _invalid(frames, dialect, problem)
-    if kind is Kind.REPLY or kind is Kind.PARTIAL:
+    if kind is MessageKind.REPLY or kind is MessageKind.PARTIAL:
         return Command(kind, frames[0], dialect, frames[start + 1], frames[start + 3 :])
-    return Command(kind, frames[0], dialect, frames[start + 1] if kind is Kind.READY else b"")
+    return Command(kind, frames[0], dialect, frames[start + 1] if kind is MessageKind.READY else b"")
 
 
-def _problem_of(frames: Frames, kind: Kind, start: int) -> str | None:
+def _problem_of(frames: Frames, kind: MessageKind, start: int) -> str | None:
     """Return why the arguments of a worker's command break the format, or None."""
     arguments = len(frames) - start - 1
     match kind:
-        case Kind.REPLY | Kind.PARTIAL:
+        case MessageKind.REPLY | MessageKind.PARTIAL:
             return "bad-envelope" if arguments < 3 or frames[start + 2] != _EMPTY else None
-        case Kind.READY:
+        case MessageKind.READY:
             return "wrong-frame-count" if arguments != 1 else None
-        case Kind.INVALID:
+        case MessageKind.INVALID:
             return "unknown-command"
-        case Kind.UNEXPECTED:
+        case MessageKind.UNEXPECTED:
             return None
     return "wrong-frame-count" if arguments else None
 
 
 def _invalid(frames: Frames, dialect: Dialect, problem: str) -> Command:
-    return Command(Kind.INVALID, frames[0] if frames else b"", dialect, problem=problem)
+    return Command(MessageKind.INVALID, frames[0] if frames else b"", dialect, problem=problem)

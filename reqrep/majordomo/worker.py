@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from reqrep.majordomo.wire import Dialect
 
 if TYPE_CHECKING:
-    from reqrep.majordomo.request import Request
+    from reqrep.majordomo.request import ServiceRequest
     from reqrep.majordomo.service import Service
 
 __all__ = ["Worker"]
@@ -31,7 +31,7 @@ class Worker:
     expires_at: float
     heartbeat_at: float
     armed_at: float | None = None
-    request: Request | None = None
+    request: ServiceRequest | None = None
     busy_since: float = 0.0
     busy_beats: int = 0
 

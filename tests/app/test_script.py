@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.script import Outcome, Script, environment_of
+from app.script import Script, ScriptOutcome, environment_of
 
 
 def script(folder: Path, text: str) -> list[str]:
@@ -19,9 +19,11 @@ def script(folder: Path, text: str) -> list[str]:
     return [str(path)]
 
 
-async def ran(command: list[str], body: bytes = b"", timeout_seconds: float | None = None, **variables: str) -> Outcome:
+async def ran(
+    command: list[str], body: bytes = b"", timeout_seconds: float | None = None, **variables: str
+) -> ScriptOutcome:
     outcome = await Script(command, timeout_seconds=timeout_seconds).run(body, variables)
-    return Outcome(outcome.exit_status, 0.0, outcome.reason)
+    return ScriptOutcome(outcome.exit_status, 0.0, outcome.reason)
 
 
 def test_a_message_is_described_by_variables_of_our_own_names():
@@ -59,7 +61,7 @@ def test_all_variables_together_stay_below_what_a_program_can_be_given():
 async def test_a_program_gets_the_body_byte_for_byte_and_the_variables(tmp_path: Path):
     command = script(tmp_path, f'cat > {tmp_path}/body; printf %s "$HOOKWIRE_KEY" > {tmp_path}/key')
     body = bytes(range(256)) * 4096
-    assert await ran(command, body, HOOKWIRE_KEY="a b'c") == Outcome(0, 0.0, "")
+    assert await ran(command, body, HOOKWIRE_KEY="a b'c") == ScriptOutcome(0, 0.0, "")
     assert ((tmp_path / "body").read_bytes(), (tmp_path / "key").read_text()) == (body, "a b'c")
 
 
@@ -74,30 +76,32 @@ async def test_what_describes_another_message_is_not_inherited(tmp_path: Path, m
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
-        ("exit 0", Outcome(0, 0.0, "")),
-        ("exit 7", Outcome(7, 0.0, "exit 7")),
-        ("kill -TERM $$", Outcome(-15, 0.0, "ended by SIGTERM")),
+        ("exit 0", ScriptOutcome(0, 0.0, "")),
+        ("exit 7", ScriptOutcome(7, 0.0, "exit 7")),
+        ("kill -TERM $$", ScriptOutcome(-15, 0.0, "ended by SIGTERM")),
     ],
 )
-async def test_the_exit_status_is_the_verdict(tmp_path: Path, text: str, outcome: Outcome):
+async def test_the_exit_status_is_the_verdict(tmp_path: Path, text: str, outcome: ScriptOutcome):
     assert await ran(script(tmp_path, text), b"x" * 10_000_000) == outcome  # none of them reads its input
 
 
 async def test_a_program_that_cannot_be_started_has_failed(tmp_path: Path):
-    assert await ran([str(tmp_path / "nobody")]) == Outcome(None, 0.0, "cannot be started: No such file or directory")
+    assert await ran([str(tmp_path / "nobody")]) == ScriptOutcome(
+        None, 0.0, "cannot be started: No such file or directory"
+    )
 
 
 async def test_what_a_program_leaves_running_does_not_hold_us_up(tmp_path: Path):
     """It inherits the standard input and never reads it."""
     command = script(tmp_path, f"exec 3<&0; sleep 60 <&3 & echo $! > {tmp_path}/pid; exit 0")
     async with asyncio.timeout(30):
-        assert await ran(command, b"x" * 10_000_000) == Outcome(0, 0.0, "")
+        assert await ran(command, b"x" * 10_000_000) == ScriptOutcome(0, 0.0, "")
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 async def test_a_run_beyond_its_time_is_ended_with_all_it_started(tmp_path: Path):
     command = script(tmp_path, f"exec 9>{tmp_path}/lock; flock 9; sleep 60 & sleep 60")
-    assert await ran(command, timeout_seconds=0.5) == Outcome(None, 0.0, "stopped after 0.5 s")
+    assert await ran(command, timeout_seconds=0.5) == ScriptOutcome(None, 0.0, "stopped after 0.5 s")
     with (tmp_path / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # is free when nobody of them lives
 
@@ -105,4 +109,4 @@ async def test_a_run_beyond_its_time_is_ended_with_all_it_started(tmp_path: Path
 async def test_a_run_that_ignores_the_request_to_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("app.script._TERMINATE_SECONDS", 0.2)
     command = script(tmp_path, "trap '' TERM; sleep 60 & wait; sleep 60")
-    assert await ran(command, timeout_seconds=0.5) == Outcome(None, 0.0, "stopped after 0.5 s")
+    assert await ran(command, timeout_seconds=0.5) == ScriptOutcome(None, 0.0, "stopped after 0.5 s")

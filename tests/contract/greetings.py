@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from app.cli.consume.message import Memory
 from app.cli.consume.options import ConsumeOptions
-from app.cli.consume.session import Lost, Session
+from app.cli.consume.session import ConsumeSession, Lost
 from app.script import Script
 from db.direct import connect_direct
 from db.errors import DatabaseError
@@ -83,7 +83,7 @@ async def _consume(peer: Peer) -> None:
     url = f"amqp://guest:guest@127.0.0.1:{peer.port}/"
     options = ConsumeOptions(url, f"{_TOPIC}-{peer.name}", _TOPIC, command=["true"])
     script = Script(["true"], timeout_seconds=None, quiet_stdout=True)
-    session = Session(options, script, Memory(), lambda _: None)
+    session = ConsumeSession(options, script, Memory(), lambda _: None)
     running = asyncio.create_task(session.run())
     while not session.ready and not running.done():  # noqa: ASYNC110 - it is a flag
         await asyncio.sleep(0.005)

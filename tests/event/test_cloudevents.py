@@ -8,17 +8,13 @@ from event.cloudevents import (
     HttpMessage,
     Mode,
     cloudevents_identity,
-    decode_amqp,
     decode_http,
-    decode_kafka,
     detect,
-    encode_amqp,
-    encode_batch,
     encode_binary,
-    encode_kafka,
     encode_structured,
 )
 from event.event import Draft, Event
+from tests.event.brokers import amqp_headers, kafka_headers
 
 CE = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
 STRUCTURED = "application/cloudevents+json"
@@ -190,7 +186,7 @@ def test_a_bad_request_is_refused_with_a_fitting_status(
 # --- encoding ------------------------------------------------------------------------------------------------------
 
 
-def test_a_plain_event_is_a_cloudevent_on_every_carrier() -> None:
+def test_a_plain_event_is_a_cloudevent_in_both_modes() -> None:
     event = an_event({}, "text/plain", b"hi", key="k")
     attributes = {
         "specversion": "1.0",
@@ -206,11 +202,6 @@ def test_a_plain_event_is_a_cloudevent_on_every_carrier() -> None:
         {"content-type": "text/plain"} | {f"ce-{name}": value for name, value in attributes.items()}, b"hi"
     )
     assert json.loads(encode_structured(event).body) == structured
-    assert json.loads(encode_batch([event, event]).body) == [structured, structured]
-    assert dict(encode_kafka(event)) == {"content-type": b"text/plain"} | {
-        f"ce_{name}": value.encode() for name, value in attributes.items()
-    }
-    assert encode_amqp(event) == {f"cloudEvents_{name}": value for name, value in attributes.items()}
 
 
 def test_source_and_type_of_plain_events_are_parameters() -> None:
@@ -225,68 +216,4 @@ def test_an_opaque_event_leaves_as_it_came() -> None:
     as_it_came = HttpMessage({"content-type": "application/cloudevents+avro"}, b"\x00")
 
     assert (encode_binary(event), encode_structured(event)) == (as_it_came, as_it_came)
-    assert (encode_kafka(event), encode_amqp(event)) == ([("content-type", b"application/cloudevents+avro")], {})
-    with pytest.raises(ValueError, match="batch"):
-        encode_batch([event])
-
-
-# --- brokers -------------------------------------------------------------------------------------------------------
-
-
-def test_a_kafka_record_without_attributes_is_a_plain_event_and_a_tombstone_an_empty_one() -> None:
-    """WH-C08."""
-    headers = [("content-type", b"text/plain"), ("hookwire-term", b"1")]
-
-    assert decode_kafka("orders", "ключ".encode(), headers, None) == Draft("orders", b"", "ключ", "text/plain")
-
-
-def test_a_kafka_record_in_structured_mode_is_read() -> None:
-    draft = decode_kafka("orders", None, [("content-type", STRUCTURED.encode())], ONE % b',"data":1')
-
-    assert (draft.headers, draft.payload) == (CE, b"1")
-
-
-def test_there_is_no_batch_mode_on_a_broker() -> None:
-    """WH-C08."""
-    draft = decode_kafka("orders", None, [("content-type", BATCH.encode())], b"[]")
-
-    assert draft == Draft("orders", b"[]", None, BATCH)
-
-
-@pytest.mark.parametrize("prefix", ["cloudEvents_", "cloudEvents:", "ce-"])
-def test_each_of_the_three_amqp_prefixes_is_read(prefix: str) -> None:
-    """WH-C09."""
-    headers: dict[str, object] = {prefix + name.removeprefix("ce-"): value for name, value in CE.items()}
-    headers |= {prefix + "n": 5, prefix + "b": True, prefix + "raw": b"x", "x-death": [], "hookwire-term": 1}
-    headers |= {prefix + "time": datetime(2026, 1, 2, tzinfo=UTC)}
-
-    assert decode_amqp("orders", "k", "text/plain", headers, b"hi") == Draft(
-        topic="orders",
-        payload=b"hi",
-        key="k",
-        content_type="text/plain",
-        headers=CE | {"ce-n": "5", "ce-b": "true", "ce-raw": "x", "ce-time": "2026-01-02T00:00:00Z"},
-        idempotency_key=cloudevents_identity(CE),
-    )
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"cloudEvents_id": "1", "ce-source": "/s"},
-        {"cloudEvents_id": 1.5},
-        {"cloudEvents_id": None},
-        {"cloudEvents_id": b"\xff"},
-        {"cloudEvents_time": datetime(2026, 1, 2)},
-    ],
-)
-def test_mixed_prefixes_and_foreign_types_are_refused(headers: dict[str, object]) -> None:
-    """WH-C09."""
-    with pytest.raises(CloudEventError):
-        decode_amqp("orders", None, None, headers, b"")
-
-
-@pytest.mark.parametrize(("key", "header"), [(b"\xff", b"1"), (b"k", b"\xff")])
-def test_kafka_keys_and_attributes_are_utf8(key: bytes, header: bytes) -> None:
-    with pytest.raises(CloudEventError):
-        decode_kafka("orders", key, [("ce_id", header)], b"")
+    assert (kafka_headers(event), amqp_headers(event)) == ({"content-type": b"application/cloudevents+avro"}, {})

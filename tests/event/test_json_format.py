@@ -4,7 +4,7 @@ import json
 import pytest
 
 from event.attribute import CloudEventError
-from event.json_format import Parts, charset_is_utf8, is_json_type, read_batch, read_one, write_batch, write_one
+from event.json_format import Parts, charset_is_utf8, is_json_type, read_batch, read_one, write_one
 
 ATTRIBUTES = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 ENVELOPE = json.dumps(ATTRIBUTES)[:-1]
@@ -103,12 +103,13 @@ def test_json_nested_to_the_limit_still_reads_back_from_a_batch() -> None:
     payloads = [b"[" * depth + b"]" * depth for depth in range(60, 66)]
     batch = [Parts(ATTRIBUTES, "application/json", payload) for payload in payloads]
 
-    assert read_batch(write_batch(batch), events_max=10) == batch
+    written = b"[" + b",".join(write_one(parts) for parts in batch) + b"]"
+    assert read_batch(written, events_max=10) == batch
 
 
 def test_a_batch_may_be_empty() -> None:
     """WH-C05."""
-    assert (read_batch(b" [ ] ", events_max=1), write_batch([])) == ([], b"[]")
+    assert read_batch(b" [ ] ", events_max=1) == []
 
 
 def test_a_batch_is_bounded() -> None:

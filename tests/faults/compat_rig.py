@@ -23,7 +23,7 @@ from pathlib import Path
 from app.chaos.arrivals import read_arrivals
 from app.chaos.checker import check
 from app.chaos.child import Child
-from app.chaos.history import Attempt, HistoryWriter, Outcome, read_history
+from app.chaos.history import Attempt, HistoryWriter, PublishOutcome, read_history
 from app.chaos.log import LineLog
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC
@@ -74,12 +74,12 @@ class CompatRig:
             n += 1
             mark, at = Mark(run, TOPIC, key, n), time.time()
             row = [self._kafka.prefix + TOPIC, [key], [mark.to_payload(at).decode()], [n], run]
-            outcome = Outcome.OK
+            outcome = PublishOutcome.OK
             try:
                 await self._database.execute("compat.stash", *row)
                 self.written += 1
             except DatabaseError:
-                outcome = Outcome.UNKNOWN  # plain SQL has nothing to repeat it with
+                outcome = PublishOutcome.UNKNOWN  # plain SQL has nothing to repeat it with
             self._history.record(Attempt(mark, outcome, client_time=at))
             await asyncio.sleep(pause_seconds)
 

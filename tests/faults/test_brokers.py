@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.chaos.client import Client
+from app.chaos.client import ChaosClient
 from app.chaos.scenario import TOPIC
 from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.record import Record
@@ -33,7 +33,7 @@ async def held(rig: Rig, sink: str, seconds_max: float = 60.0) -> None:
 
 
 async def readiness(rig: Rig) -> tuple[int, bytes]:
-    client = Client("127.0.0.1", rig.scenario.children[0].port, 10)
+    client = ChaosClient("127.0.0.1", rig.scenario.children[0].port, 10)
     answer = await client.request("GET", "/readyz")
     client.close()
     return answer.status, answer.body

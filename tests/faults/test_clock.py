@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from app.chaos.child import Child
-from app.chaos.client import Client
+from app.chaos.client import ChaosClient
 from app.chaos.listening import listening
 from app.chaos.scenario import TOPIC
 from hookwire import verify
@@ -75,7 +75,7 @@ def clock(tmp_path: Path) -> Iterator[Clock]:
 
 async def lives_by(child: Child, shift: int) -> None:
     """Wait until its answers carry that time."""
-    client = Client("127.0.0.1", child.port, 10)
+    client = ChaosClient("127.0.0.1", child.port, 10)
     async with asyncio.timeout(60):
         while True:
             answer = await client.request("GET", "/healthz")

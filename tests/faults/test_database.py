@@ -14,8 +14,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from app.chaos.client import Answer, Client
-from app.chaos.history import Attempt, Outcome
+from app.chaos.client import ChaosClient, ClientAnswer
+from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC
 from scripts.servers.postgres import PostgresServer
@@ -47,8 +47,8 @@ async def database_behind_proxy(database_url: str) -> AsyncIterator[tuple[Proxy,
         yield proxy, {"DATABASE_URL": through}
 
 
-async def publish(rig: Rig, key: str | None, payload: bytes, seconds: float = 60, name: str = "") -> Answer:
-    client = Client("127.0.0.1", rig.scenario.children[0].port, seconds)
+async def publish(rig: Rig, key: str | None, payload: bytes, seconds: float = 60, name: str = "") -> ClientAnswer:
+    client = ChaosClient("127.0.0.1", rig.scenario.children[0].port, seconds)
     headers = {"Hookwire-Key": key} if key is not None else {}
     if name:
         headers["Idempotency-Key"] = name
@@ -247,7 +247,7 @@ async def accept(rig: Rig, client: asyncpg.Connection, accepted: int, count: int
     for number in range(accepted + 1, accepted + count + 1):
         mark, at = Mark("crash", TOPIC, "key", number), time.time()
         text = await client.fetchval("SELECT hookwire.publish($1, $2::bytea, key => 'key')", TOPIC, mark.to_payload(at))
-        rig.scenario._history.record(Attempt(mark, Outcome.OK, text, client_time=at))
+        rig.scenario._history.record(Attempt(mark, PublishOutcome.OK, text, client_time=at))
     return accepted + count
 
 

@@ -15,8 +15,8 @@ import asyncpg
 import pytest
 
 from app.chaos.child import Child
-from app.chaos.client import Answer, Client
-from app.chaos.history import Outcome, read_history
+from app.chaos.client import ChaosClient, ClientAnswer
+from app.chaos.history import PublishOutcome, read_history
 from scripts.servers.postgres import PostgresServer
 from tests.faults.rig import CLEAN, Rig, open_rig
 
@@ -104,8 +104,8 @@ async def readiness(child: Child) -> dict[str, Any]:
     return found
 
 
-async def ask(child: Child, method: str, path: str, body: bytes = b"") -> Answer:
-    client = Client("127.0.0.1", child.port, 60)
+async def ask(child: Child, method: str, path: str, body: bytes = b"") -> ClientAnswer:
+    client = ChaosClient("127.0.0.1", child.port, 60)
     try:
         return await client.request(method, path, body)
     finally:
@@ -116,7 +116,9 @@ def refused(rig: Rig) -> list[str]:
     """Events that a writer was told to drop; transactors note what they rolled back themselves in the same way."""
     attempts = read_history(rig.scenario.options.folder / "history.jsonl")
     return [
-        str(one.mark) for one in attempts if one.outcome is Outcome.FAIL and not (one.mark.key or "").startswith("sql")
+        str(one.mark)
+        for one in attempts
+        if one.outcome is PublishOutcome.FAIL and not (one.mark.key or "").startswith("sql")
     ]
 
 

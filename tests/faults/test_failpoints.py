@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.chaos.client import Answer, Client, NoAnswer
+from app.chaos.client import ChaosClient, ClientAnswer, NoAnswer
 from app.chaos.scenario import TOPIC
 from app.failpoints import POINTS
 from scripts.servers.kafka import KafkaServer
@@ -87,9 +87,9 @@ async def test_with_a_record_window_a_kill_repeats_at_most_the_last_record_of_a_
         assert await rig.concluded(duplicates_max=8 * DUPLICATES_PER_KILL) == CLEAN
 
 
-async def publish(rig: Rig, name: str) -> Answer | None:
+async def publish(rig: Rig, name: str) -> ClientAnswer | None:
     """POST one event with this Idempotency-Key; None when no answer comes."""
-    client = Client("127.0.0.1", rig.scenario.children[0].port, 10)
+    client = ChaosClient("127.0.0.1", rig.scenario.children[0].port, 10)
     try:
         return await client.request("POST", f"/topics/{TOPIC}/events", b"{}", {"Idempotency-Key": name})
     except NoAnswer:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from app.chaos.history import Attempt, Outcome
+from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC
 from db.statements import STATEMENTS
@@ -75,7 +75,7 @@ async def publish(rig: Rig) -> None:
     """One event in a transaction of somebody else's."""
     mark, at = Mark("idle", TOPIC, "alone", 1), time.time()
     event_id = await rig.scenario.database.fetchval("witness.publish", TOPIC, mark.to_payload(at), mark.key)
-    rig.scenario._history.record(Attempt(mark, Outcome.OK, event_id, client_time=at))
+    rig.scenario._history.record(Attempt(mark, PublishOutcome.OK, event_id, client_time=at))
 
 
 @pytest.mark.timeout(1200)

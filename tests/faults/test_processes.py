@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.chaos.child import Child
-from app.chaos.client import Client, NoAnswer
+from app.chaos.client import ChaosClient, NoAnswer
 from app.chaos.listening import listening
 from app.chaos.receiver import Receiver, open_receiver
 from app.chaos.scenario import scenario_settings
@@ -139,7 +139,7 @@ async def test_a_leader_whose_loop_was_blocked_past_its_lease_writes_nothing_beh
 
 async def lagged(child: Child, seconds: float) -> None:
     """Wait until its metric has shown that the event loop was so late, all in all."""
-    client = Client("127.0.0.1", child.port, 10)
+    client = ChaosClient("127.0.0.1", child.port, 10)
     async with asyncio.timeout(60):
         while True:
             with suppress(NoAnswer):
@@ -309,7 +309,7 @@ async def test_a_second_signal_ends_a_drain_that_waits_for_a_silent_subscriber(
 
 
 async def post(child: Child, path: str, document: object) -> dict[str, object]:
-    client = Client("127.0.0.1", child.port, 10)
+    client = ChaosClient("127.0.0.1", child.port, 10)
     answer = await client.request("POST", path, json.dumps(document).encode(), {"Content-Type": "application/json"})
     client.close()
     assert answer.status in (201, 202), answer
@@ -338,7 +338,7 @@ async def embedded_child(folder: Path) -> AsyncIterator[tuple[Child, Path]]:
 
 async def event_ids(child: Child, ids: list[str]) -> list[str]:
     """Which of these events the hub knows."""
-    client = Client("127.0.0.1", child.port, 10)
+    client = ChaosClient("127.0.0.1", child.port, 10)
     answers = [await client.request("GET", f"/events/{one}") for one in ids]
     client.close()
     return [json.loads(answer.body)["id"] for answer in answers if answer.status == 200]

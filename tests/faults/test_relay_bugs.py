@@ -21,7 +21,7 @@ import db.bound
 import relay.election.lease
 import relay.election.port
 from relay.harvester import Harvester
-from relay.kafka.batches import Layout, waves
+from relay.kafka.batches import BatchLayout, waves
 from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.outbox import Outbox
@@ -204,7 +204,7 @@ async def test_a_batch_does_not_overtake_one_that_has_no_answer_yet(
 ) -> None:
     """RK-17, MU-06, F20: I3; two requests of a partition under way, and producers that number nothing."""
 
-    async def reckless(self: KafkaSink, life: Any, layout: Layout) -> Receipt:
+    async def reckless(self: KafkaSink, life: Any, layout: BatchLayout) -> Receipt:
         async with AIOKafkaProducer(**self._options.client("reckless"), acks="all") as producer:
             for batches in waves(layout.partitions):
                 for batch in batches:

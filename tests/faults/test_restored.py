@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from app.chaos.child import Child
-from app.chaos.client import Answer, Client
+from app.chaos.client import ChaosClient, ClientAnswer
 from app.chaos.scenario import scenario_settings
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import embedded_bin_dir
@@ -59,8 +59,8 @@ async def confirm(database_url: str) -> None:
     await connection.close()
 
 
-async def ask(child: Child, method: str, path: str, body: bytes = b"") -> Answer:
-    client = Client("127.0.0.1", child.port, 10)
+async def ask(child: Child, method: str, path: str, body: bytes = b"") -> ClientAnswer:
+    client = ChaosClient("127.0.0.1", child.port, 10)
     try:
         return await client.request(method, path, body)
     finally:

@@ -18,7 +18,7 @@ import pytest
 
 import db.bound
 from app.chaos.arrivals import read_arrivals
-from app.chaos.broker import Broker, open_broker
+from app.chaos.broker import ChaosBroker, open_broker
 from app.chaos.checker import Promise, check
 from app.chaos.child import Child
 from app.chaos.mark import Mark
@@ -39,7 +39,7 @@ class Scene:
     """A rig whose AMQP sink leads to a small broker of the witness's own."""
 
     rig: Rig
-    broker: Broker
+    broker: ChaosBroker
 
 
 Scenario = Callable[[Scene], Awaitable[None]]
@@ -162,7 +162,7 @@ async def test_a_second_owner_of_the_amqp_fence_is_refused_or_else_noticed(
 
 
 @asynccontextmanager
-async def amqp_sink(broker: Broker) -> AsyncIterator[AmqpSink]:
+async def amqp_sink(broker: ChaosBroker) -> AsyncIterator[AmqpSink]:
     sink = AmqpSink(AmqpOptions(broker.url, "abcdefgh", lock_seconds=0.3))
     try:
         yield sink

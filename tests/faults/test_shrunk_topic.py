@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Producer
 
 from pipeline.archive import Archived, ArchiveOptions, archive, plan_archive
-from pipeline.kafka_range import Problem, Range
+from pipeline.kafka_range import Range, RangeProblem
 from pipeline.kafka_reader import incarnations_of
 from pipeline.lake import Change, bronze
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import kafka_options, make
 
@@ -49,13 +49,13 @@ def test_a_topic_that_has_shrunk_is_named_and_goes_on_at_its_end_only_when_told_
     try:
         make(kafka, TOPIC)
         appended(kafka, 5)
-        table, options = bronze(Storage(str(tmp_path))), kafka_options(kafka)
+        table, options = bronze(LakeStorage(str(tmp_path))), kafka_options(kafka)
         reached = Change("archive", "1", offsets={TOPIC: {0: 5}}, incarnations=incarnations_of(options, [TOPIC]))
         table.commit(table.snapshot(), reached)
         kafka.kill()
         cut_to(3, kafka.folder / "data" / f"{TOPIC}-0")
         kafka.start()
-        shrunk, wanted = Problem("shrunk", TOPIC, 0, 5, 3), ArchiveOptions((TOPIC,))
+        shrunk, wanted = RangeProblem("shrunk", TOPIC, 0, 5, 3), ArchiveOptions((TOPIC,))
         refused = archive(pytest.fail, table, options, wanted, "2")
         accepted = archive(pytest.fail, table, options, ArchiveOptions((TOPIC,), accept_loss=True), "3")
         appended(kafka, 4)

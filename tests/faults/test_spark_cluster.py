@@ -26,7 +26,7 @@ from scripts.servers.port import free_port
 from scripts.servers.tree import ProcessTree
 from scripts.servers.warden import WARDEN
 from tests.pipeline.broker import make, ours, record_of, write
-from tests.pipeline.test_audit_command import Record, events
+from tests.pipeline.test_audit_command import SelftestRecord, events
 from tests.pipeline.test_command import until
 
 __all__ = ["events"]
@@ -111,7 +111,7 @@ def driven(folder: Path, settings: dict[str, str], *command: str | Path) -> tupl
 def test_two_workers_archive_and_audit(
     kafka: KafkaServer,
     topic: str,
-    events: Sequence[Record],
+    events: Sequence[SelftestRecord],
     database_url: str,
     cluster: tuple[str, str],
     tmp_path: Path,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 from aiokafka import AIOKafkaConsumer
 
-from app.chaos.history import Attempt, Outcome
+from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC
 from tests.faults.rig import Rig, until
@@ -55,7 +55,7 @@ class Traffic:
             ]
         for mark, event_id in zip(marks, ids, strict=True):
             self._committed[mark] = time.monotonic()
-            self._rig.scenario._history.record(Attempt(mark, Outcome.OK, event_id, client_time=at))
+            self._rig.scenario._history.record(Attempt(mark, PublishOutcome.OK, event_id, client_time=at))
         return marks
 
     async def phase(self, hot_share: int, seconds_max: float = 60.0) -> tuple[list[Mark], list[Mark]]:

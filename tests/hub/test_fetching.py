@@ -14,7 +14,7 @@ from egress.client import Client
 from egress.resolver import ThreadResolver
 from hub.acceptance import ping
 from hub.fetching import Fetching
-from hub.form import Mode, Pinging, Refused
+from hub.form import FormRefused, Mode, Pinging
 from runtime.wake import Wake
 from tests.hub.publisher import Page, Publisher, serve_topics
 from tests.hub.rig import POLICY, Rig, hub_rig, until
@@ -328,7 +328,7 @@ async def test_a_subscriber_is_told_the_topic_it_named_and_gets_its_subscription
 async def test_a_foreign_topic_may_be_refused(database_url: str, mode: str, url: str, status: int) -> None:
     """WS-21, WS-32, WS-79, WS-100, B-28: before anything is stored or asked."""
     async with harness(database_url, foreign_topics=mode) as on:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(FormRefused) as refused:
             await on.rig.ask(topic_url=url)
 
         assert (refused.value.status, refused.value.text.startswith("hub.topic ")) == (status, True)
@@ -338,7 +338,7 @@ async def test_one_bad_topic_among_pings_leaves_the_others_alone(database_url: s
     """WS-78: all or nothing."""
     async with harness(database_url) as on:
         await on.subscribe()
-        with pytest.raises(Refused):
+        with pytest.raises(FormRefused):
             await ping(on.rig.hub, Pinging((on.publisher.url(), "http://192.168.0.1/")))
 
         assert await on.rig.sql.fetchval("SELECT pings FROM hookwire.foreign_topics") == 0

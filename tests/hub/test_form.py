@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.form import FORM_BYTES_MAX, Mode, Pinging, Refused, Subscribing, read
+from hub.form import FORM_BYTES_MAX, FormRefused, Mode, Pinging, Subscribing, read
 
 FORM = "application/x-www-form-urlencoded"
 TOPIC = "http://hub.example/topics/a"
@@ -20,7 +20,7 @@ def form(base: dict[str, str], *more: tuple[str, str], without: str = "") -> byt
 
 
 def refusal(body: bytes, content_type: str | None = FORM) -> tuple[int, str]:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(FormRefused) as caught:
         read(content_type, body)
     assert caught.value.text
     assert caught.value.parameter in caught.value.text
@@ -247,7 +247,7 @@ def test_any_bytes_are_a_form_or_refused(garbage: bytes, start: bytes) -> None:
     """WS-102: never an exception that would be a 500."""
     try:
         status = 202 if read(FORM, start + garbage) else 0
-    except Refused as refused:
+    except FormRefused as refused:
         status = refused.status
 
     assert status in (202, 400, 413)

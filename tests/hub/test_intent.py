@@ -18,10 +18,10 @@ from hub.intent import (
     Claimed,
     Consult,
     Intent,
+    IntentState,
     IntentStep,
     Overtake,
     Overtaken,
-    State,
     Unanswered,
     Withdraw,
     new_challenge,
@@ -56,7 +56,7 @@ def test_a_claim_asks_with_mode_topic_challenge_and_lease() -> None:
     intent = requested()
 
     assert step(NOW, intent, Claimed("c", NOW + seconds(20)), OPTIONS) == (
-        replace(intent, state=State.VERIFYING, due_at=NOW + seconds(20), attempts=1, asked_at=NOW, challenge="c"),
+        replace(intent, state=IntentState.VERIFYING, due_at=NOW + seconds(20), attempts=1, asked_at=NOW, challenge="c"),
         (Ask((("hub.mode", "subscribe"), ("hub.topic", TOPIC), ("hub.challenge", "c"), ("hub.lease_seconds", "120"))),),
     )
 
@@ -76,7 +76,7 @@ def test_any_success_with_the_challenge_activates_from_the_time_of_the_get(statu
     intent = asked()
 
     assert step(NOW + seconds(7), intent, Answered(1, status, b"c"), OPTIONS) == (
-        replace(intent, state=State.VERIFIED),
+        replace(intent, state=IntentState.VERIFIED),
         (Overtake(), Activate(NOW + seconds(120))),
     )
 
@@ -86,7 +86,7 @@ def test_a_confirmed_unsubscription_withdraws() -> None:
     intent = asked(Mode.UNSUBSCRIBE)
 
     assert step(NOW, intent, Answered(1, 200, b"c"), OPTIONS) == (
-        replace(intent, state=State.VERIFIED),
+        replace(intent, state=IntentState.VERIFIED),
         (Overtake(), Withdraw()),
     )
 
@@ -99,7 +99,7 @@ def test_any_other_status_fails_even_with_the_challenge(mode: Mode, status: int)
     reason = f"the callback answered {status}"
 
     assert step(NOW, intent, Answered(1, status, b"c"), OPTIONS) == (
-        replace(intent, state=State.FAILED, reason=reason),
+        replace(intent, state=IntentState.FAILED, reason=reason),
         (),
     )
 
@@ -113,7 +113,7 @@ def test_any_other_body_fails(body: bytes) -> None:
 
     settled, outputs = step(NOW, intent, Answered(1, 200, body), OPTIONS)
 
-    assert (settled.state, outputs) == (State.FAILED, ())
+    assert (settled.state, outputs) == (IntentState.FAILED, ())
 
 
 def test_a_validator_s_yes_leads_to_the_callback_at_once() -> None:
@@ -122,7 +122,7 @@ def test_a_validator_s_yes_leads_to_the_callback_at_once() -> None:
 
     assert outputs == (Consult(),)
     assert step(NOW, asking, Answered(1, 204, b""), OPTIONS) == (
-        replace(asking, state=State.REQUESTED, due_at=NOW, stage=IntentStep.VERIFY, stage_from=1),
+        replace(asking, state=IntentState.REQUESTED, due_at=NOW, stage=IntentStep.VERIFY, stage_from=1),
         (),
     )
 
@@ -135,7 +135,7 @@ def test_a_validator_s_no_is_told_with_one_safe_line_of_its_text(status: int) ->
     telling, outputs = step(NOW, refused, Claimed("d", NOW + seconds(20)), OPTIONS)
 
     assert outputs == (Ask((("hub.mode", "denied"), ("hub.topic", TOPIC), ("hub.reason", "n\ufffdo way"))),)
-    assert step(NOW, telling, Answered(2, 500, b""), OPTIONS) == (replace(telling, state=State.DENIED), ())
+    assert step(NOW, telling, Answered(2, 500, b""), OPTIONS) == (replace(telling, state=IntentState.DENIED), ())
 
 
 @pytest.mark.parametrize("status", [200 - 1, 302, 404, 500])
@@ -143,27 +143,31 @@ def test_any_other_answer_of_a_validator_is_none(status: int) -> None:
     """WS-35."""
     waiting, _ = step(NOW, asked(stage=IntentStep.VALIDATE), Answered(1, status, b""), OPTIONS)
 
-    assert (waiting.state, waiting.stage, waiting.due_at) == (State.REQUESTED, IntentStep.VALIDATE, NOW + seconds(5))
+    assert (waiting.state, waiting.stage, waiting.due_at) == (
+        IntentState.REQUESTED,
+        IntentStep.VALIDATE,
+        NOW + seconds(5),
+    )
 
 
 def test_a_denial_that_reaches_nobody_is_one_all_the_same() -> None:
     """WS-38."""
     ended, _ = step(NOW, asked(stage=IntentStep.DENY), Unanswered(1, "refused", final=True), OPTIONS)
 
-    assert (ended.state, ended.reason) == (State.DENIED, "refused")
+    assert (ended.state, ended.reason) == (IntentState.DENIED, "refused")
 
 
 def test_a_body_that_was_cut_is_not_the_challenge() -> None:
     """WS-45."""
     settled, outputs = step(NOW, asked(), Answered(1, 200, b"c", truncated=True), OPTIONS)
 
-    assert (settled.state, outputs) == (State.FAILED, ())
+    assert (settled.state, outputs) == (IntentState.FAILED, ())
 
 
 @pytest.mark.parametrize(
-    ("body", "state"), [(b"c \r\n", State.VERIFIED), (b" c", State.FAILED), (b"c\0", State.FAILED)]
+    ("body", "state"), [(b"c \r\n", IntentState.VERIFIED), (b" c", IntentState.FAILED), (b"c\0", IntentState.FAILED)]
 )
-def test_a_lenient_hub_forgives_white_space_behind_the_challenge(body: bytes, state: State) -> None:
+def test_a_lenient_hub_forgives_white_space_behind_the_challenge(body: bytes, state: IntentState) -> None:
     """WS-43."""
     settled, _ = step(NOW, asked(), Answered(1, 200, body), LENIENT)
 
@@ -179,7 +183,7 @@ def test_no_answer_is_tried_twice_more_with_fresh_challenges() -> None:
         seen.append((intent.state, (intent.due_at - now).total_seconds(), outputs))
         now = intent.due_at
 
-    assert seen == [(State.REQUESTED, 5, ()), (State.REQUESTED, 25, ()), (State.FAILED, 20, ())]
+    assert seen == [(IntentState.REQUESTED, 5, ()), (IntentState.REQUESTED, 25, ()), (IntentState.FAILED, 20, ())]
 
 
 def test_no_answer_is_final_where_retries_are_off_or_the_target_is_refused() -> None:
@@ -191,8 +195,8 @@ def test_no_answer_is_final_where_retries_are_off_or_the_target_is_refused() -> 
         step(NOW, intent, Unanswered(1, "timeout"), once),
         step(NOW, intent, Unanswered(1, "not allowed", final=True), OPTIONS),
     ] == [
-        (replace(intent, state=State.FAILED, reason="timeout"), ()),
-        (replace(intent, state=State.FAILED, reason="not allowed"), ()),
+        (replace(intent, state=IntentState.FAILED, reason="timeout"), ()),
+        (replace(intent, state=IntentState.FAILED, reason="not allowed"), ()),
     ]
 
 
@@ -205,11 +209,13 @@ def test_a_claim_whose_process_died_is_claimed_again_when_its_time_is_up() -> No
         (intent.state, intent.attempts, intent.challenge),
         step(NOW, intent, Answered(1, 200, b"old"), OPTIONS),
         step(NOW, intent, Answered(2, 200, b"old"), OPTIONS)[0].state,
-    ] == [(State.VERIFYING, 2, "new"), (intent, ()), State.FAILED]
+    ] == [(IntentState.VERIFYING, 2, "new"), (intent, ()), IntentState.FAILED]
 
 
-@pytest.mark.parametrize("state", [State.VERIFIED, State.FAILED, State.SUPERSEDED, State.REQUESTED])
-def test_an_outcome_that_comes_too_late_changes_nothing(state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [IntentState.VERIFIED, IntentState.FAILED, IntentState.SUPERSEDED, IntentState.REQUESTED]
+)
+def test_an_outcome_that_comes_too_late_changes_nothing(state: IntentState) -> None:
     """WS-103."""
     intent = replace(asked(), state=state)
 
@@ -219,14 +225,14 @@ def test_an_outcome_that_comes_too_late_changes_nothing(state: State) -> None:
     ] == [(intent, ()), (intent, ())]
 
 
-@pytest.mark.parametrize("state", State)
-def test_only_open_requests_are_superseded(state: State) -> None:
+@pytest.mark.parametrize("state", IntentState)
+def test_only_open_requests_are_superseded(state: IntentState) -> None:
     """WS-103."""
-    is_open = state in (State.REQUESTED, State.VERIFYING)
+    is_open = state in (IntentState.REQUESTED, IntentState.VERIFYING)
     intent = replace(asked(), state=state)
 
     assert step(NOW, intent, Overtaken(), OPTIONS) == (
-        replace(intent, state=State.SUPERSEDED) if is_open else intent,
+        replace(intent, state=IntentState.SUPERSEDED) if is_open else intent,
         (),
     )
 
@@ -327,7 +333,7 @@ class OnePair(RuleBasedStateMachine):
         due = [
             intent
             for intent in self.intents.values()
-            if intent.state in (State.REQUESTED, State.VERIFYING) and intent.due_at <= self.now
+            if intent.state in (IntentState.REQUESTED, IntentState.VERIFYING) and intent.due_at <= self.now
         ]
         if not due:
             return multiple()
@@ -375,12 +381,12 @@ class OnePair(RuleBasedStateMachine):
                     self.subscription = Subscription(number, output.lease_until)
                 case Withdraw():
                     self.subscription = None
-        if intent.state is not State.VERIFIED:
+        if intent.state is not IntentState.VERIFIED:
             assert self.subscription == before
 
     @invariant()
     def the_newest_verified_request_has_the_last_word(self) -> None:
-        verified = [intent for intent in self.intents.values() if intent.state is State.VERIFIED]
+        verified = [intent for intent in self.intents.values() if intent.state is IntentState.VERIFIED]
         newest = verified[-1] if verified else None
         if newest is None or newest.mode is Mode.UNSUBSCRIBE:
             assert self.subscription is None
@@ -397,13 +403,15 @@ class OnePair(RuleBasedStateMachine):
     def a_request_is_asked_at_most_three_times_unless_processes_die(self) -> None:
         assert self.gets == sum(intent.attempts for intent in self.intents.values())
         for intent in self.intents.values():
-            if intent.state is State.REQUESTED:
+            if intent.state is IntentState.REQUESTED:
                 assert intent.attempts <= 2
 
     @invariant()
     def nothing_older_than_a_verified_request_is_open(self) -> None:
-        last = max((n for n, intent in self.intents.items() if intent.state is State.VERIFIED), default=0)
-        assert [n for n, i in self.intents.items() if n < last and i.state in (State.REQUESTED, State.VERIFYING)] == []
+        last = max((n for n, intent in self.intents.items() if intent.state is IntentState.VERIFIED), default=0)
+        assert [
+            n for n, i in self.intents.items() if n < last and i.state in (IntentState.REQUESTED, IntentState.VERIFYING)
+        ] == []
 
 
 OnePair.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

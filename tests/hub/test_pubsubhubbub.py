@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from hub.form import Dialect
+from hub.form import FormDialect
 from tests.app.web.api.test_hub import client_of
 from tests.hub.callback import answers, hang
 from tests.hub.rig import TOPIC, Rig, until
 
-STRICT = {"dialect": Dialect.STRICT03}
+STRICT = {"dialect": FormDialect.STRICT03}
 FORM = b"application/x-www-form-urlencoded"
 
 
@@ -20,9 +20,9 @@ def asking(rig: Rig, verify: str | list[str] | None = "sync", **more: Any) -> di
 
 
 @pytest.mark.parametrize("verify", ["sync", "async", ["sync", "async"], "nonsense", None])
-@pytest.mark.parametrize("dialect", [Dialect.OFF, Dialect.TOLERANT])
+@pytest.mark.parametrize("dialect", [FormDialect.OFF, FormDialect.TOLERANT])
 async def test_outside_of_strict_mode_the_choice_is_ignored(
-    database_url: str, dialect: Dialect, verify: str | list[str] | None
+    database_url: str, dialect: FormDialect, verify: str | list[str] | None
 ) -> None:
     """PS-01, PS-02: 202 at once, as WebSub says."""
     async with client_of(database_url, dialect=dialect) as (client, rig):
@@ -122,9 +122,9 @@ async def test_async_is_tried_again_unless_the_callback_says_not_found(
 
 
 @pytest.mark.parametrize(
-    ("dialect", "tokens"), [(Dialect.OFF, None), (Dialect.TOLERANT, ["t"]), (Dialect.STRICT03, ["t"])]
+    ("dialect", "tokens"), [(FormDialect.OFF, None), (FormDialect.TOLERANT, ["t"]), (FormDialect.STRICT03, ["t"])]
 )
-async def test_a_token_is_echoed_where_0_3_is_known(database_url: str, dialect: Dialect, tokens: Any) -> None:
+async def test_a_token_is_echoed_where_0_3_is_known(database_url: str, dialect: FormDialect, tokens: Any) -> None:
     """PS-07."""
     async with client_of(database_url, dialect=dialect) as (client, rig), rig.verifying():
         await client.post("/hub", data=asking(rig, "async", **{"hub.verify_token": "t"}))
@@ -169,8 +169,8 @@ async def test_a_refusal_of_the_publisher_is_the_answer(database_url: str) -> No
 
 
 @pytest.mark.parametrize("name", ["hub.topic", "hub.callback"])
-@pytest.mark.parametrize("dialect", Dialect)
-async def test_a_fragment_is_refused_in_every_dialect(database_url: str, dialect: Dialect, name: str) -> None:
+@pytest.mark.parametrize("dialect", FormDialect)
+async def test_a_fragment_is_refused_in_every_dialect(database_url: str, dialect: FormDialect, name: str) -> None:
     """PS-10, WS-27."""
     async with client_of(database_url, dialect=dialect) as (client, rig):
         form = asking(rig)

@@ -10,7 +10,7 @@ from egress.client import Client, Request, Response
 from egress.failure import ConnectFailed
 from egress.resolver import ThreadResolver
 from hub.acceptance import accept
-from hub.form import Mode, Refused, Subscribing, Verify
+from hub.form import FormRefused, Mode, Subscribing, Verify
 from hub.requester import network_of
 from tests.hub.callback import after, answers, hang
 from tests.hub.rig import POLICY, TOPIC, Rig, hub_rig
@@ -40,7 +40,7 @@ async def ask(rig: Rig, number: int, requester: str = STRANGER, mode: Mode = Mod
     callback = rig.callbacks.url(path, host=f"127.0.1.{number}")
     try:
         return await accept(rig.hub, Subscribing(mode, TOPIC, callback), requester)
-    except Refused as refused:
+    except FormRefused as refused:
         return -refused.status
 
 

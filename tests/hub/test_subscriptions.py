@@ -13,7 +13,7 @@ import pytest
 from db.pool import PoolOptions, open_database
 from db.secret_box import SecretBox
 from db.statements import STATEMENTS
-from hub.subscriptions import Change, NewSubscription, Subscriptions
+from hub.subscriptions import NewSubscription, Subscriptions, SubscriptionUpdate
 from webhooks.signature import new_key
 from webhooks.subscriber import secret_context
 
@@ -91,18 +91,18 @@ async def test_a_subscription_may_be_made_disabled(database_url: str) -> None:
 @pytest.mark.parametrize(
     ("change", "columns"),
     [
-        (Change(topic="a.#"), {"topic": "a.#"}),
-        (Change(topic="plain"), {"topic": "plain", "topic_regex": None}),
-        (Change(callback="https://other.example/"), {"callback": "https://other.example/"}),
-        (Change(state="disabled"), {"state": "disabled", "state_reason": "by request"}),
-        (Change(ordered=True, timeout_seconds=3.0), {"ordered": True, "timeout_seconds": 3.0}),
-        (Change(retry_schedule_seconds=[]), {"retry_schedule_seconds": []}),
-        (Change(), {}),
+        (SubscriptionUpdate(topic="a.#"), {"topic": "a.#"}),
+        (SubscriptionUpdate(topic="plain"), {"topic": "plain", "topic_regex": None}),
+        (SubscriptionUpdate(callback="https://other.example/"), {"callback": "https://other.example/"}),
+        (SubscriptionUpdate(state="disabled"), {"state": "disabled", "state_reason": "by request"}),
+        (SubscriptionUpdate(ordered=True, timeout_seconds=3.0), {"ordered": True, "timeout_seconds": 3.0}),
+        (SubscriptionUpdate(retry_schedule_seconds=[]), {"retry_schedule_seconds": []}),
+        (SubscriptionUpdate(), {}),
     ],
     ids=str,
 )
 async def test_a_change_touches_what_it_names_and_raises_the_version(
-    database_url: str, change: Change, columns: dict[str, Any]
+    database_url: str, change: SubscriptionUpdate, columns: dict[str, Any]
 ) -> None:
     """WS-104: workers notice by the version."""
     async with opened(database_url) as bench:
@@ -124,7 +124,7 @@ async def test_activating_again_forgets_the_reason_and_the_pause(database_url: s
             "UPDATE hookwire.subscriptions"
             " SET state = 'gone', state_reason = 'answered 410', paused_until = now() + interval '1 hour'"
         )
-        again = await bench.subscriptions.change(row["public_id"], Change(state="active"))
+        again = await bench.subscriptions.change(row["public_id"], SubscriptionUpdate(state="active"))
         assert again is not None
         assert picked(again, "state", "state_reason", "paused_until", "version") == ("active", None, None, 2)
 
@@ -144,7 +144,7 @@ async def test_deleting_turns_what_was_owed_into_dead_letters_and_ends_the_subsc
         )
         assert await bench.sql.fetchval("SELECT count(*) FROM hookwire.deliveries") == 0
         assert await bench.subscriptions.get(row["public_id"]) is None
-        assert await bench.subscriptions.change(row["public_id"], Change(state="active")) is None
+        assert await bench.subscriptions.change(row["public_id"], SubscriptionUpdate(state="active")) is None
         assert await bench.sql.fetchval("SELECT count(*) FROM hookwire.subscription_secrets") == 0
 
 
@@ -168,7 +168,7 @@ async def test_a_websub_subscription_is_changed_by_subscribing_only(database_url
             "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)"
             " VALUES ('sub_w', 'websub', 't', 'https://a.example/', 'active')"
         )
-        assert await bench.subscriptions.change("sub_w", Change(state="disabled")) is None
+        assert await bench.subscriptions.change("sub_w", SubscriptionUpdate(state="disabled")) is None
 
 
 async def test_subscriptions_made_at_the_same_time_have_ids_of_their_own(database_url: str) -> None:

@@ -8,7 +8,7 @@ from app.log import configure_logging
 from egress.client import Client, ConnectFailed, Request, Response
 from egress.guard import GuardPolicy
 from egress.resolver import ThreadResolver
-from hub.form import Mode, Refused
+from hub.form import FormRefused, Mode
 from tests.hub.callback import after, answers, hang, reset
 from tests.hub.rig import POLICY, TOPIC, hub_rig, until
 
@@ -421,7 +421,7 @@ async def test_surplus_requests_for_one_host_are_refused_for_a_while(database_ur
         results = await asyncio.gather(
             *(rig.ask(callback=rig.callbacks.url(f"/{number}")) for number in range(40)), return_exceptions=True
         )
-        refused = [result for result in results if isinstance(result, Refused)]
+        refused = [result for result in results if isinstance(result, FormRefused)]
         accepted = [result for result in results if isinstance(result, int)]
         await rig.decided(*accepted, await rig.ask(callback=rig.callbacks.url("/x", host="127.0.0.2")))
 
@@ -438,7 +438,7 @@ async def test_surplus_requests_of_one_tenant_are_refused_for_a_while(database_u
     """AB-01; what is refused leaves no trace in the host's bucket."""
     async with hub_rig(database_url, verifications_per_minute_tenant=1) as rig:
         await rig.ask()
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(FormRefused) as refused:
             await rig.ask(callback=rig.callbacks.url(host="127.0.0.2"))
 
         hosts = await rig.sql.fetch("SELECT host FROM hookwire.verification_buckets WHERE tenant = ''")
@@ -450,7 +450,7 @@ async def test_repeated_gets_are_paid_for_by_later_requests(database_url: str) -
     async with hub_rig(database_url, verification_retries=(0.01, 0.01), verifications_per_minute_host=3) as rig:
         async with rig.verifying(Unreachable()):
             await rig.decided(await rig.ask())
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(FormRefused) as refused:
             await rig.ask(callback=rig.callbacks.url("/other"))
 
         assert refused.value.status == 429
@@ -500,7 +500,7 @@ async def test_static_checks_refuse_before_anything_is_stored(
 ) -> None:
     """TG-F, WS-21, WS-27, WS-32, WS-69, B-26..B-28."""
     async with hub_rig(database_url) as rig:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(FormRefused) as refused:
             await rig.ask(**wrong)
 
         stored = await rig.sql.fetchval("SELECT count(*) FROM hookwire.intents")
@@ -513,7 +513,7 @@ async def test_where_topics_are_registered_an_unknown_one_is_not_found(database_
         await rig.sql.execute("UPDATE hookwire.installation SET topics_auto_create = false")
         await rig.sql.execute("INSERT INTO hookwire.topics (name) VALUES ('known')")
         await rig.ask(topic_url="http://hub.example/topics/known")
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(FormRefused) as refused:
             await rig.ask()
 
         assert (refused.value.status, refused.value.parameter) == (404, "hub.topic")
@@ -542,7 +542,7 @@ async def test_no_callback_and_no_secret_is_ever_logged(database_url: str, capfd
             callback=rig.callbacks.url("/canary-yes?key=canary"), secret=b"canary", verify_token="canary"
         )
         no = await rig.ask(callback=rig.callbacks.url("/canary-no?key=canary"), secret=b"canary")
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(FormRefused) as refused:
             await rig.ask(callback="http://10.0.0.1/canary")
         await rig.decided(ok, no)
 

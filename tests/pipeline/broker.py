@@ -10,8 +10,8 @@ from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 from confluent_kafka import Producer
 
-from pipeline.audit.selftest import Record
-from pipeline.kafka_options import KafkaOptions
+from pipeline.audit.selftest import SelftestRecord
+from pipeline.kafka_options import SparkKafkaOptions
 from scripts.servers.kafka import KafkaServer
 from tests.relay.kafka.kafka_topic import kafka_admin, make_topic
 
@@ -27,7 +27,7 @@ def ours(number: int, partition: int = 0) -> Written:
     return b"key-%d" % (number % 3), b"%d" % number, partition, headers
 
 
-def record_of(event: Record) -> Written:
+def record_of(event: SelftestRecord) -> Written:
     """As the relay writes an event of the audit's tests."""
     headers: list[tuple[str, bytes | None]] = [
         ("hookwire-event-id", event.event_id.encode()), ("hookwire-term", b"1"),
@@ -77,5 +77,5 @@ def make_anew(kafka: KafkaServer, topic: str) -> None:
     make(kafka, topic)
 
 
-def kafka_options(kafka: KafkaServer, source: Source = "python", **more: Any) -> KafkaOptions:
-    return KafkaOptions(kafka.bootstrap, source=source, **more)
+def kafka_options(kafka: KafkaServer, source: Source = "python", **more: Any) -> SparkKafkaOptions:
+    return SparkKafkaOptions(kafka.bootstrap, source=source, **more)

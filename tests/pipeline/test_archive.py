@@ -8,11 +8,11 @@ import pytest
 from pyspark.testing import assertDataFrameEqual, assertSchemaEqual
 
 from pipeline.archive import Archived, ArchiveFailed, ArchiveOptions, archive, plan_archive
-from pipeline.kafka_options import KafkaOptions
-from pipeline.kafka_range import Bounds, Problem, Range
+from pipeline.kafka_options import SparkKafkaOptions
+from pipeline.kafka_range import Bounds, Range, RangeProblem
 from pipeline.kafka_reader import KafkaUnreachable, bounds_of, read_ranges
 from pipeline.lake import Table, bronze
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import Source, Written, delete_before, kafka_options, make, make_anew, ours, write
 
@@ -24,7 +24,7 @@ both_sources = pytest.mark.parametrize("source", ["python", "jvm"])
 
 @pytest.fixture
 def table(lake_uri: str) -> Table:
-    return bronze(Storage(lake_uri))
+    return bronze(LakeStorage(lake_uri))
 
 
 def coordinates(spark: SparkSession, table: Table) -> list[tuple[int, int]]:
@@ -77,7 +77,7 @@ def test_what_retention_deleted_is_named_and_goes_on_only_when_told_to(
     archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "1")
     write(kafka, topic, [ours(n) for n in range(5, 10)])
     delete_before(kafka, topic, 8)
-    lost = Problem("lost", topic, 0, 6, 8)
+    lost = RangeProblem("lost", topic, 0, 6, 8)
     refused = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "2")
     accepted = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,), accept_loss=True), "3")
     assert (refused, accepted) == (Archived(problems=(lost,)), Archived(1, 3, problems=(lost,)))
@@ -94,7 +94,7 @@ def test_a_topic_that_was_made_anew_is_named_and_begins_again_only_when_told_to(
     archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "1")
     make_anew(kafka, topic)
     write(kafka, topic, [ours(n) for n in range(2, 7)])
-    anew = Problem("anew", topic, 0, 2, 6)
+    anew = RangeProblem("anew", topic, 0, 2, 6)
     refused = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "2")
     accepted = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,), accept_loss=True), "3")
     again = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "4")
@@ -136,4 +136,4 @@ def test_a_dry_run_needs_no_spark_and_leaves_out_what_is_not_ours(kafka: KafkaSe
 
 def test_a_broker_that_does_not_answer_is_named(table: Table, free_port: int) -> None:
     with pytest.raises(KafkaUnreachable, match=f"Kafka at 127.0.0.1:{free_port}: "):
-        plan_archive(table, KafkaOptions(f"127.0.0.1:{free_port}", answer_seconds=1), ArchiveOptions())
+        plan_archive(table, SparkKafkaOptions(f"127.0.0.1:{free_port}", answer_seconds=1), ArchiveOptions())

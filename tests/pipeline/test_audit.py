@@ -11,22 +11,22 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.audit.evidence import evidence
 from pipeline.audit.inquiry import Finding, compare_cells, count_suspects, in_question, inquire
 from pipeline.audit.lane import faults, lanes, suspects
-from pipeline.audit.selftest import HOUR, INCARNATION, Record, bronze_of, ledger_of
+from pipeline.audit.selftest import HOUR, INCARNATION, SelftestRecord, bronze_of, ledger_of
 from pipeline.audit.verdict import ACCEPTED
 from pipeline.frame import frame_of
 
 
-def lane(key: str | None, *numbers: int, terms: Sequence[int] | None = None) -> list[Record]:
+def lane(key: str | None, *numbers: int, terms: Sequence[int] | None = None) -> list[SelftestRecord]:
     """Records of one key, in this order."""
     reigns = terms or [7] * len(numbers)
     start = 1000 * (ord(key[0]) if key else 0)
     return [
-        Record(number, key, b"x", start + place, term)
+        SelftestRecord(number, key, b"x", start + place, term)
         for place, (number, term) in enumerate(zip(numbers, reigns, strict=True))
     ]
 
 
-def evidence_of(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
+def evidence_of(spark: SparkSession, records: Sequence[SelftestRecord]) -> DataFrame:
     return evidence(bronze_of(spark, records), INCARNATION)
 
 

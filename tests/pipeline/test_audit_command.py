@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from app.cli.main import application
 from db.statements import STATEMENTS
-from pipeline.audit.selftest import Record, bronze_of
+from pipeline.audit.selftest import SelftestRecord, bronze_of
 from pipeline.lake import Change, bronze
 from pipeline.runs import runs
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.app.maintenance.test_ledger import carry, close_hours
 from tests.pipeline.broker import make, record_of, write
@@ -28,7 +28,7 @@ KEYS = "abcdefgh"
 
 
 @pytest.fixture
-def events(database_url: str, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+def events(database_url: str, monkeypatch: pytest.MonkeyPatch) -> list[SelftestRecord]:
     """Eight events of a closed hour, accepted and carried, as they should be in the lake."""
 
     async def prepared() -> tuple[str, list[int]]:
@@ -39,11 +39,11 @@ def events(database_url: str, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
 
     monkeypatch.setenv("HOOKWIRE_DATABASE_URL", database_url)
     incarnation, ids = asyncio.run(prepared())
-    return [Record(n, key, b"x", n, incarnation=incarnation) for n, key in zip(ids, KEYS, strict=True)]
+    return [SelftestRecord(n, key, b"x", n, incarnation=incarnation) for n, key in zip(ids, KEYS, strict=True)]
 
 
-def archived(spark: SparkSession, lake_uri: str, records: Sequence[Record]) -> None:
-    table = bronze(Storage(lake_uri))
+def archived(spark: SparkSession, lake_uri: str, records: Sequence[SelftestRecord]) -> None:
+    table = bronze(LakeStorage(lake_uri))
     basis = table.snapshot()
     table.commit(basis, Change("archive", "run", table.write(bronze_of(spark, records), basis.version + 1)))
 
@@ -55,17 +55,19 @@ def audit(lake_uri: str, *options: str) -> tuple[int, Any]:
     return done.exit_code, json.loads(done.stdout)
 
 
-def test_a_whole_lake_is_clean(spark: SparkSession, lake_uri: str, events: list[Record]) -> None:
+def test_a_whole_lake_is_clean(spark: SparkSession, lake_uri: str, events: list[SelftestRecord]) -> None:
     """PL-A04, PL-A09: ledger, lake and, by --contents, every payload agree."""
     archived(spark, lake_uri, events)
     code, report = audit(lake_uri, "--contents")
     found = {name: report[name] for name in ("records", "unequal", "unjudged", "findings", "count")}
     assert (code, found) == (0, {"records": 8, "unequal": 0, "unjudged": [], "findings": [], "count": 0})
-    assert [(run.job, run.state, run.counts["records"]) for run in runs(Storage(lake_uri))] == [("audit", "done", 8)]
+    assert [(run.job, run.state, run.counts["records"]) for run in runs(LakeStorage(lake_uri))] == [
+        ("audit", "done", 8)
+    ]
 
 
 def test_what_is_missing_doubled_and_out_of_order_is_named(
-    spark: SparkSession, lake_uri: str, events: list[Record]
+    spark: SparkSession, lake_uri: str, events: list[SelftestRecord]
 ) -> None:
     """PL-05, PL-A08, PL-A09: each by its event id, and the exit code is 1."""
     last = events[-1].number
@@ -100,14 +102,14 @@ def test_each_fault_that_is_planted_is_named_and_taken_back(
     assert set(verdicts) == {*faults, "clean", "nothing else"}
 
 
-def test_an_empty_lake_is_no_clean_lake(spark: SparkSession, lake_uri: str, events: list[Record]) -> None:
+def test_an_empty_lake_is_no_clean_lake(spark: SparkSession, lake_uri: str, events: list[SelftestRecord]) -> None:
     code, report = audit(lake_uri, "--examples", "8")
     (found,) = report["findings"]
     assert (code, found["fault"], found["examples"]) == (1, "lost", sorted(event.event_id for event in events))
 
 
 def test_what_is_not_archived_yet_is_not_lost(
-    kafka: KafkaServer, topic: str, spark: SparkSession, lake_uri: str, events: list[Record],
+    kafka: KafkaServer, topic: str, spark: SparkSession, lake_uri: str, events: list[SelftestRecord],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """PL-A06: an audit asks Kafka how far the archive has come, and reads what lies behind it."""
@@ -172,7 +174,7 @@ FROM hookwire.events e, hookwire.subscriptions s;
 
 
 def test_each_event_is_accounted_for_at_each_webhook(
-    spark: SparkSession, lake_uri: str, events: list[Record], database_url: str, tmp_path: Path,
+    spark: SparkSession, lake_uri: str, events: list[SelftestRecord], database_url: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """PL-A08, 11.2: neither delivered, nor open, nor dead is named, and what came late; changed since is not judged,

@@ -22,7 +22,7 @@ from app.cli.stop import Stop
 from app.settings.settings import Settings
 from pipeline.archive import ArchiveOptions, archive
 from pipeline.lake import bronze
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import kafka_options, make, ours, write
 
@@ -116,7 +116,7 @@ def test_a_kill_in_the_middle_of_a_batch_loses_and_doubles_nothing(
     """PL-X09: SIGKILL after files were written and before they are part of the table; then it is run again."""
     make(kafka, topic, 2)
     write(kafka, topic, [ours(n, n % 2) for n in range(1, 10_001)])
-    lake = Storage(str(tmp_path / "lake"))
+    lake = LakeStorage(str(tmp_path / "lake"))
     environment = {
         "PATH": os.environ["PATH"], "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap,
         "HOOKWIRE_PIPELINE_LAKE": str(tmp_path / "lake"), "HOOKWIRE_PIPELINE_MASTER": "local[1]",
@@ -143,7 +143,7 @@ def test_a_kill_in_the_middle_of_a_batch_loses_and_doubles_nothing(
     assert (left != [], numbers) == (True, list(range(1, 10_001)))
 
 
-def _is_between(lake: Storage) -> bool:
+def _is_between(lake: LakeStorage) -> bool:
     """Whether one batch is part of the table and files of the next one are there."""
     snapshot = bronze(lake).snapshot()
     return snapshot.version >= 1 and any(path.endswith(".parquet") for path in bronze(lake).unlisted(snapshot))

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from app.cli.main import application
 from pipeline.anomaly import anomalies
-from pipeline.audit.selftest import Record, bronze_of
+from pipeline.audit.selftest import SelftestRecord, bronze_of
 from pipeline.deadletter import DEAD_LETTERS, clusters
 from pipeline.drift import schemas
 from pipeline.frame import frame_of
 from pipeline.lake import Change, bronze
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from pipeline.volume import by_hour, usage
 
 HOUR = datetime(2026, 1, 15, tzinfo=UTC)
@@ -27,7 +27,7 @@ HOUR = datetime(2026, 1, 15, tzinfo=UTC)
 
 def test_an_event_counts_once_however_often_its_record_is_there(spark: SparkSession) -> None:
     """PL-10, PL-X02, PL-X03: bronze has both."""
-    records = [Record(n, "a", b"12345", n) for n in (1, 2, 2, 3)]
+    records = [SelftestRecord(n, "a", b"12345", n) for n in (1, 2, 2, 3)]
     bronze = bronze_of(spark, records)
     assert [row.asDict() for row in usage(bronze).collect()] == [
         {"day": "2026-01-15", "topic": "orders", "events": 3, "bytes": 18, "repeats": 1, "quarantined": 0}
@@ -52,7 +52,7 @@ def test_hours_that_are_not_as_they_were_are_named(spark: SparkSession) -> None:
 def test_a_schema_that_changed_is_told_with_what_it_was(spark: SparkSession) -> None:
     """PL-11."""
     days = [b'{"id": 1}', b'{"id": 2}', b'{"id": "3", "note": "x"}', b"no json"]
-    bronze = bronze_of(spark, [replace(Record(n, "a", value, n)) for n, value in enumerate(days, 1)])
+    bronze = bronze_of(spark, [replace(SelftestRecord(n, "a", value, n)) for n, value in enumerate(days, 1)])
     dated = bronze.withColumn("dt", F.expr("date_add(DATE'2026-01-14', cast(least(event_number, 3) AS int))"))
     rows = [(row.day, row.schema, row.not_json, row.before) for row in schemas(dated).orderBy("day").collect()]
     assert rows == [
@@ -109,8 +109,8 @@ def test_the_commands_read_lake_and_database(
 
     asyncio.run(attempted())
     monkeypatch.setenv("HOOKWIRE_DATABASE_URL", database_url)
-    table = bronze(Storage(lake_uri))
-    rows = bronze_of(spark, [Record(n, "a", b'{"id": 1}', n) for n in range(1, 4)])
+    table = bronze(LakeStorage(lake_uri))
+    rows = bronze_of(spark, [SelftestRecord(n, "a", b'{"id": 1}', n) for n in range(1, 4)])
     table.commit(table.snapshot(), Change("archive", "run", table.write(rows, 1)))
     assert [(row["events"], row["bytes"]) for row in json.loads(hookwire("usage", "--json")[1])] == [(3, 30)]
     code, schemas_found = hookwire("schema", "--json")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.kafka_range import Bounds, Plan, Problem, Range, from_json, planned, to_json
+from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, from_json, planned, to_json
 
 
 def test_new_partitions_begin_at_their_first_record_and_known_ones_where_they_were() -> None:
     plan = planned({"a": {0: 10}}, {("a", 0): Bounds(0, 15), ("a", 1): Bounds(3, 8), ("a", 2): Bounds(5, 5)}, 100)
-    assert plan == Plan((Range("a", 0, 10, 15), Range("a", 1, 3, 8)))
+    assert plan == RangePlan((Range("a", 0, 10, 15), Range("a", 1, 3, 8)))
 
 
 def test_a_batch_is_cut_evenly_and_always_gets_on() -> None:
     """PL-K13: a source of ours would be read whole in one batch; so the driver cuts, and goes round."""
     bounds = {("a", 0): Bounds(0, 900), ("a", 1): Bounds(0, 100), ("b", 0): Bounds(0, 1)}
     plan = planned({}, bounds, 100)
-    assert plan == Plan((Range("a", 0, 0, 90), Range("a", 1, 0, 10), Range("b", 0, 0, 1)), waiting=900)
+    assert plan == RangePlan((Range("a", 0, 0, 90), Range("a", 1, 0, 10), Range("b", 0, 0, 1)), waiting=900)
 
 
 @pytest.mark.parametrize(
@@ -24,34 +24,38 @@ def test_a_batch_is_cut_evenly_and_always_gets_on() -> None:
     [
         (
             {("a", 0): Bounds(20, 30)},
-            Problem("lost", "a", 0, 10, 20),
+            RangeProblem("lost", "a", 0, 10, 20),
             "10 offsets from 10 on were deleted by retention",
         ),
-        ({("a", 0): Bounds(0, 4)}, Problem("shrunk", "a", 0, 10, 4), "ends at offset 4, and 10 was to be read next"),
-        ({}, Problem("gone", "a", 0, 10, 10), "is not there any more; its records up to offset 10 are archived"),
+        (
+            {("a", 0): Bounds(0, 4)},
+            RangeProblem("shrunk", "a", 0, 10, 4),
+            "ends at offset 4, and 10 was to be read next",
+        ),
+        ({}, RangeProblem("gone", "a", 0, 10, 10), "is not there any more; its records up to offset 10 are archived"),
     ],
-    ids=lambda value: value.kind if isinstance(value, Problem) else "",
+    ids=lambda value: value.kind if isinstance(value, RangeProblem) else "",
 )
 def test_a_partition_with_a_problem_waits_and_the_others_go_on(
-    bounds: dict[tuple[str, int], Bounds], problem: Problem, words: str
+    bounds: dict[tuple[str, int], Bounds], problem: RangeProblem, words: str
 ) -> None:
     """Issue 7: never a dead stream."""
     plan = planned({"a": {0: 10}}, {**bounds, ("b", 0): Bounds(0, 5)}, 100)
-    assert plan == Plan((Range("b", 0, 0, 5),), (problem,))
+    assert plan == RangePlan((Range("b", 0, 0, 5),), (problem,))
     assert words in problem.sentence
 
 
 def test_an_accepted_loss_goes_on_behind_the_gap_and_is_still_told() -> None:
     plan = planned({"a": {0: 10}}, {("a", 0): Bounds(20, 30)}, 100, accept_loss=True)
-    assert plan == Plan((Range("a", 0, 20, 30),), (Problem("lost", "a", 0, 10, 20),))
+    assert plan == RangePlan((Range("a", 0, 20, 30),), (RangeProblem("lost", "a", 0, 10, 20),))
 
 
 def test_a_topic_made_anew_begins_at_its_first_record_and_one_that_shrank_at_its_end() -> None:
     known, bounds = {"a": {0: 10}, "b": {0: 10}}, {("a", 0): Bounds(0, 30), ("b", 0): Bounds(0, 4)}
-    problems = (Problem("anew", "a", 0, 10, 30), Problem("shrunk", "b", 0, 10, 4))
-    assert planned(known, bounds, 100, anew={"a"}) == Plan((), problems)
+    problems = (RangeProblem("anew", "a", 0, 10, 30), RangeProblem("shrunk", "b", 0, 10, 4))
+    assert planned(known, bounds, 100, anew={"a"}) == RangePlan((), problems)
     accepted = planned(known, bounds, 100, anew={"a"}, accept_loss=True)
-    assert accepted == Plan((Range("a", 0, 0, 30), Range("b", 0, 4, 4)), problems)
+    assert accepted == RangePlan((Range("a", 0, 0, 30), Range("b", 0, 4, 4)), problems)
 
 
 def test_ranges_survive_the_way_to_a_worker_and_are_cut_into_tasks() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Snapshot, Table, bronze
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 
 @pytest.fixture
 def table(lake_uri: str) -> Table:
-    return bronze(Storage(lake_uri))
+    return bronze(LakeStorage(lake_uri))
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_what_no_entry_names_is_found(table: Table, tmp_path: Path) -> None:
 
 def test_a_folder_is_a_uri_and_a_store_elsewhere_keeps_the_same_promises(tmp_path: Path) -> None:
     """PL-C02: pyarrow's store in memory stands in for `s3a:` and `hdfs:`."""
-    store = Storage("mock://bucket/lake")
+    store = LakeStorage("mock://bucket/lake")
     store.move("nothing", "log/1.json")  # makes the folder, which a store of objects has no need of
     store.create("log/1.json", b"1")
     with pytest.raises(FileExistsError):
@@ -108,4 +108,4 @@ def test_a_folder_is_a_uri_and_a_store_elsewhere_keeps_the_same_promises(tmp_pat
     assert (store.files("log"), store.read("old/1.json"), store.is_local) == ({"log/2.json": 2}, b"1", False)
     assert store.spark_path("log/2.json") == "mock://bucket/lake/log/2.json"
     store.delete(["log/2.json", "log/3.json"])
-    assert (store.files("log"), Storage(str(tmp_path)).spark_path("x")) == ({}, f"file://{tmp_path}/x")
+    assert (store.files("log"), LakeStorage(str(tmp_path)).spark_path("x")) == ({}, f"file://{tmp_path}/x")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from app.cli.failure import CommandFailed
 from app.cli.main import application
 from pipeline.audit.evidence import ghosts
-from pipeline.audit.selftest import INCARNATION, Record, bronze_of
+from pipeline.audit.selftest import INCARNATION, SelftestRecord, bronze_of
 from pipeline.compaction import compact, crowded
 from pipeline.day import put_days
 from pipeline.delivery import delivery_table
@@ -27,7 +27,7 @@ from pipeline.runs import runs
 from pipeline.selection import Selection, archived, select
 from pipeline.service import stale_days
 from pipeline.slo import slo_table
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from pipeline.sweep import Damage, damages, put_aside, sweep_killed
 
 DAY = date(2026, 1, 15)
@@ -35,11 +35,11 @@ LARGE = 64 * 1024 * 1024
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Storage:
-    return Storage(str(tmp_path))
+def lake(tmp_path: Path) -> LakeStorage:
+    return LakeStorage(str(tmp_path))
 
 
-def written(spark: SparkSession, lake: Storage, *batches: Sequence[Record]) -> Table:
+def written(spark: SparkSession, lake: LakeStorage, *batches: Sequence[SelftestRecord]) -> Table:
     """Bronze with a file for each batch."""
     table = bronze(lake)
     for batch in batches:
@@ -49,19 +49,19 @@ def written(spark: SparkSession, lake: Storage, *batches: Sequence[Record]) -> T
     return table
 
 
-def records(*numbers: int, key: str = "a") -> list[Record]:
-    return [Record(number, key, b"payload %d" % number, number) for number in numbers]
+def records(*numbers: int, key: str = "a") -> list[SelftestRecord]:
+    return [SelftestRecord(number, key, b"payload %d" % number, number) for number in numbers]
 
 
 def numbers_of(spark: SparkSession, table: Table) -> list[int]:
     return sorted(row.event_number for row in table.read(spark).select("event_number").collect())
 
 
-def files_on_disk(lake: Storage) -> set[str]:
+def files_on_disk(lake: LakeStorage) -> set[str]:
     return {path.removeprefix("bronze/") for path in lake.files("bronze/data") if path.endswith(".parquet")}
 
 
-def test_small_files_of_a_closed_day_become_one(spark: SparkSession, lake: Storage) -> None:
+def test_small_files_of_a_closed_day_become_one(spark: SparkSession, lake: LakeStorage) -> None:
     """PL-09: the same rows; the old files stay for readers of an older snapshot."""
     table = written(spark, lake, records(1, 2), records(3), records(4))
     before = table.snapshot()
@@ -71,7 +71,7 @@ def test_small_files_of_a_closed_day_become_one(spark: SparkSession, lake: Stora
     assert {file.path for file in before.files} < files_on_disk(lake)
 
 
-def test_two_that_exchange_the_same_files_do_not_both_win(spark: SparkSession, lake: Storage) -> None:
+def test_two_that_exchange_the_same_files_do_not_both_win(spark: SparkSession, lake: LakeStorage) -> None:
     table = written(spark, lake, records(1, 2), records(3))
     old, rows = table.snapshot().files, table.read(spark).coalesce(1)
     exchange(table, old, rows, "compact", "first")
@@ -81,14 +81,14 @@ def test_two_that_exchange_the_same_files_do_not_both_win(spark: SparkSession, l
     assert (numbers_of(spark, table), files_on_disk(lake) - present) == ([1, 2, 3], {file.path for file in old})
 
 
-def test_an_exchange_that_would_lose_rows_changes_nothing(spark: SparkSession, lake: Storage) -> None:
+def test_an_exchange_that_would_lose_rows_changes_nothing(spark: SparkSession, lake: LakeStorage) -> None:
     table = written(spark, lake, records(1, 2, 3))
     with pytest.raises(LakeDamaged):
         exchange(table, table.snapshot().files, table.read(spark).where("event_number > 1"), "compact", "run")
     assert (table.snapshot().version, numbers_of(spark, table)) == (1, [1, 2, 3])
 
 
-def test_a_subject_is_erased_everywhere_and_nobody_else_is(spark: SparkSession, lake: Storage) -> None:
+def test_a_subject_is_erased_everywhere_and_nobody_else_is(spark: SparkSession, lake: LakeStorage) -> None:
     """PL-09: also from files that compaction had replaced; the audit still knows that the events had been there."""
     table = written(spark, lake, [*records(1, 2), *records(3, key="b")], records(4, key="b"), records(5))
     compact(spark, table, crowded(table.snapshot(), date(2026, 1, 16), LARGE), "run", LARGE)
@@ -101,7 +101,7 @@ def test_a_subject_is_erased_everywhere_and_nobody_else_is(spark: SparkSession, 
 
 
 def test_a_subject_is_erased_from_quarantine_and_from_what_killed_batches_left(
-    spark: SparkSession, lake: Storage, tmp_path: Path
+    spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:
     """PL-09: what cannot be read goes whole, others' records stay, and a batch that held theirs becomes no entry."""
     table = written(spark, lake, records(1), [*records(2), *records(3, key="b")])
@@ -121,7 +121,7 @@ def test_a_subject_is_erased_from_quarantine_and_from_what_killed_batches_left(
         table.commit(basis, Change("archive", "killed", killed))
 
 
-def test_days_beyond_retention_are_gone(spark: SparkSession, lake: Storage) -> None:
+def test_days_beyond_retention_are_gone(spark: SparkSession, lake: LakeStorage) -> None:
     table = written(spark, lake, records(1, 2))
     assert retain(lake, table, DAY, "run") == ()
     assert [file.rows for file in retain(lake, table, date(2026, 1, 16), "run")] == [2]
@@ -141,7 +141,7 @@ def test_a_replay_takes_each_event_once_and_in_order(spark: SparkSession) -> Non
 
 
 @pytest.mark.usefixtures("restored_logging")
-def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lake: Storage) -> None:
+def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lake: LakeStorage) -> None:
     """PL-09: --dry-run changes nothing; each is a row of the table of runs."""
     table = written(spark, lake, records(1, 2), records(3, key="b"))
 
@@ -159,7 +159,7 @@ def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lak
     assert {run.job for run in runs(lake)} == {"compact", "erase", "retain"}
 
 
-def test_files_of_killed_batches_go_after_a_day_and_young_ones_stay(spark: SparkSession, lake: Storage) -> None:
+def test_files_of_killed_batches_go_after_a_day_and_young_ones_stay(spark: SparkSession, lake: LakeStorage) -> None:
     """Issue 7, bad input: those of the table stay, whatever their age."""
     table = written(spark, lake, records(1, 2))
     left = table.write(bronze_of(spark, records(3)), 2)
@@ -169,14 +169,14 @@ def test_files_of_killed_batches_go_after_a_day_and_young_ones_stay(spark: Spark
     assert (numbers_of(spark, table), lake.read("bronze/data/README")) == ([1, 2], b"somebody else's")
 
 
-def test_a_file_that_no_batch_has_written_is_nobody_s_remnant(lake: Storage) -> None:
+def test_a_file_that_no_batch_has_written_is_nobody_s_remnant(lake: LakeStorage) -> None:
     lake.create("bronze/data/notes.parquet", b"somebody else's")
     assert remnants(lake, bronze(lake), ["a"], None, ("event_id",)) == []
 
 
 @pytest.mark.usefixtures("restored_logging")
 def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
-    spark: SparkSession, lake: Storage, tmp_path: Path
+    spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:
     """Issue 7, bad input: never dropped in silence, never a dead job."""
 
@@ -201,7 +201,7 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
     assert [run.counts for run in runs(lake)] == [{"files": 2, "records": 3}]
 
 
-def put_day(lake: Storage, table: Table, rows: int, contents: bytes) -> str:
+def put_day(lake: LakeStorage, table: Table, rows: int, contents: bytes) -> str:
     """A file that says it has so many rows of the day, made from as many, in the place of the day's other files."""
     path = f"data/batch={table.snapshot().version + 1:06d}-0/dt={DAY}/part.parquet"
     lake.create(f"{table.name}/{path}", contents)
@@ -210,7 +210,7 @@ def put_day(lake: Storage, table: Table, rows: int, contents: bytes) -> str:
 
 
 @pytest.mark.usefixtures("restored_logging")
-def test_every_table_of_the_lake_is_checked_and_a_day_that_was_put_aside_is_made_again(lake: Storage) -> None:
+def test_every_table_of_the_lake_is_checked_and_a_day_that_was_put_aside_is_made_again(lake: LakeStorage) -> None:
     """Issue 7, bad input: and never from fewer rows than there were."""
 
     def check(*options: str) -> list[str]:
@@ -234,7 +234,7 @@ def test_every_table_of_the_lake_is_checked_and_a_day_that_was_put_aside_is_made
 
 @pytest.mark.usefixtures("restored_logging")
 def test_files_that_were_replaced_are_swept_from_every_table_and_days_go_from_the_one_that_is_named(
-    lake: Storage, monkeypatch: pytest.MonkeyPatch
+    lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PL-09: days of deliveries, metrics and service levels are made anew, each time in new files."""
     monkeypatch.setattr("app.cli.pipeline.upkeep._REPLACED_KEPT", timedelta(0))

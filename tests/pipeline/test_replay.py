@@ -15,10 +15,10 @@ from app.cli.failure import CommandFailed
 from app.cli.hub_client import connected
 from app.cli.pipeline.replay import send_all
 from app.cli.pipeline.resend import Resender, Sent
-from pipeline.audit.selftest import Record, bronze_of
+from pipeline.audit.selftest import SelftestRecord, bronze_of
 from pipeline.lake import Change, bronze
 from pipeline.selection import ArchivedEvent
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from tests.app.conftest import RunHub, RunningHub, running_hub
 
 __all__ = ["running_hub"]
@@ -88,9 +88,9 @@ async def test_an_interrupted_replay_of_the_lake_goes_on_where_it_was(
     spark: SparkSession, lake_uri: str, running_hub: RunHub
 ) -> None:
     """PL-07: noted after each batch, in the lake."""
-    lake = Storage(lake_uri)
+    lake = LakeStorage(lake_uri)
     table = bronze(lake)
-    records = [Record(n, "a", b"%d" % n, n) for n in range(1, 5)]
+    records = [SelftestRecord(n, "a", b"%d" % n, n) for n in range(1, 5)]
     table.commit(table.snapshot(), Change("archive", "run", table.write(bronze_of(spark, records), 1)))
     asked: dict[str, Any] = {"topic": "orders", "keys": [], "event_ids": [], "since": None, "until": None, "lost": None}
     async with running_hub() as hub, connected() as client:
@@ -109,7 +109,7 @@ async def test_a_replay_of_lost_events_that_is_done_has_nothing_to_go_on_with(
     asked: dict[str, Any] = {"topic": None, "keys": [], "event_ids": [], "since": None, "until": None, "lost": []}
     async with running_hub() as hub, connected() as client:
         resender = Resender(client, hub.url, "", None, None)
-        await send_all(hub.settings, resender, Storage(lake_uri), "first", asked, hub.url)
+        await send_all(hub.settings, resender, LakeStorage(lake_uri), "first", asked, hub.url)
     assert resender.sent == Sent()
 
 

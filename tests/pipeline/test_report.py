@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.report.figures import Attempts, Figures, burn
+from pipeline.report.figures import AttemptCounts, Figures, burn
 from pipeline.report.page import page
 
 BEGIN = datetime(2026, 1, 15, tzinfo=UTC)
@@ -24,7 +24,7 @@ def figures(**changes: Any) -> Figures:
     values: dict[str, Any] = {
         "since": BEGIN, "until": BEGIN + timedelta(days=1), "made_at": BEGIN + timedelta(days=1),
         "volume": {"<b>orders</b>": {hour: 100 + hour.hour for hour in HOURS}, "carts": {HOURS[3]: 7}},
-        "attempts": [Attempts(hour, 100, 99 - hour.hour % 3, 4, 1, (0.004, 0.03, 0.2)) for hour in HOURS],
+        "attempts": [AttemptCounts(hour, 100, 99 - hour.hour % 3, 4, 1, (0.004, 0.03, 0.2)) for hour in HOURS],
         "anomalies": [{"kind": "spike", "topic": "carts", "hour": HOURS[3], "records": 7, "median": 0, "distance": 7}],
         "audit": AUDIT,
     }  # fmt: skip
@@ -49,7 +49,7 @@ def test_a_hub_that_has_done_nothing_yet_has_a_page_too() -> None:
 @pytest.mark.parametrize(("good", "last"), [(100, 0.0), (99, 1.0), (97, 3.0)])
 def test_the_error_budget_is_that_of_the_whole_span(good: int, last: float) -> None:
     """PL-04."""
-    hours = [Attempts(hour, 100, good, 0, 0, (0.0, 0.0, 0.0)) for hour in HOURS]
+    hours = [AttemptCounts(hour, 100, good, 0, 0, (0.0, 0.0, 0.0)) for hour in HOURS]
     assert burn(hours, 0.99)[-1] == (HOURS[-1], pytest.approx(last))
 
 

@@ -20,7 +20,7 @@ from pipeline.frame import frame_of
 from pipeline.lake import Change
 from pipeline.metric import metric_table, metrics
 from pipeline.slo import slo
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 
 DAY = datetime(2026, 1, 15, tzinfo=UTC)
 
@@ -132,7 +132,7 @@ def test_a_day_may_be_made_any_number_of_times(
     assert [tuple(row) for row in query(measured)] == [(5, 4, 3)]
     query("DELETE FROM hookwire.attempts")
     assert hookwire("deliveries") == (0, {"days": [], "rows": 0})
-    assert counts_of_days(delivery_table(Storage(lake_uri)).snapshot()) == {date(2026, 1, 15): 5}
+    assert counts_of_days(delivery_table(LakeStorage(lake_uri)).snapshot()) == {date(2026, 1, 15): 5}
     query("TRUNCATE hookwire.lake_batches, hookwire.lake_metrics")  # killed between the lake and the database
     assert (hookwire("metrics")[1]["rows_in_database"], [tuple(row) for row in query(measured)]) == (1, [(5, 4, 3)])
     code, levels = hookwire("slo")
@@ -176,7 +176,7 @@ async def test_what_waits_is_counted_page_by_page(database_url: str) -> None:
 
 async def test_an_entry_that_the_database_has_forgotten_is_not_put_in_again(database_url: str, lake_uri: str) -> None:
     """PL-X04: with HOOKWIRE_GOLD_RETENTION_DAYS its rows go, and a day later the note that it was there."""
-    table = metric_table(Storage(lake_uri))
+    table = metric_table(LakeStorage(lake_uri))
     table.commit(table.snapshot(), Change("metrics", "run", notes={"days": {"2026-01-15": 0}}))
     table.commit(table.snapshot(), Change("check", "run", notes={"quarantined": []}))
     database = await open_database(PoolOptions(database_url, connections_min=1))

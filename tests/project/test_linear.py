@@ -40,12 +40,12 @@ from event.strict_json import loads, loads_array_members, loads_members
 from event.topic import compile_pattern, validate_key
 from hub.discovery import discover
 from hub.feed import read_feed
-from hub.form import Dialect, Refused, read
+from hub.form import FormDialect, FormRefused, read
 from hub.rabbithub.exchange import bind, parse_headers, topic_of_key
 from hub.topic_url import matching_text
 from webhooks.chat import check_template
 from webhooks.retry_after import retry_after_seconds
-from webhooks.signature import SignatureRefused, choose_hub_method, verify_hub_signature
+from webhooks.signature import SignatureRefused, verify_hub_signature
 
 ROOT: Final = Path(__file__).parents[2]
 SIZE: Final = 64 * 1024
@@ -54,7 +54,7 @@ FLOOR_SECONDS: Final = 0.05
 CPU_SECONDS_MAX: Final = 2.0
 ROUNDS_MIN: Final = 3
 ROUNDS_MAX: Final = 15
-REFUSALS: Final = (ValueError, Refused, SignatureRefused, hookwire.SignatureRefused, Problem)
+REFUSALS: Final = (ValueError, FormRefused, SignatureRefused, hookwire.SignatureRefused, Problem)
 
 PREFIXES: Final = ("", 'a="', "<a>;a=", '{"a":"')
 UNITS: Final = (
@@ -237,7 +237,7 @@ PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "header content-type, JSON": is_json_type,
     "header content-type, charset": charset_is_utf8,
     "header content-type, CloudEvents": lambda text: decode_http("t", None, text, [], b""),
-    "header content-type, form": lambda text: read(text, b"", Dialect.TOLERANT),
+    "header content-type, form": lambda text: read(text, b"", FormDialect.TOLERANT),
     "header ce-, of an attribute": decode_header_value,
     "header ce-id": partial(cloudevent, name=b"ce-id"),
     "header ce-time": partial(cloudevent, name=b"ce-time"),
@@ -261,14 +261,13 @@ PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "body, array": lambda text: loads_array_members(text.encode()),
     "body, CloudEvent": partial(cloudevents_body, content_type=STRUCTURED_TYPE),
     "body, batch of CloudEvents": partial(cloudevents_body, content_type=BATCH_TYPE),
-    "body, WebSub's form": lambda text: read(FORM, text.encode(), Dialect.STRICT03),
-    "body, hub.url": lambda text: read(FORM, f"hub.mode=publish&hub.url={text}".encode(), Dialect.OFF),
+    "body, WebSub's form": lambda text: read(FORM, text.encode(), FormDialect.STRICT03),
+    "body, hub.url": lambda text: read(FORM, f"hub.mode=publish&hub.url={text}".encode(), FormDialect.OFF),
     "body, RabbitHub's form": lambda text: read_wish("", text.encode()),
     "body, RabbitHub's JSON": lambda text: read_wish("application/json", text.encode()),
     "body, RabbitHub's import": lambda text: read_import(text.encode()),
     "body, hub.topic of a headers exchange": lambda text: bind(1, "headers", text),
     "body, hub.topic of a topic exchange": lambda text: bind(1, "topic", text),
-    "body, hub.hash_algorithms": choose_hub_method,
     "body, callback": lambda text: parse_target(f"https://{text}", GuardPolicy()),
     "body, hub.topic": matching_text,
     "body, template of a chat": check_template,

@@ -14,7 +14,7 @@ from db.statements import STATEMENTS
 from relay.election.lease import LeaseOptions, Leases
 from relay.election.leases_table import ensure_leases
 from relay.key_order import one_topic_of_each_key, refusals_by_key
-from relay.layout import Change, LayoutRefused, Plan, Relayout, read_layout
+from relay.layout import LayoutChange, LayoutPlan, LayoutRefused, Relayout, read_layout
 from relay.memory import MemoryBroker, MemorySink
 from relay.sink import Batch, Features, Receipt, Refusal, Sink, SinkUnavailable, Term
 from tests.relay.harness import (
@@ -100,7 +100,7 @@ async def test_the_number_of_groups_changes_while_two_relays_carry_and_a_writer_
     async with two_relays(harness, broker), publishing(harness, ["a", "b", "c", "d", "e"], ["orders"]) as ids:
         await until(lambda: len(broker.log) > 50)
         for count in (5, 1):
-            await change.run(Change({"kafka": count}), "me", None)
+            await change.run(LayoutChange({"kafka": count}), "me", None)
             await until(lambda: groups_led_are(harness, count))  # noqa: B023 - called at once
             seen = len(broker.log)
             await until(lambda: len(broker.log) > seen + 50)  # noqa: B023 - called at once
@@ -123,7 +123,7 @@ async def test_holds_move_to_the_groups_that_their_records_belong_to(harness: Ha
     ids = await harness.publish(*(f"key {number}" for number in range(12)))
     async with two_relays(harness, broker):
         await until(lambda: held_are(harness, 12))
-    await relayout(harness, broker).run(Change({"kafka": 7}), "me", None)
+    await relayout(harness, broker).run(LayoutChange({"kafka": 7}), "me", None)
     rows = await harness.connection.fetch("SELECT DISTINCT grp, shard % 7 AS mine FROM hookwire.held ORDER BY grp")
     holds = await harness.connection.fetch("SELECT grp FROM hookwire.holds ORDER BY grp")
     broker.missing.clear()
@@ -144,7 +144,7 @@ async def test_a_producer_that_cannot_be_fenced_leaves_the_layout_as_it_was(harn
     change = relayout(harness, broker, patience=0.3)
     await harness.database.execute("term.ensure", ["kafka"])
     with pytest.raises(SinkUnavailable, match="kafka/0 can't be fenced"):
-        await change.run(Change({"kafka": 3}), "me", None)
+        await change.run(LayoutChange({"kafka": 3}), "me", None)
     rows = await harness.connection.fetch("SELECT grp, is_open FROM hookwire.relay_terms ORDER BY grp")
     present = await read_layout(harness.database)
     assert ([tuple(row) for row in rows], present.groups) == ([(0, True), (1, True)], {"kafka": 2})
@@ -154,7 +154,7 @@ async def test_seats_that_a_killed_change_left_closed_are_opened_by_the_next(har
     await harness.database.execute("term.ensure", ["kafka"])
     await harness.connection.execute("UPDATE hookwire.relay_terms SET is_open = false")
     said: list[str] = []
-    plan = await relayout(harness, MemoryBroker(), said).run(Change({"kafka": 2}), "me", None)
+    plan = await relayout(harness, MemoryBroker(), said).run(LayoutChange({"kafka": 2}), "me", None)
     closed = await harness.connection.fetchval("SELECT count(*) FROM hookwire.relay_terms WHERE NOT is_open")
     assert (plan.sinks, closed) == ([], 0)
     assert said == ["an earlier change was cut off: 2 leases of layout 1 are open again"]
@@ -181,19 +181,19 @@ async def is_waiting(harness: Harness) -> bool:
 async def test_two_changes_at_a_time_are_one_too_many(harness: Harness) -> None:
     await harness.connection.execute("SELECT pg_advisory_lock(1215262571, -5)")
     with pytest.raises(LayoutRefused, match="somebody else"):
-        await relayout(harness, MemoryBroker()).run(Change({"kafka": 3}), "me", None)
+        await relayout(harness, MemoryBroker()).run(LayoutChange({"kafka": 3}), "me", None)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (Change({"kafka": 0}), "kafka=0: a sink has 1 to 64 groups"),
-        (Change({"kafka": 65}), "kafka=65: a sink has 1 to 64 groups"),
-        (Change({"pigeon": 2}), "pigeon: this installation has no such sink; it has kafka"),
+        (LayoutChange({"kafka": 0}), "kafka=0: a sink has 1 to 64 groups"),
+        (LayoutChange({"kafka": 65}), "kafka=65: a sink has 1 to 64 groups"),
+        (LayoutChange({"pigeon": 2}), "pigeon: this installation has no such sink; it has kafka"),
     ],
     ids=["none", "too many", "unknown"],
 )
-async def test_what_cannot_be_is_refused(harness: Harness, change: Change, says: str) -> None:
+async def test_what_cannot_be_is_refused(harness: Harness, change: LayoutChange, says: str) -> None:
     with pytest.raises(LayoutRefused, match=says):
         await relayout(harness, MemoryBroker()).plan(change)
 
@@ -201,8 +201,8 @@ async def test_what_cannot_be_is_refused(harness: Harness, change: Change, says:
 # --- the order scope ----------------------------------------------------------------------------------------------
 
 
-async def by_key(harness: Harness, broker: MemoryBroker) -> Plan:
-    return await relayout(harness, broker).run(Change({}, "key"), "me", None)
+async def by_key(harness: Harness, broker: MemoryBroker) -> LayoutPlan:
+    return await relayout(harness, broker).run(LayoutChange({}, "key"), "me", None)
 
 
 async def test_with_order_scope_key_a_key_is_one_lane_through_all_topics(harness: Harness) -> None:
@@ -267,7 +267,7 @@ async def test_with_order_scope_key_a_key_that_waits_with_its_topic_waits_in_all
     """RG-10: the topic is held whole because of a record without a key."""
     broker = MemoryBroker()
     broker.missing.add("orders")
-    await relayout(harness, broker).run(Change({"kafka": 1}, "key"), "me", None)
+    await relayout(harness, broker).run(LayoutChange({"kafka": 1}, "key"), "me", None)
     async with two_relays(harness, broker):
         await harness.publish(None, topic="orders")
         await until(lambda: held_are(harness, 1))

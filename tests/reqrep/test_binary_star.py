@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from reqrep.binary_star.server import BinaryStarServer
-from reqrep.binary_star.state import BinaryStar, BinaryStarOptions, Role, State
+from reqrep.binary_star.state import BinaryStar, BinaryStarOptions, PeerState, Role
 from reqrep.majordomo.program import PairPlan
 from reqrep.reactor import Reactor
 from reqrep.transport import Transport
@@ -17,10 +17,10 @@ from scripts.servers.port import free_port
 from tests.reqrep.running import FREE, WAIT_SECONDS, client_of, running_broker, running_worker
 
 ROLES: tuple[Role, ...] = ("primary", "backup")
-P, B, ACTIVE, PASSIVE = State.PRIMARY, State.BACKUP, State.ACTIVE, State.PASSIVE
+P, B, ACTIVE, PASSIVE = PeerState.PRIMARY, PeerState.BACKUP, PeerState.ACTIVE, PeerState.PASSIVE
 
 
-def star(state: State, role: Role = "primary", **options: str) -> BinaryStar:
+def star(state: PeerState, role: Role = "primary", **options: str) -> BinaryStar:
     machine = BinaryStar(role, 0, BinaryStarOptions(**options))  # type: ignore[arg-type]
     machine.state = state
     return machine
@@ -38,7 +38,7 @@ CELLS = [(state, event, result) for state, row in TABLE.items() for event, resul
 
 
 @pytest.mark.parametrize(("state", "event", "result"), CELLS, ids=[f"{s.name}-{e}" for s, e, _ in CELLS])
-def test_each_cell_of_the_table(state: State, event: int | str, result: object) -> None:
+def test_each_cell_of_the_table(state: PeerState, event: int | str, result: object) -> None:
     """BS-01, BS-03, BS-04, BS-05, BS-07, BS-09."""
     machine = star(state, on_dual="stop")
     if event in ("fresh", "expired"):
@@ -65,7 +65,9 @@ def test_each_cell_of_the_table(state: State, event: int | str, result: object) 
         ("backup", PASSIVE, PASSIVE),
     ],
 )
-def test_of_two_in_one_state_the_configured_primary_is_active_afterwards(role: Role, both: State, after: State) -> None:
+def test_of_two_in_one_state_the_configured_primary_is_active_afterwards(
+    role: Role, both: PeerState, after: PeerState
+) -> None:
     """BS-08."""
     machine = star(both, role)
     machine.peer(0.5, [b"%d" % both])

@@ -8,14 +8,16 @@ import pytest
 
 from hookwire.services.mdp import DIALECTS
 from reqrep.frames import FrameLimits, dump, printable
-from reqrep.majordomo.wire import MDP_01, MDP_02, Kind, parse
+from reqrep.majordomo.wire import MDP_01, MDP_02, MessageKind, parse
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "openapi" / "mdp-vectors.json").read_text(encoding="utf-8")
 )["vectors"]
 KINDS = {
-    "ready": Kind.READY, "reply": Kind.REPLY, "partial": Kind.PARTIAL, "heartbeat": Kind.HEARTBEAT,
-    "disconnect": Kind.DISCONNECT, "request": Kind.REQUEST, "invalid": Kind.INVALID, "unexpected": Kind.UNEXPECTED,
+    "ready": MessageKind.READY, "reply": MessageKind.REPLY, "partial": MessageKind.PARTIAL,
+    "heartbeat": MessageKind.HEARTBEAT,
+    "disconnect": MessageKind.DISCONNECT, "request": MessageKind.REQUEST, "invalid": MessageKind.INVALID,
+    "unexpected": MessageKind.UNEXPECTED,
 }  # fmt: skip
 OURS = {"0.1": MDP_01, "0.2": MDP_02}
 
@@ -47,7 +49,7 @@ def test_the_broker_reads_what_the_vector_says(vector: dict[str, Any]) -> None:
         frames_of({"body": vector.get("body", [])}, "body"),
     )
     assert (found.kind, found.sender, found.name, found.body) == expected
-    if kind is not Kind.INVALID:
+    if kind is not MessageKind.INVALID:
         assert found.dialect.name == vector["version"]
 
 

@@ -13,10 +13,10 @@ from egress.url import parse_target
 from tests.hostile.server import hostile_server
 from tests.webhooks.bench import delivery_bench
 from tests.webhooks.test_message import KEY, event, subscriber
+from tests.webhooks.verifying import verify_webhook
 from webhooks.attempt import Attempts
 from webhooks.claim import Claim
 from webhooks.metrics import DeliveryMetrics
-from webhooks.signature import verify_webhook
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 TARGET = parse_target("https://a.example/hook", GuardPolicy())

@@ -10,7 +10,7 @@ from tests.webhooks.bench import delivery_bench
 from tests.webhooks.test_message import event
 from webhooks.lifetime import ttl_seconds, within_lifetime
 from webhooks.outcome import Outcome
-from webhooks.retry import Policy, decide
+from webhooks.retry import RetryPolicy, decide
 
 HOUR = 3600
 
@@ -29,13 +29,13 @@ HOUR = 3600
     ids=str,
 )
 def test_the_shorter_of_two_limits_counts(headers: dict[str, str], schedule: tuple[int, ...], age: float) -> None:
-    policy = within_lifetime(Policy((5, 60), 1000), event(headers=headers))
-    assert policy == Policy(schedule, age, is_late_final=age == 30)
+    policy = within_lifetime(RetryPolicy((5, 60), 1000), event(headers=headers))
+    assert policy == RetryPolicy(schedule, age, is_late_final=age == 30)
 
 
 def test_no_key_waits_for_an_event_that_is_not_worth_delivering_any_more() -> None:
     """WH-A04, WH-O03: it is a dead letter, as the other events of that age; one that is exhausted before is parked."""
-    policy = within_lifetime(Policy((60,), parks=True), event(headers={"hookwire-ttl": "30"}))
+    policy = within_lifetime(RetryPolicy((60,), parks=True), event(headers={"hookwire-ttl": "30"}))
     failed = Outcome("server_error", 500)
     assert [decide(failed, position, policy, 0.5).action for position in (1, 2)] == ["dead", "park"]
 

@@ -9,8 +9,9 @@ from cloudevents.core.bindings import http as official
 
 from event.cloudevents import DEFAULT_TYPE
 from event.event import Event
+from tests.webhooks.verifying import verify_webhook
 from webhooks.message import delivery_message, link_header
-from webhooks.signature import HmacKey, verify_webhook
+from webhooks.signature import HmacKey
 from webhooks.subscriber import Subscriber
 
 KEY = HmacKey(bytes(range(1, 33)))

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks.outcome import Outcome
-from webhooks.retry import Decision, Policy, decide
+from webhooks.retry import Decision, RetryPolicy, decide
 
-POLICY = Policy((10, 100))
+POLICY = RetryPolicy((10, 100))
 DISABLED = {"end_state": "disabled", "end_reason": "asked_by_receiver"}
 
 
@@ -62,7 +62,7 @@ def test_the_schedule_is_used_up_after_its_last_pause(kind: str, dead_kind: str)
 def test_a_throttled_subscription_rests_also_when_the_delivery_dies() -> None:
     """WH-R07."""
     outcome = Outcome("throttled", 429, retry_after_seconds=7.0)
-    assert decide(outcome, 1, Policy(()), 0.5) == Decision("dead", dead_kind="exhausted", pause_seconds=7)
+    assert decide(outcome, 1, RetryPolicy(()), 0.5) == Decision("dead", dead_kind="exhausted", pause_seconds=7)
 
 
 @given(
@@ -74,7 +74,7 @@ def test_the_pause_stays_in_its_jitter_and_never_ends_before_retry_after(
     planned: int, wait: float | None, chance: float
 ) -> None:
     """WH-R02, WH-R06."""
-    decision = decide(Outcome("server_error", 503, retry_after_seconds=wait), 1, Policy((planned,)), chance)
+    decision = decide(Outcome("server_error", 503, retry_after_seconds=wait), 1, RetryPolicy((planned,)), chance)
     least = max(planned * 0.8, wait or 0)
     assert least - 1e-6 <= decision.retry_seconds <= max(planned, wait or 0) * 1.2 + 1e-6
 
@@ -106,7 +106,7 @@ def test_after_an_attempt_out_of_turn_the_schedule_goes_on_where_it_was(
 )
 def test_no_attempt_is_made_after_the_age_limit(age_seconds: float, outcome: Outcome, decision: Decision) -> None:
     """WH-R01, WH-R08: a Retry-After that ends after it is not cut short."""
-    policy = Policy((10, 100), age_seconds_max=100)
+    policy = RetryPolicy((10, 100), age_seconds_max=100)
     if decision.dead_reason is not None:
         decision = replace(decision, dead_reason=f"{decision.dead_reason} the age limit of 100 s")
     assert decide(outcome, 1, policy, 0.5, None, age_seconds) == decision
@@ -116,7 +116,7 @@ def test_no_attempt_is_made_after_the_age_limit(age_seconds: float, outcome: Out
 def test_a_4xx_may_be_final_for_the_delivery(status: int) -> None:
     """WH-R03, WH-R09, DL-6: by the subscription's own wish; it stays."""
     outcome = Outcome("gone" if status == 410 else "client_error", status)
-    policy = Policy((10,), on_4xx="give_up", on_410="as_4xx")
+    policy = RetryPolicy((10,), on_4xx="give_up", on_410="as_4xx")
     assert decide(outcome, 1, policy, 0.5) == Decision("dead", dead_kind="exhausted")
 
 
@@ -125,12 +125,12 @@ def test_a_4xx_may_be_final_for_the_delivery(status: int) -> None:
 )
 def test_what_another_try_may_help_is_tried_again_whatever_a_4xx_means(kind: str, status: int) -> None:
     """WH-R03."""
-    assert decide(Outcome(kind, status), 1, Policy((10,), on_4xx="give_up"), 0.5).action == "retry"
+    assert decide(Outcome(kind, status), 1, RetryPolicy((10,), on_4xx="give_up"), 0.5).action == "retry"
 
 
 def test_a_410_may_be_a_failure_like_others() -> None:
     """WH-R09: turned off for this subscription."""
-    assert decide(Outcome("gone", 410), 1, Policy((10,), on_410="as_4xx"), 0.5) == Decision("retry", 10)
+    assert decide(Outcome("gone", 410), 1, RetryPolicy((10,), on_410="as_4xx"), 0.5) == Decision("retry", 10)
 
 
 @pytest.mark.parametrize(
@@ -146,5 +146,5 @@ def test_a_410_may_be_a_failure_like_others() -> None:
 )
 def test_what_is_exhausted_may_be_parked(outcome: Outcome, action: str) -> None:
     """WH-O03: what nobody can decide about is not."""
-    decision = decide(outcome, 1, Policy((), parks=True), 0.5)
+    decision = decide(outcome, 1, RetryPolicy((), parks=True), 0.5)
     assert (decision.action, decision.dead_kind is None) == (action, action == "park")

@@ -15,7 +15,7 @@ from app.cli.failure import CommandFailed
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from relay.layout import Layout, Plan
+    from relay.layout import Layout, LayoutPlan
     from relay.sink import Sink
 
 __all__ = ["layout"]
@@ -108,7 +108,7 @@ async def _change(
 ) -> int:
     from app.cli.database import opened_database
     from db.direct import connect_direct
-    from relay.layout import Change, LayoutRefused, Relayout, WrongLayout
+    from relay.layout import LayoutChange, LayoutRefused, Relayout, WrongLayout
 
     async with opened_database(settings, application_name=_APPLICATION) as database:
         installation = await database.fetchrow("event.installation")
@@ -121,7 +121,7 @@ async def _change(
             lambda name: _fencing_sink(settings, name, incarnation),
             lambda text: print(text, file=sys.stderr),  # noqa: T201 - progress, beside the result
         )
-        wanted = Change(groups, order_scope)  # type: ignore[arg-type]
+        wanted = LayoutChange(groups, order_scope)  # type: ignore[arg-type]
         try:
             plan = await relayout.plan(wanted)
             _refuse_strange_sinks(settings, plan)
@@ -141,7 +141,7 @@ def _fencing_sink(settings: Settings, name: str, incarnation: str) -> Sink | Non
     return None if name == "webhooks" else sink_maker(name, settings, incarnation)(lambda: True)
 
 
-def _refuse_strange_sinks(settings: Settings, plan: Plan) -> None:
+def _refuse_strange_sinks(settings: Settings, plan: LayoutPlan) -> None:
     from app.sinks import configured_sinks
 
     strange = [sink for sink in plan.sinks if sink not in configured_sinks(settings)]
@@ -151,7 +151,7 @@ def _refuse_strange_sinks(settings: Settings, plan: Plan) -> None:
         raise CommandFailed(f"{', '.join(strange)}: old producers have to be fenced there; set {names}", 2)
 
 
-def _report(plan: Plan, dry_run: bool, as_json: bool) -> None:
+def _report(plan: LayoutPlan, dry_run: bool, as_json: bool) -> None:
     if as_json:
         document = {
             "before": _document(plan.before),

@@ -16,7 +16,7 @@ from app.cli.failure import CommandFailed
 if TYPE_CHECKING:
     import httpx
 
-    from app.cli.commands.sync_plan import Step
+    from app.cli.commands.sync_plan import SyncStep
 
 __all__ = ["sync"]
 
@@ -95,14 +95,14 @@ async def _subscriptions(client: httpx.AsyncClient, hub: str) -> list[dict[str, 
     return found
 
 
-async def _done(client: httpx.AsyncClient, hub: str, step: Step) -> Any:
+async def _done(client: httpx.AsyncClient, hub: str, step: SyncStep) -> Any:
     from app.cli.hub_client import ask
 
     body = None if step.action == "end" else json.dumps(step.body).encode()
     return await ask(client, step.method, hub + step.path, body)
 
 
-def _show(step: Step, made: Any, *, as_json: bool) -> None:
+def _show(step: SyncStep, made: Any, *, as_json: bool) -> None:
     if as_json:
         differences = {name: [before, after] for name, before, after in step.differences}
         said = {"action": step.action, "what": step.what, "name": step.name, "differences": differences}

@@ -15,13 +15,13 @@ from typing import Any, Literal
 from app.cli.failure import CommandFailed
 from event.topic import TopicError, validate_pattern
 
-__all__ = ["Step", "plan", "read_wanted"]
+__all__ = ["SyncStep", "plan", "read_wanted"]
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SyncStep:
     """One request; ``differences`` are (name, before, after)."""
 
     action: Literal["make", "change", "end"]
@@ -90,7 +90,7 @@ def plan(
     subscriptions: Sequence[Json],
     *,
     prune: bool,
-) -> list[Step]:
+) -> list[SyncStep]:
     """What to do, topics first. ``topics`` are the hub's settings of the named ones, None for one that is not there.
 
     ``prune``: API subscriptions of the hub that the file does not name are ended.
@@ -102,22 +102,24 @@ def plan(
         if step is not None:
             steps.append(step)
     if prune:
-        steps += [Step("end", "subscription", _named(one), f"/subscriptions/{one['id']}") for one in present.values()]
+        steps += [
+            SyncStep("end", "subscription", _named(one), f"/subscriptions/{one['id']}") for one in present.values()
+        ]
     return steps
 
 
-def _topic(name: str, wanted: Json, present: Json | None) -> Step | None:
+def _topic(name: str, wanted: Json, present: Json | None) -> SyncStep | None:
     path = f"/topics/{name}/settings"
     if present is None:
-        return Step("make", "topic", name, path, wanted)
+        return SyncStep("make", "topic", name, path, wanted)
     differences = _differences(wanted, present)
     kept = {key: present[key] for key in present if key not in ("topic", "created_at", "updated_at")}
-    return Step("change", "topic", name, path, {**kept, **wanted}, differences) if differences else None
+    return SyncStep("change", "topic", name, path, {**kept, **wanted}, differences) if differences else None
 
 
-def _subscription(wanted: Json, present: Json | None) -> Step | None:
+def _subscription(wanted: Json, present: Json | None) -> SyncStep | None:
     if present is None:
-        return Step("make", "subscription", _named(wanted), "/subscriptions", wanted)
+        return SyncStep("make", "subscription", _named(wanted), "/subscriptions", wanted)
     comparable = {name: value for name, value in wanted.items() if name not in ("secret", "headers")}
     differences = _differences(comparable, present)
     if "headers" in wanted:
@@ -126,7 +128,7 @@ def _subscription(wanted: Json, present: Json | None) -> Step | None:
     if not differences:
         return None
     body = {name: wanted[name] for name, _, _ in differences}
-    return Step("change", "subscription", _named(wanted), f"/subscriptions/{present['id']}", body, differences)
+    return SyncStep("change", "subscription", _named(wanted), f"/subscriptions/{present['id']}", body, differences)
 
 
 def _differences(wanted: Json, present: Json) -> list[tuple[str, Any, Any]]:

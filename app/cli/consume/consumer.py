@@ -52,7 +52,7 @@ import sys
 
 from app.cli.consume.message import Memory
 from app.cli.consume.options import ConsumeOptions
-from app.cli.consume.session import Lost, Session
+from app.cli.consume.session import ConsumeSession, Lost
 from app.script import Script
 from runtime.pause import pause
 
@@ -87,7 +87,7 @@ class _Consumer:
         self._options = options
         self._script = Script(options.command, timeout_seconds=options.timeout_seconds, quiet_stdout=options.json_lines)
         self._memory = Memory()
-        self._session: Session | None = None
+        self._session: ConsumeSession | None = None
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -106,7 +106,7 @@ class _Consumer:
         give_up_at: float | None = clock() + self._options.connect_seconds_max
         pause_seconds = _RECONNECT_SECONDS_FIRST
         while not self._stopping.is_set():
-            self._session = Session(self._options, self._script, self._memory, _say)
+            self._session = ConsumeSession(self._options, self._script, self._memory, _say)
             try:
                 await self._session.run()
                 break

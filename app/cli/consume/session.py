@@ -32,11 +32,11 @@ from aio_pika.exceptions import (
 
 from app.cli.consume.message import Memory, buried, line_of
 from app.cli.consume.options import ConsumeOptions
-from app.script import Outcome, Script, environment_of
+from app.script import Script, ScriptOutcome, environment_of
 from relay.amqp.error import trouble_of
 from runtime.pause import pause
 
-__all__ = ["Lost", "Session"]
+__all__ = ["ConsumeSession", "Lost"]
 
 _ANSWER_SECONDS = 10.0
 _CLOSE_SECONDS = 3.0
@@ -51,7 +51,7 @@ class Lost(Exception):
         self.exit_code = exit_code
 
 
-class Session:
+class ConsumeSession:
     """Run once. ``ready`` is set when messages can arrive."""
 
     def __init__(self, options: ConsumeOptions, script: Script, memory: Memory, say: Callable[[str], None]) -> None:
@@ -147,7 +147,7 @@ class Session:
         await self._bury(message, channel, attempt, outcome)
         return True
 
-    async def _give_back(self, message: AbstractIncomingMessage, attempt: int, outcome: Outcome) -> None:
+    async def _give_back(self, message: AbstractIncomingMessage, attempt: int, outcome: ScriptOutcome) -> None:
         """Return a message to the queue after a pause; a program that we killed has not failed."""
         if not self._script.killed:
             self._memory.failed(message, attempt)
@@ -158,7 +158,7 @@ class Session:
                 await message.nack(requeue=True)
 
     async def _bury(
-        self, message: AbstractIncomingMessage, channel: AbstractChannel, attempt: int, outcome: Outcome
+        self, message: AbstractIncomingMessage, channel: AbstractChannel, attempt: int, outcome: ScriptOutcome
     ) -> None:
         """Put a copy where dead messages lie and, once the broker has confirmed it, acknowledge the original."""
         with _edge("cannot bury a message"):
@@ -169,13 +169,15 @@ class Session:
         await self._report(message, "dead", attempt, outcome)
         await _acknowledge(message)
 
-    async def _run(self, message: AbstractIncomingMessage, attempt: int) -> Outcome:
+    async def _run(self, message: AbstractIncomingMessage, attempt: int) -> ScriptOutcome:
         if self._options.print_bodies:
             return await self._print(line_of(message, body=True) if self._options.json_lines else message.body)
         variables = environment_of(message.message_id, message.routing_key, message.content_type, message.headers)
         return await self._script.run(message.body, {**variables, "HOOKWIRE_ATTEMPT": str(attempt)})
 
-    async def _report(self, message: AbstractIncomingMessage, became: str, attempt: int, outcome: Outcome) -> None:
+    async def _report(
+        self, message: AbstractIncomingMessage, became: str, attempt: int, outcome: ScriptOutcome
+    ) -> None:
         if not outcome.done:
             name = message.message_id or message.routing_key
             self._say(f"{name!a:.200}: attempt {attempt} failed, {outcome.reason}; {_NEXT[became]}")
@@ -186,7 +188,7 @@ class Session:
             )  # fmt: skip
             await self._print(line)
 
-    async def _print(self, text: str | bytes) -> Outcome:
+    async def _print(self, text: str | bytes) -> ScriptOutcome:
         """Write one line to standard output; when nobody reads any more, the session ends (B-52)."""
         raw = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
         try:
@@ -194,8 +196,8 @@ class Session:
                 await asyncio.to_thread(_write, raw + b"\n")
         except BrokenPipeError:
             self.end()
-            return Outcome(None, 0.0, "standard output is closed")
-        return Outcome(0, 0.0, "")
+            return ScriptOutcome(None, 0.0, "standard output is closed")
+        return ScriptOutcome(0, 0.0, "")
 
     async def _pause(self, attempt: int) -> None:
         """Wait before a message is given back, twice as long each time, but not beyond the end."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from db.mariadb.database import MariaDatabase, as_json
 from db.pool import Database
-from relay.kafka.reader import Arrival
+from relay.kafka.reader import KafkaArrival
 
 __all__ = ["PumpOptions", "Pumped", "Stash", "Verified", "pump", "stash_in_maria", "stash_in_postgres", "verify"]
 
@@ -108,7 +108,10 @@ async def pump(stash: Stash, options: PumpOptions, progress: Callable[[int], Non
 
 
 async def verify(
-    arrivals: AsyncIterable[Arrival | None], options: PumpOptions, idle_seconds: float, progress: Callable[[int], None]
+    arrivals: AsyncIterable[KafkaArrival | None],
+    options: PumpOptions,
+    idle_seconds: float,
+    progress: Callable[[int], None],
 ) -> Verified:
     """Read until every record of the run has arrived, or nothing of it has for ``idle_seconds``."""
     seen: set[int] = set()
@@ -134,7 +137,7 @@ async def verify(
     return Verified(len(seen), options.records - len(seen), disordered, repeated)
 
 
-def _number(arrival: Arrival, run: str) -> int | None:
+def _number(arrival: KafkaArrival, run: str) -> int | None:
     """``Seq`` of a record of this run; names of headers are lower-case where they came through ``hookwire.publish``."""
     headers = {name.lower(): value.decode(errors="replace") for name, value in arrival.headers}
     number = headers.get("seq", "")

@@ -17,8 +17,8 @@ from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pipeline.archive import Archived, ArchiveOptions
-    from pipeline.kafka_range import Plan
-    from pipeline.storage import Storage
+    from pipeline.kafka_range import RangePlan
+    from pipeline.storage import LakeStorage
 
 __all__ = ["archive", "doctor", "runs"]
 
@@ -87,7 +87,7 @@ def archive(
     raise typer.Exit(1 if done.findings else 0)
 
 
-def _archive(settings: Settings, place: Storage, options: ArchiveOptions, follow: float | None) -> Archived:
+def _archive(settings: Settings, place: LakeStorage, options: ArchiveOptions, follow: float | None) -> Archived:
     from app.cli.pipeline.options import kafka_of
     from app.cli.stop import Stop
     from pipeline.archive import Archived, archive
@@ -177,7 +177,7 @@ def _as_json(done: Archived) -> dict[str, Any]:
     return {**asdict(done), "problems": [problem._asdict() for problem in done.problems]}
 
 
-def _say_plan(plan: Plan, as_json: bool) -> None:
+def _say_plan(plan: RangePlan, as_json: bool) -> None:
     if as_json:
         ranges = [of._asdict() for of in plan.ranges]
         problems = [problem._asdict() for problem in plan.problems]

@@ -12,7 +12,7 @@ from pipeline.kafka_jars import JarsMissing
 from pipeline.kafka_reader import KafkaUnreachable, topics_of
 from pipeline.lake import LakeDamaged, bronze
 from pipeline.session import spark_session
-from pipeline.storage import Storage
+from pipeline.storage import LakeStorage
 from pipeline.workers import Python, python_here, python_of_workers
 
 __all__ = ["header_checks", "pipeline_checks"]
@@ -21,7 +21,7 @@ _NEWEST_JAVA = 21
 _INSTALL = "pip install 'hookwire-server[spark]'"
 
 
-def pipeline_checks(settings: Settings, lake: Storage) -> Iterator[Check]:
+def pipeline_checks(settings: Settings, lake: LakeStorage) -> Iterator[Check]:
     """One after the other, the quick ones first; the last two start Spark."""
     here = python_here()
     yield from _packages(here)
@@ -75,7 +75,7 @@ def header_checks(settings: Settings) -> Iterator[Check]:
         yield Check("RO-15", "headers", "warn", detail, "the lake and its audit need HOOKWIRE_RELAY_HEADERS=true")
 
 
-def _lake(lake: Storage) -> Check:
+def _lake(lake: LakeStorage) -> Check:
     try:
         snapshot = bronze(lake).snapshot()
     except LakeDamaged as damaged:

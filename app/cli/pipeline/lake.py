@@ -14,7 +14,7 @@ from app.cli.failure import CommandFailed
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pipeline.storage import Storage
+    from pipeline.storage import LakeStorage
 
 __all__ = ["Lake", "lake_of", "session", "tell", "told_failures"]
 
@@ -26,14 +26,14 @@ Lake = Annotated[
 ]
 
 
-def lake_of(given: str | None, settings: Settings) -> Storage:
+def lake_of(given: str | None, settings: Settings) -> LakeStorage:
     """The lake; raises ``CommandFailed`` where there is none that could be used."""
     try:
-        from pipeline.storage import Storage, StorageError
+        from pipeline.storage import LakeStorage, StorageError
     except ImportError as error:
         raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
     try:
-        return Storage(given or settings.pipeline_lake or str(settings.data_dir / "lake"))
+        return LakeStorage(given or settings.pipeline_lake or str(settings.data_dir / "lake"))
     except StorageError as error:
         raise CommandFailed(str(error), 3) from None
 

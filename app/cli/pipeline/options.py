@@ -5,13 +5,13 @@ from __future__ import annotations
 import platformdirs
 
 from app.settings.settings import Settings, SettingsRefused
-from pipeline.kafka_options import KafkaOptions
+from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.session import SessionOptions
 
 __all__ = ["kafka_of", "session_of"]
 
 
-def kafka_of(settings: Settings) -> KafkaOptions:
+def kafka_of(settings: Settings) -> SparkKafkaOptions:
     """How the pipeline reaches the hub's Kafka. Raises SettingsRefused when there is none."""
     if not settings.kafka_bootstrap_servers:
         raise SettingsRefused("the archive reads Kafka: name a server in HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS")
@@ -20,7 +20,7 @@ def kafka_of(settings: Settings) -> KafkaOptions:
         None if file is None else str(file.absolute())
         for file in (settings.kafka_tls_ca, settings.kafka_tls_certificate, settings.kafka_tls_key)
     )
-    return KafkaOptions(
+    return SparkKafkaOptions(
         settings.kafka_bootstrap_servers,
         settings.pipeline_source,
         settings.kafka_security_protocol,

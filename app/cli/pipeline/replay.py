@@ -23,7 +23,7 @@ from app.settings.settings import Settings
 if TYPE_CHECKING:
     from app.cli.pipeline.resend import Resender, Sent
     from pipeline.selection import ArchivedEvent, Selection
-    from pipeline.storage import Storage
+    from pipeline.storage import LakeStorage
 
 __all__ = ["replay", "send_all"]
 
@@ -83,7 +83,7 @@ def _lost(file: Path) -> list[str]:
         raise CommandFailed(f"{file} is no report of `hookwire pipeline audit --json`: {error!r}", 2) from None
 
 
-def _resumed(storage: Storage, name: str) -> dict[str, Any]:
+def _resumed(storage: LakeStorage, name: str) -> dict[str, Any]:
     try:
         noted: dict[str, Any] = json.loads(storage.read(f"replays/{name}.json"))
     except (FileNotFoundError, ValueError):
@@ -103,7 +103,7 @@ def _selection(asked: dict[str, Any]) -> Selection:
     )  # fmt: skip
 
 
-def _count(settings: Settings, storage: Storage, asked: dict[str, Any], as_json: bool) -> None:
+def _count(settings: Settings, storage: LakeStorage, asked: dict[str, Any], as_json: bool) -> None:
     from pipeline.lake import bronze
     from pipeline.selection import count, select
 
@@ -117,8 +117,8 @@ def _count(settings: Settings, storage: Storage, asked: dict[str, Any], as_json:
 
 
 async def _replay(
-    settings: Settings, storage: Storage, asked: dict[str, Any], resume: str | None, rate: int | None, url: str | None,
-    as_json: bool,
+    settings: Settings, storage: LakeStorage, asked: dict[str, Any], resume: str | None, rate: int | None,
+    url: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     from app.cli.hub_client import connected, hub_url
     from app.cli.pipeline.resend import Resender
@@ -137,7 +137,7 @@ async def _replay(
 
 
 async def send_all(
-    settings: Settings, resender: Resender, storage: Storage, name: str, asked: dict[str, Any], hub: str
+    settings: Settings, resender: Resender, storage: LakeStorage, name: str, asked: dict[str, Any], hub: str
 ) -> None:
     """Send what is asked for batch by batch, each noted under ``replays/`` in the lake when it was answered."""
     from app.cli.pipeline.resend import BATCH, batches
@@ -158,7 +158,7 @@ async def send_all(
         tell(f"{resender.sent.all:,} sent")
 
 
-def _of_lake(settings: Settings, storage: Storage, asked: dict[str, Any]) -> Iterator[ArchivedEvent]:
+def _of_lake(settings: Settings, storage: LakeStorage, asked: dict[str, Any]) -> Iterator[ArchivedEvent]:
     from pipeline.lake import bronze
     from pipeline.selection import archived, select
 
@@ -179,7 +179,7 @@ async def _of_hub(hub: str, event_id: str) -> ArchivedEvent:
     )
 
 
-def _note(storage: Storage, name: str, asked: dict[str, Any]) -> None:
+def _note(storage: LakeStorage, name: str, asked: dict[str, Any]) -> None:
     storage.replace(f"replays/{name}.json", json.dumps({"asked": asked}).encode())
 
 

@@ -17,7 +17,7 @@ from app.cli.pipeline.lake import Lake
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pipeline.report.figures import Attempts, Figures
+    from pipeline.report.figures import AttemptCounts, Figures
 
 __all__ = ["report"]
 
@@ -94,10 +94,10 @@ def _write(figures: Figures, output: Path) -> None:
         raise CommandFailed(f"cannot write {output}: {error}", 2) from None
 
 
-async def _attempts(settings: Settings, since: datetime, until: datetime) -> list[Attempts]:
+async def _attempts(settings: Settings, since: datetime, until: datetime) -> list[AttemptCounts]:
     from app.cli.database import opened_connection
-    from pipeline.report.figures import Attempts
+    from pipeline.report.figures import AttemptCounts
 
     async with opened_connection(settings, application_name="hookwire report", statement_seconds=600) as connection:
         rows = await connection.fetch("lake.attempts", since, until)
-    return [Attempts(**{**row, "seconds": tuple(row["seconds"])}) for row in rows]
+    return [AttemptCounts(**{**row, "seconds": tuple(row["seconds"])}) for row in rows]

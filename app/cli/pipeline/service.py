@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from db.pool import Database
     from pipeline.lake import DataFile, Table
     from pipeline.service import Service
-    from pipeline.storage import Storage
+    from pipeline.storage import LakeStorage
 
 __all__ = ["deliveries", "metrics", "slo"]
 
@@ -96,7 +96,7 @@ def slo(
 
 
 async def _deliveries(
-    settings: Settings, lake: Storage, since: date, until: date, *, dry_run: bool, as_json: bool
+    settings: Settings, lake: LakeStorage, since: date, until: date, *, dry_run: bool, as_json: bool
 ) -> int:
     from pipeline.runs import recorded_run
     from pipeline.service import Service, wanted_days
@@ -129,7 +129,9 @@ async def _copied(database: Database, service: Service, day: date) -> int:
     return await asyncio.to_thread(service.put_attempts, day, files)
 
 
-async def _metrics(settings: Settings, lake: Storage, since: date, until: date, *, dry_run: bool, as_json: bool) -> int:
+async def _metrics(
+    settings: Settings, lake: LakeStorage, since: date, until: date, *, dry_run: bool, as_json: bool
+) -> int:
     from pipeline.metric import metric_table
     from pipeline.service import stale_days
 
@@ -167,7 +169,7 @@ async def _noted_backlog(database: Database, page: int = _BACKLOG_PAGE) -> int:
 
 
 async def _slo(
-    settings: Settings, lake: Storage, since: date, until: date, target: float, *, dry_run: bool, as_json: bool
+    settings: Settings, lake: LakeStorage, since: date, until: date, target: float, *, dry_run: bool, as_json: bool
 ) -> int:
     from pipeline.service import measured_days, overdrawn
     from pipeline.slo import slo_table
@@ -187,7 +189,7 @@ async def _slo(
 
 
 async def _gold(
-    settings: Settings, lake: Storage, database: Database, job: str, table: Table,
+    settings: Settings, lake: LakeStorage, database: Database, job: str, table: Table,
     make: Callable[[Service], list[date]],
 ) -> dict[str, Any]:  # fmt: skip
     from pipeline.runs import recorded_run

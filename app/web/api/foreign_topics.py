@@ -15,7 +15,7 @@ from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
 from db.pool import Row
 from egress.url import UrlRefused, parse_target
-from hub.intent import IntentStep, State
+from hub.intent import IntentState, IntentStep
 from hub.subscription_status import SubscriptionStatus, subscription_status
 from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
 
@@ -205,7 +205,7 @@ async def _row(context: Context, name: str, pair: bytes) -> Row:
 
 def _pair(row: Row) -> dict[str, Any]:
     asked = row["request_state"]
-    request = (State(asked), IntentStep(row["stage"]), int(row["stage_from"])) if asked else None
+    request = (IntentState(asked), IntentStep(row["stage"]), int(row["stage_from"])) if asked else None
     is_later = bool(asked and (row["updated_at"] is None or row["requested_at"] >= row["updated_at"]))
     return {
         **row,

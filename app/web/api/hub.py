@@ -23,7 +23,7 @@ from db.errors import DatabaseError
 from event.hops import HOPS_HEADER
 from hub.acceptance import Hub, accept, outcome, ping
 from hub.content import check_hops, check_signature, distribute
-from hub.form import FORM_BYTES_MAX, Pinging, Refused, Subscribing, Verify, read
+from hub.form import FORM_BYTES_MAX, FormRefused, Pinging, Subscribing, Verify, read
 from hub.topic_url import hub_url, url_of
 from hub.upstream import confirm, receive
 
@@ -63,13 +63,13 @@ def hub_routes(hub: Hub) -> list[Route]:
 async def _guarded(hub: Hub, answer: Callable[[Hub, Request], Awaitable[Response]], request: Request) -> Response:
     try:
         return await answer(hub, request)
-    except Refused as refused:
+    except FormRefused as refused:
         return _refusal(refused)
     except DatabaseError as error:
         # Repeating a request is harmless, so an unknown outcome needs no other words than a certain failure.
         _log.warning("hub_request_not_stored", error=str(error))
         return _refusal(
-            Refused(503, "", "the hub cannot store anything right now", retry_after_seconds=_RETRY_AFTER_SECONDS)
+            FormRefused(503, "", "the hub cannot store anything right now", retry_after_seconds=_RETRY_AFTER_SECONDS)
         )
 
 
@@ -102,7 +102,7 @@ async def _content(hub: Hub, request: Request) -> Response:
     """The body is the topic's content (WS-86); the gate has judged who sends it."""
     named = request.query_params.getlist("hub.topic")
     if len(named) != 1 or "\0" in named[0]:
-        raise Refused(400, "hub.topic", "is to be given once, in the query")
+        raise FormRefused(400, "hub.topic", "is to be given once, in the query")
     body = await _body(request, hub.options.fetch_bytes_max)
     hops = check_hops(request.headers.get(HOPS_HEADER))
     return await _distributed(hub, named[0], body, request.headers.get("content-type"), hops)
@@ -112,7 +112,7 @@ async def _upstream(hub: Hub, request: Request) -> Response:
     """Our own callback, at which other hubs verify and deliver (WS-91, WS-92)."""
     token = request.path_params["token"]
     if "\0" in token or any("\0" in value for value in request.query_params.values()):
-        raise Refused(404, "", "there is no such callback")
+        raise FormRefused(404, "", "there is no such callback")
     if request.method != "POST":
         return PlainTextResponse(await confirm(hub, token, request.query_params))
     signatures = request.headers.getlist("x-hub-signature")
@@ -157,7 +157,7 @@ def _check_secret(hub: Hub, request: Request, asked: Subscribing) -> str:
     if asked.secret is None or is_https or policy == "allow":
         return ""
     if policy == "reject":
-        raise Refused(400, "hub.secret", "is only accepted over https")
+        raise FormRefused(400, "hub.secret", "is only accepted over https")
     _log.warning("secret_over_http", topic_url=asked.topic_url)
     return _WARNING
 
@@ -166,7 +166,7 @@ def _not_allowed(allow: str) -> Response:
     return _text(405, "requests to the hub are forms that are POSTed", {"Allow": allow})
 
 
-def _refusal(refused: Refused) -> Response:
+def _refusal(refused: FormRefused) -> Response:
     headers = {}
     if refused.retry_after_seconds is not None:
         headers["Retry-After"] = str(refused.retry_after_seconds)

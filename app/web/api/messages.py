@@ -18,8 +18,8 @@ from app.web.api.strict_route import StrictRoute
 from app.web.authentication import shows_payloads
 from app.web.problem import Problem
 from event.strict_json import StrictJsonError, loads
-from jobs.message import Draft, Message, Received
-from jobs.receipt import Receipt, parse_receipt
+from jobs.message import Message, MessageDraft, Received
+from jobs.receipt import ClaimReceipt, parse_receipt
 
 __all__ = ["router"]
 
@@ -201,7 +201,7 @@ async def submit(
     name, body = queue_name(queue), await request.body()
     content_type = request.headers.get("content-type")
     drafts = [
-        Draft(payload, kind, _own_headers(request), message_type, key, priority, delay_seconds)
+        MessageDraft(payload, kind, _own_headers(request), message_type, key, priority, delay_seconds)
         for payload, kind in _bodies(body, content_type)
     ]
     with refused_as_problems():
@@ -290,13 +290,13 @@ def _own_headers(request: Request) -> dict[str, str]:
     return {name[len(_HEADER_PREFIX) :]: value for name, value in found if name.startswith(_HEADER_PREFIX)}
 
 
-def _receipts(texts: Sequence[str]) -> list[Receipt]:
+def _receipts(texts: Sequence[str]) -> list[ClaimReceipt]:
     """Those that can be receipts; all others are stale."""
     parsed = (parse_receipt(text) for text in dict.fromkeys(texts))
     return [receipt for receipt in parsed if receipt is not None]
 
 
-def _settled(verb: str, texts: Sequence[str], held: Collection[Receipt], context: Context) -> ReceiptList:
+def _settled(verb: str, texts: Sequence[str], held: Collection[ClaimReceipt], context: Context) -> ReceiptList:
     done = {str(receipt) for receipt in held}
     context.jobs.metrics.settled(verb, len(done), len(set(texts) - done))
     items = [{"receipt": text, "state": "done" if text in done else "stale"} for text in texts]

@@ -19,7 +19,7 @@ from app.web.api.subscriptions import SubscriptionOut, find, pattern_of, subscri
 from app.web.authentication import require_topic
 from app.web.problem import Problem
 from hub.filter import FilterError
-from webhooks.pull import Fetched, Receipt, parse_receipt
+from webhooks.pull import Fetched, PullReceipt, parse_receipt
 
 __all__ = ["router"]
 
@@ -211,13 +211,13 @@ async def _number(request: Request, identity: str, context: Context) -> int:
     return number
 
 
-def _receipts(subscription: int, texts: Sequence[str]) -> list[Receipt]:
+def _receipts(subscription: int, texts: Sequence[str]) -> list[PullReceipt]:
     """Those that can be of this subscription; all others are stale."""
     parsed = (parse_receipt(text) for text in dict.fromkeys(texts))
     return [receipt for receipt in parsed if receipt is not None and receipt.subscription_id == subscription]
 
 
-def _settled(texts: Sequence[str], held: Collection[Receipt]) -> SettledList:
+def _settled(texts: Sequence[str], held: Collection[PullReceipt]) -> SettledList:
     done = {str(receipt) for receipt in held}
     return SettledList.model_validate(
         {"items": [{"receipt": text, "state": "done" if text in done else "stale"} for text in texts]}

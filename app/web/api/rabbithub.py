@@ -36,13 +36,13 @@ from app.web.rabbithub_path import parts_of
 from db.errors import DatabaseError
 from event.identity import format_event_id
 from hub.acceptance import Hub, outcome
-from hub.form import Mode, Refused, Verify
+from hub.form import FormRefused, Mode, Verify
 from hub.rabbithub.batch_import import import_subscription
 from hub.rabbithub.binding import bind, bound_queue, unbind
 from hub.rabbithub.exchange import RoutingError, parse_headers
 from hub.rabbithub.resource import (
-    Message,
     Place,
+    RabbitHubMessage,
     address,
     create,
     delete,
@@ -80,7 +80,7 @@ class _Call:
 
     def named(self) -> Place:
         if self.place is None:
-            raise Refused(404, "", "there is nothing at this address")
+            raise FormRefused(404, "", "there is nothing at this address")
         return self.place
 
 
@@ -96,7 +96,7 @@ def rabbithub_routes(hub: Hub) -> list[Route]:
     async def endpoint(request: Request) -> Response:
         try:
             return await _answer(hub, _call(request))
-        except Refused as refused:
+        except FormRefused as refused:
             wait = {} if refused.retry_after_seconds is None else {"Retry-After": str(refused.retry_after_seconds)}
             return PlainTextResponse(f"{refused.text}\n", refused.status, wait)
         except DatabaseError as error:
@@ -113,15 +113,15 @@ def _call(request: Request) -> _Call:
     try:
         query = dict(parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=_QUERY_FIELDS_MAX))
     except ValueError:
-        raise Refused(400, "", f"the address has more than {_QUERY_FIELDS_MAX} parameters") from None
+        raise FormRefused(400, "", f"the address has more than {_QUERY_FIELDS_MAX} parameters") from None
     if any("\0" in text for text in (vhost, *rest, *query.values())):
-        raise Refused(400, "", "the address holds a NUL character")
+        raise FormRefused(400, "", "the address holds a NUL character")
     if what not in ("endpoint", "subscribe", "subscriptions"):
-        raise Refused(404, "", "there is nothing at this address")
+        raise FormRefused(404, "", "there is nothing at this address")
     if what == "subscriptions" and rest in ([], ["errors"]):
         return _Call(request, rest[0] if rest else what, None, query)
     if len(rest) != 2 or rest[0] not in ("x", "q"):
-        raise Refused(404, "", "an address ends in x/NAME or q/NAME")
+        raise FormRefused(404, "", "an address ends in x/NAME or q/NAME")
     return _Call(request, what, Place(vhost, rest[0], rest[1]), query)
 
 
@@ -149,10 +149,10 @@ async def _publish(hub: Hub, call: _Call) -> Response:
     try:
         headers = parse_headers(call.request.headers.get("x-rabbithub-msg_header", ""))
     except RoutingError as error:
-        raise Refused(400, "x-rabbithub-msg_header", str(error)) from None
+        raise FormRefused(400, "x-rabbithub-msg_header", str(error)) from None
     correlation = _correlation(hub, call)
     id_header = _chosen_header(call, "set_message_id", hub.options.message_id_header)
-    message = Message(
+    message = RabbitHubMessage(
         body, call.query.get("hub.topic", ""), call.request.headers.get("content-type"), {**headers, **correlation},
         id_header,
     )  # fmt: skip
@@ -173,14 +173,14 @@ def _correlation(hub: Hub, call: _Call) -> dict[str, str]:
 
 
 def _chosen_header(call: _Call, parameter: str, configured: str) -> str | None:
-    """A header's name, of the query or of the hub's settings; raises ``Refused`` 400."""
+    """A header's name, of the query or of the hub's settings; raises ``FormRefused`` 400."""
     name = call.query.get(parameter, configured).lower()
     if not name:
         return None
     if not _HEADER_NAME.fullmatch(name) or is_ours(name):
-        raise Refused(400, parameter, "is no header's name, or one that the hub sets itself")
+        raise FormRefused(400, parameter, "is no header's name, or one that the hub sets itself")
     if is_private(name):
-        raise Refused(400, parameter, f"is {name}, which may hold a secret of the publisher and goes to nobody")
+        raise FormRefused(400, parameter, f"is {name}, which may hold a secret of the publisher and goes to nobody")
     return name
 
 
@@ -221,7 +221,7 @@ async def _subscriptions(hub: Hub, call: _Call) -> Response:
     rows = await hub.database.fetch("rabbithub.subscriptions", hub.tenant, after, pair, expires_seconds, _PAGE_MAX)
     if call.place is not None:
         if not rows:
-            raise Refused(404, "", "there is no such subscription")
+            raise FormRefused(404, "", "there is no such subscription")
         return JSONResponse(record(rows[0]))
     return JSONResponse({"subscriptions": [record(row) for row in rows]})
 
@@ -235,7 +235,7 @@ async def _errors(hub: Hub, call: _Call) -> Response:
 async def _import(hub: Hub, call: _Call) -> Response:
     """Each item by itself: one that cannot be taken over says why and keeps nobody else (RH-49)."""
     if call.place is not None:
-        raise Refused(405, "", "Invalid operation")
+        raise FormRefused(405, "", "Invalid operation")
     results = []
     body = await _body(call.request, hub.options.fetch_bytes_max)
     for item in await asyncio.to_thread(read_import, body):  # up to a MiB of JSON: beside the event loop (T13)
@@ -244,7 +244,7 @@ async def _import(hub: Hub, call: _Call) -> Response:
             place, wish, active = imported(item)
             await import_subscription(hub, place, wish, active=active)
             results.append({**result, "status": "ok"})
-        except Refused as refused:
+        except FormRefused as refused:
             results.append({**result, "status": "error", "reason": refused.text})
     taken = sum(result["status"] == "ok" for result in results)
     await hub.database.execute("rabbithub.note_import", hub.tenant, actor_of(call.request), taken)
@@ -255,9 +255,9 @@ async def _get(hub: Hub, call: _Call) -> Response:
     mode = call.query.get("hub.mode")
     try:
         resource = await find(hub, call.named())
-    except Refused:
+    except FormRefused:
         if mode in _USES:  # asked without a key: it is not told what there is (FS-17 b)
-            raise Refused(400, "", _NOT_TOLD) from None
+            raise FormRefused(400, "", _NOT_TOLD) from None
         raise
     if mode is None:
         accept = call.request.headers.get("accept", "")
@@ -265,29 +265,29 @@ async def _get(hub: Hub, call: _Call) -> Response:
     if mode == "generate_token":
         grant = getattr(call.request.state, "grant", None)
         if grant is not None and not grant.has("publish"):
-            raise Refused(403, "", "a token needs an API key with the scope publish")
+            raise FormRefused(403, "", "a token needs an API key with the scope publish")
         use = call.query.get("hub.intended_use", "")
         if use not in _USES:
-            raise Refused(400, "hub.intended_use", "is subscribe or unsubscribe")
+            raise FormRefused(400, "hub.intended_use", "is subscribe or unsubscribe")
         token = generate(hub.secret_box, resource, use, call.query.get("rabbithub.data", ""))
         form = f"hub.verify_token={quote(token, safe='')}"
         return Response(form, media_type="application/x-www-form-urlencoded")
     if mode in _USES and is_right(hub.secret_box, resource, mode, call.query.get("hub.verify_token", "")):
         return PlainTextResponse(call.query.get("hub.challenge", ""))
-    raise Refused(400, "", _NOT_TOLD)
+    raise FormRefused(400, "", _NOT_TOLD)
 
 
 def _pair(call: _Call) -> tuple[str, str]:
     for name in ("hub.callback", "hub.topic"):
         if not call.query.get(name):
-            raise Refused(400, name, "is missing")
+            raise FormRefused(400, name, "is missing")
     return call.query["hub.callback"], call.query["hub.topic"]
 
 
 def _number(call: _Call, name: str) -> int:
     text = call.query[name]
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise Refused(400, name, "is a whole number")
+        raise FormRefused(400, name, "is a whole number")
     return int(text)
 
 
@@ -296,7 +296,7 @@ async def _body(request: Request, bytes_max: int) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > bytes_max:
-            raise Refused(413, "", f"the body is larger than {bytes_max} bytes")
+            raise FormRefused(413, "", f"the body is larger than {bytes_max} bytes")
     return body
 
 

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from db.pool import Row
 from event.strict_json import StrictJsonError, loads
-from hub.form import Mode, Refused, Verify
+from hub.form import FormRefused, Mode, Verify
 from hub.rabbithub.resource import Place, Resource, Wish
 
 __all__ = ["description", "error_record", "imported", "read_import", "read_wish", "record"]
@@ -45,15 +45,15 @@ _ACTIONS: Final[Mapping[str, Sequence[tuple[str, str, Sequence[str]]]]] = {
 
 
 def read_wish(content_type: str, body: bytes) -> Wish:
-    """Read a form, also one without a type, or ``{"hub": {...}}`` (RH-19, RH-20); raises ``Refused``."""
+    """Read a form, also one without a type, or ``{"hub": {...}}`` (RH-19, RH-20); raises ``FormRefused``."""
     media_type = content_type.partition(";")[0].strip().lower()
     given = _json(body) if media_type == "application/json" else _form(media_type, body)
     for name in _REQUIRED:
         if not given.get(name):
-            raise Refused(400, f"hub.{name}", "is missing")
+            raise FormRefused(400, f"hub.{name}", "is missing")
     mode = str(given["mode"])
     if mode not in tuple(Mode):
-        raise Refused(400, "hub.mode", "is subscribe or unsubscribe")
+        raise FormRefused(400, "hub.mode", "is subscribe or unsubscribe")
     return Wish(
         Mode(mode), str(given["topic"]), str(given["callback"]), _verify(given["verify"]),
         _lease_seconds(given.get("lease_seconds")), _text(given, "verify_token"),
@@ -63,27 +63,27 @@ def read_wish(content_type: str, body: bytes) -> Wish:
 
 
 def read_import(body: bytes) -> list[dict[str, Any]]:
-    """The items of a batch as they were exported (RH-49); raises ``Refused`` 400."""
+    """The items of a batch as they were exported (RH-49); raises ``FormRefused`` 400."""
     document = _strict(body)
     items = document.get("subscriptions") if isinstance(document, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise Refused(400, "subscriptions", "is missing, or is no list of objects")
+        raise FormRefused(400, "subscriptions", "is missing, or is no list of objects")
     if len(items) > _ITEMS_MAX:
-        raise Refused(413, "subscriptions", f"has more than {_ITEMS_MAX} items")
+        raise FormRefused(413, "subscriptions", f"has more than {_ITEMS_MAX} items")
     return items
 
 
 def imported(item: Mapping[str, Any]) -> tuple[Place, Wish, bool]:
-    """Where an item belongs, what it asks for and whether it is active; raises ``Refused`` 400."""
+    """Where an item belongs, what it asks for and whether it is active; raises ``FormRefused`` 400."""
     for name in ("resource_type", "resource_name", "topic", "callback"):
         if not isinstance(item.get(name), str) or not item[name]:
-            raise Refused(400, name, "is missing, or is no text")
+            raise FormRefused(400, name, "is missing, or is no text")
     kind = _KINDS.get(item["resource_type"])
     if kind is None or item.get("status", "active") not in ("active", "inactive"):
-        raise Refused(400, "", "resource_type is exchange or queue, status is active or inactive")
+        raise FormRefused(400, "", "resource_type is exchange or queue, status is active or inactive")
     contact, auth = item.get("contact") or {}, item.get("outbound_auth") or {}
     if not isinstance(contact, dict) or not isinstance(auth, dict):
-        raise Refused(400, "", "contact and outbound_auth are objects")
+        raise FormRefused(400, "", "contact and outbound_auth are objects")
     given = _clean({**contact, "ha_mode": item.get("ha_mode"), "max_tps": item.get("max_tps") or item.get("maxtps")})
     _clean({name: item.get(name) for name in ("vhost", "resource_name", "topic", "callback")})
     place = Place(str(item.get("vhost") or "/"), kind, item["resource_name"])
@@ -174,17 +174,17 @@ def _action(method: str, mode: str, parameters: Sequence[str]) -> str:
 
 def _form(media_type: str, body: bytes) -> dict[str, Any]:
     if media_type not in ("", _FORM):
-        raise Refused(415, "", f"the request is a form or JSON, not {media_type[:80]}")
+        raise FormRefused(415, "", f"the request is a form or JSON, not {media_type[:80]}")
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX)
     except (UnicodeDecodeError, ValueError):
-        raise Refused(400, "", "the form is not valid UTF-8, or has too many fields") from None
+        raise FormRefused(400, "", "the form is not valid UTF-8, or has too many fields") from None
     given: dict[str, Any] = {}
     verify = [value for name, value in pairs if name == "hub.verify"]
     for name, value in pairs:
         if name.startswith("hub.") and name != "hub.verify":
             if name[4:] in given:
-                raise Refused(400, name, "is given more than once")
+                raise FormRefused(400, name, "is given more than once")
             given[name[4:]] = value
     return _clean({**given, "verify": ",".join(verify)})
 
@@ -193,15 +193,15 @@ def _json(body: bytes) -> dict[str, Any]:
     document = _strict(body)
     hub = document.get("hub") if isinstance(document, dict) else None
     if not isinstance(hub, dict):
-        raise Refused(400, "hub", "is missing, or is no object")
+        raise FormRefused(400, "hub", "is missing, or is no object")
     contact = hub.get("contact", {})
     if not isinstance(contact, dict):
-        raise Refused(400, "hub.contact", "is no object")
+        raise FormRefused(400, "hub.contact", "is no object")
     flat = {**contact, **{name: value for name, value in hub.items() if name != "contact"}}
     if isinstance(flat.get("basic_auth"), dict):
         flat["basic_auth"] = flat["basic_auth"].get("auth")
     if any(isinstance(value, dict | list) and name != "verify" for name, value in flat.items()):
-        raise Refused(400, "hub", "holds something that is no text and no number")
+        raise FormRefused(400, "hub", "holds something that is no text and no number")
     return _clean(flat)
 
 
@@ -209,12 +209,12 @@ def _strict(body: bytes) -> Any:
     try:
         return loads(body)
     except StrictJsonError as error:
-        raise Refused(400, "", f"the body is no strict JSON: {error.reason}") from None
+        raise FormRefused(400, "", f"the body is no strict JSON: {error.reason}") from None
 
 
 def _clean(given: dict[str, Any]) -> dict[str, Any]:
     if any(isinstance(value, str) and "\0" in value for value in given.values()):
-        raise Refused(400, "hub", "contains a NUL character")
+        raise FormRefused(400, "hub", "contains a NUL character")
     return given
 
 
@@ -224,7 +224,7 @@ def _verify(given: object) -> Verify:
     for word in words:
         if str(word).strip().lower() in tuple(Verify):
             return Verify(str(word).strip().lower())
-    raise Refused(400, "hub.verify", "names neither sync nor async")
+    raise FormRefused(400, "hub.verify", "names neither sync nor async")
 
 
 def _lease_seconds(given: object) -> int | None:
@@ -240,16 +240,16 @@ def _text(given: Mapping[str, Any], name: str) -> str | None:
 def _details(given: Mapping[str, Any]) -> dict[str, Any]:
     contact = {name: str(given[name]) for name in _CONTACT if given.get(name)}
     if contact and "app_name" not in contact:
-        raise Refused(400, "hub.app_name", "is needed where a contact is given")
+        raise FormRefused(400, "hub.app_name", "is needed where a contact is given")
     details: dict[str, Any] = {"contact": contact} if contact else {}
     if given.get("ha_mode"):
         details["ha_mode"] = str(given["ha_mode"])
         if not _HA_MODE.fullmatch(details["ha_mode"]):
-            raise Refused(400, "hub.ha_mode", "is all, none or a number of nodes")
+            raise FormRefused(400, "hub.ha_mode", "is all, none or a number of nodes")
     max_tps = str(given.get("max_tps") or given.get("maxtps") or "")
     if max_tps:
         if not (max_tps.isascii() and max_tps.isdigit() and len(max_tps) <= 6):
-            raise Refused(400, "hub.max_tps", "is a whole number")
+            raise FormRefused(400, "hub.max_tps", "is a whole number")
         details["max_tps"] = int(max_tps)
     return details
 
@@ -263,5 +263,5 @@ def _authorization(given: object) -> str | None:
     except (binascii.Error, ValueError):
         pair = b""
     if b":" not in pair or len(pair) > _CREDENTIALS_BYTES_MAX:
-        raise Refused(400, "hub.basic_auth", f"is base64 of user:password, {_CREDENTIALS_BYTES_MAX} bytes at most")
+        raise FormRefused(400, "hub.basic_auth", f"is base64 of user:password, {_CREDENTIALS_BYTES_MAX} bytes at most")
     return f"Basic {base64.b64encode(pair).decode()}"

@@ -23,7 +23,7 @@ from egress.header import HeaderRefused
 from egress.url import UrlRefused, parse_target
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
-from hub.subscriptions import Change, InUse, NewSubscription, Stale
+from hub.subscriptions import InUse, NewSubscription, Stale, SubscriptionUpdate
 from webhooks.chat import CHAT_FORMATS, TEMPLATE_MAX, TemplateRefused, check_template
 from webhooks.custom_header import checked_headers
 
@@ -373,7 +373,7 @@ async def change(
     _check_format({name: row[name] for name in ("format", "batch_max", "template")} | dict.fromkeys(unset) | named)
     try:
         changed = await context.subscriptions.change(
-            row["public_id"], Change(**named, unset=unset), version_meant(if_match)
+            row["public_id"], SubscriptionUpdate(**named, unset=unset), version_meant(if_match)
         )
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None

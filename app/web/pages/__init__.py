@@ -20,7 +20,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from app.web.problem import Problem
-from app.web.problem_kinds import KINDS, Kind, kinds_in_order
+from app.web.problem_kinds import KINDS, ProblemKind, kinds_in_order
 
 _SHELL: Final = files(__name__).joinpath("problem.html").read_text("utf-8")
 _STYLE_HASH: Final = b64encode(
@@ -55,7 +55,7 @@ def install_problem_pages(app: FastAPI) -> None:
         return html_page(kind.title, problem_content(kind))
 
 
-def problem_content(kind: Kind) -> str:
+def problem_content(kind: ProblemKind) -> str:
     """The explanation of one kind, as the HTML inside the page."""
     again = ""
     if kind.retry_after_seconds is not None:
@@ -69,7 +69,7 @@ def problem_content(kind: Kind) -> str:
     )
 
 
-def index_content(kinds: list[Kind]) -> str:
+def index_content(kinds: list[ProblemKind]) -> str:
     """The table of all kinds, as the HTML inside the page."""
     rows = "\n".join(map(_row, kinds))
     return (
@@ -77,11 +77,11 @@ def index_content(kinds: list[Kind]) -> str:
         '<p class="soft">Every refusal of this service is one of these. Its answer carries the address of its page in '
         "<code>type</code>, what happened this time in <code>detail</code>, and a <code>request_id</code> by which the "
         "operator finds it in the log.</p>\n"
-        f"<table>\n<tr><th>Status</th><th>Kind</th><th>In short</th></tr>\n{rows}\n</table>"
+        f"<table>\n<tr><th>Status</th><th>ProblemKind</th><th>In short</th></tr>\n{rows}\n</table>"
     )
 
 
-def _row(kind: Kind) -> str:
+def _row(kind: ProblemKind) -> str:
     slug = escape(kind.slug)
     link = f'<a href="problems/{slug}"><code>{slug}</code></a>'
     return f"<tr><td>{kind.status}</td><td>{link}</td><td>{escape(kind.title)}</td></tr>"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from app.chaos import checker
 from app.chaos.arrivals import Arrival, DeadLetter
-from app.chaos.checker import FINDINGS_PER_KIND_MAX, Finding, Promise, Report, SinkReport, check
-from app.chaos.history import Attempt, Outcome
+from app.chaos.checker import FINDINGS_PER_KIND_MAX, HistoryFinding, Promise, Report, SinkReport, check
+from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 
-OK, FAIL, UNKNOWN = Outcome
+OK, FAIL, UNKNOWN = PublishOutcome
 
 
 def a_mark(n: int, key: str | None = "k") -> Mark:
@@ -105,7 +105,7 @@ def test_an_unknown_attempt_that_was_repeated_with_success_is_accepted_once() ->
     ],
 )
 def test_the_last_line_of_an_attempt_counts_and_one_ok_is_enough(
-    outcomes: list[tuple[int, Outcome]], counts: tuple[int, int, int]
+    outcomes: list[tuple[int, PublishOutcome]], counts: tuple[int, int, int]
 ) -> None:
     """A writer that may be killed writes ``unknown`` before it sends."""
     history = [Attempt(a_mark(1), outcome, attempt=attempt) for attempt, outcome in outcomes]
@@ -332,7 +332,7 @@ def test_the_evidence_is_kept_but_bounded() -> None:
     report = check(a_history(100), [], [], {"sink": Promise.RECORD})
 
     assert (report.total("lost"), len(report.findings)) == (100, FINDINGS_PER_KIND_MAX)
-    assert report.findings[0] == Finding("lost", "sink", a_mark(1))
+    assert report.findings[0] == HistoryFinding("lost", "sink", a_mark(1))
 
 
 def blind_to_repeats(lane: checker._Lane, n: int) -> checker._Placement:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from app.chaos.history import Attempt, HistoryWriter, Outcome, read_history
+from app.chaos.history import Attempt, HistoryWriter, PublishOutcome, read_history
 from app.chaos.log import LineLog
 from app.chaos.mark import Mark
 
@@ -11,9 +11,9 @@ def test_a_history_reads_back_as_it_was_written(tmp_path: Path) -> None:
     """OR-01, OR-02."""
     path = tmp_path / "history.jsonl"
     attempts = [
-        Attempt(Mark("r", "orders", "k", 1), Outcome.UNKNOWN, None, 1, 1_700_000_000.5),
-        Attempt(Mark("r", "orders", "k", 1), Outcome.OK, "evt_abcd2345_1", 2, 1_700_000_001.0),
-        Attempt(Mark("r", "orders", None, 1), Outcome.FAIL),
+        Attempt(Mark("r", "orders", "k", 1), PublishOutcome.UNKNOWN, None, 1, 1_700_000_000.5),
+        Attempt(Mark("r", "orders", "k", 1), PublishOutcome.OK, "evt_abcd2345_1", 2, 1_700_000_001.0),
+        Attempt(Mark("r", "orders", None, 1), PublishOutcome.FAIL),
     ]
 
     with LineLog(path) as log:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from app.chaos.child import Child
-from app.chaos.client import Client
+from app.chaos.client import ChaosClient
 from app.checks.database import database_checks
 from app.cli.failure import explained
 from app.web.overview import Overview
@@ -56,7 +56,7 @@ async def test_a_process_without_the_api_tells_its_metrics_on_a_port_of_their_ow
     child = Child(role, tmp_path, settings, command=[role])
     child.port = free_port
     await child.start()
-    client = Client("127.0.0.1", child.port, 30)
+    client = ChaosClient("127.0.0.1", child.port, 30)
     answers = [await client.request("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/topics")]
     client.close()
     ended = await child.drain(60)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.limits import FrontDoor
 from app.web.pages import install_problem_pages
 from app.web.problem import Problem, Problems, install_problem_handlers
-from app.web.problem_kinds import KINDS, Kind, kinds_in_order
+from app.web.problem_kinds import KINDS, ProblemKind, kinds_in_order
 
 PROMISED = {
     "bad-request": 400,
@@ -116,7 +116,7 @@ def test_every_promised_kind_is_there_with_its_status() -> None:
 
 
 @pytest.mark.parametrize("kind", kinds_in_order(), ids=lambda kind: kind.slug)
-def test_every_kind_names_cause_and_cure(kind: Kind) -> None:
+def test_every_kind_names_cause_and_cure(kind: ProblemKind) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.slug)
     assert 400 <= kind.status <= 599
     assert 8 <= len(kind.title) <= 80
@@ -290,7 +290,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("kind", kinds_in_order(), ids=lambda kind: kind.slug)
-async def test_every_kind_has_a_page_that_explains_it(kind: Kind) -> None:
+async def test_every_kind_has_a_page_that_explains_it(kind: ProblemKind) -> None:
     answer = await ask("GET", f"/problems/{kind.slug}", headers={"accept": "text/html"})
     page = Page(answer.text)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")

@@ -11,7 +11,8 @@ import pytest
 
 from tests.app.conftest import ALL_ROLES, Delivered, Receiver, RunHub
 from tests.app.web.test_ingest import kind
-from webhooks.signature import SignatureRefused, parse_key, parse_public_key, verify_webhook
+from tests.webhooks.verifying import parse_public_key, verify_webhook
+from webhooks.signature import SignatureRefused, parse_key
 
 CALLBACK = "http://127.0.0.1:9000/hook"
 KEYS = "/subscriptions/{}/keys"

@@ -24,7 +24,7 @@ from aiokafka.admin import NewPartitions
 import relay.kafka.topics
 from event.partition import Partitioner, Scheme
 from relay.kafka.admin import KafkaAdmin, TopicDescription, TopicLimits
-from relay.kafka.batches import KafkaBatch, Layout, Packer
+from relay.kafka.batches import BatchLayout, KafkaBatch, Packer
 from relay.kafka.error import blame
 from relay.kafka.options import Compression
 from relay.kafka.producer import KafkaProducer
@@ -313,7 +313,7 @@ async def test_a_record_that_is_too_large_has_its_own_topic_asked_again_and_no_o
         asked.append(sorted(names))
         return await ask(self, names)
 
-    def pack(self: Packer, *given: Sequence[Any]) -> Layout:
+    def pack(self: Packer, *given: Sequence[Any]) -> BatchLayout:
         packed.append(len(given[0]))
         return lay_out(self, *given)
 

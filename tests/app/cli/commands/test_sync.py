@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.cli.commands.sync import _document, _sync, sync
-from app.cli.commands.sync_plan import Step, plan, read_wanted
+from app.cli.commands.sync_plan import SyncStep, plan, read_wanted
 from app.cli.failure import CommandFailed
 from tests.app.conftest import RunHub, RunningHub
 
@@ -77,9 +77,9 @@ def test_what_differs_becomes_a_request(
 def test_a_topic_s_settings_that_the_file_does_not_name_are_kept() -> None:
     there = {"topic": "a", "sinks": None, "order": "none", "created_at": "x", "updated_at": "y"}
     assert plan({"a": {"sinks": ["kafka"]}, "b": {}}, [], {"a": there, "b": None}, [], prune=False) == [
-        Step("change", "topic", "a", "/topics/a/settings", {"sinks": ["kafka"], "order": "none"},
+        SyncStep("change", "topic", "a", "/topics/a/settings", {"sinks": ["kafka"], "order": "none"},
              [("sinks", None, ["kafka"])]),
-        Step("make", "topic", "b", "/topics/b/settings"),
+        SyncStep("make", "topic", "b", "/topics/b/settings"),
     ]  # fmt: skip
 
 

@@ -17,21 +17,21 @@ from app.cli.main import application
 from app.settings.settings import SettingsRefused
 from db.mariadb.database import for_outbox
 from db.pool import PoolOptions, open_database
-from relay.kafka.reader import Arrival
+from relay.kafka.reader import KafkaArrival
 from tests.relay.goharvest.yards import MARIA_TABLE, MariaYard, connected, on_mariadb
 
 OPTIONS = PumpOptions(keys=2, records=4, run="here")
 
 
-async def arriving(text: str) -> AsyncIterator[Arrival | None]:
+async def arriving(text: str) -> AsyncIterator[KafkaArrival | None]:
     """Words are key and number; `.` is a moment in which nothing comes, `x` is another run's."""
     for word in text.split():
         if word == ".":
             yield None
         elif word == "x":
-            yield Arrival("a", b"", (("Seq", b"1"), ("Run", b"other")))
+            yield KafkaArrival("a", b"", (("Seq", b"1"), ("Run", b"other")))
         else:
-            yield Arrival(word[0], b"", (("Seq", word[1:].encode()), ("Run", b"here")))
+            yield KafkaArrival(word[0], b"", (("Seq", word[1:].encode()), ("Run", b"here")))
     while True:
         yield None
 
@@ -84,12 +84,12 @@ async def test_the_database_may_be_named_as_goharvest_names_it(database_url: str
         await sql.close()
 
 
-async def carried(yard: MariaYard) -> AsyncIterator[Arrival | None]:
+async def carried(yard: MariaYard) -> AsyncIterator[KafkaArrival | None]:
     """What a relay of the table has brought to the broker."""
     async with yard.relay():
         await yard.emptied()
     for kept in yard.broker.log:
-        yield Arrival(kept.record.key, kept.record.payload, kept.record.kafka_headers or ())
+        yield KafkaArrival(kept.record.key, kept.record.payload, kept.record.kafka_headers or ())
     yield None
 
 
