@@ -95,6 +95,6 @@ async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
             _log.info("migrated", migrations=len(applied), last=applied[-1])
         database = await open_database(PoolOptions(url, connections_max=settings.database_connections_max))
         stack.push_async_callback(database.aclose)
-        house = await database.fetchrow("event.installation")
-        assert house is not None, "the first migration writes the installation's row"
-        yield Storage(database, house["incarnation"], open_secrets(settings), embedded)
+        installation = await database.fetchrow("event.installation")
+        assert installation is not None, "the first migration writes the installation's row"
+        yield Storage(database, installation["incarnation"], open_secrets(settings), embedded)

@@ -27,11 +27,11 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class ReaperOptions:
-    """``upkeep_seconds``: how often queues are looked through; ``purge_batches_max``: batches a table and round."""
+    """``cleanup_seconds``: how often queues are looked through; ``purge_batches_max``: batches a table and round."""
 
     poll_seconds: float = 300.0
     batch: int = 1_000
-    upkeep_seconds: float = 60.0
+    cleanup_seconds: float = 60.0
     purge_seconds: float = 3_600.0
     purge_batch: int = 5_000
     purge_batches_max: int = 200
@@ -67,8 +67,8 @@ class Reaper:
         self._options = options or ReaperOptions()
         self._wake = asyncio.Event()
         self._stopping = False
-        self._upkeep_at = 0.0
-        self._purge_at = time.monotonic() + self._options.upkeep_seconds
+        self._cleanup_at = 0.0
+        self._purge_at = time.monotonic() + self._options.cleanup_seconds
 
     def notify(self) -> None:
         """Something is due."""
@@ -88,7 +88,7 @@ class Reaper:
                 await self._keep_up()
             except DatabaseError as error:
                 _log.warning("reaper_failed", error=str(error))
-            await pause(self._wake, min(self._options.poll_seconds, self._options.upkeep_seconds))
+            await pause(self._wake, min(self._options.poll_seconds, self._options.cleanup_seconds))
 
     async def reap(self) -> Reaped:
         """Batch after batch until nothing is due; returns what was done."""
@@ -107,8 +107,8 @@ class Reaper:
 
     async def _keep_up(self) -> None:
         now = time.monotonic()
-        if now >= self._upkeep_at:
-            self._upkeep_at = now + self._options.upkeep_seconds
+        if now >= self._cleanup_at:
+            self._cleanup_at = now + self._options.cleanup_seconds
             await self.keep_queues()
         if now >= self._purge_at:
             self._purge_at = now + self._options.purge_seconds

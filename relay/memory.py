@@ -7,7 +7,7 @@ real ones; what a test adds is control. Faults are attributes of :class:`MemoryB
     broker.record_bytes_max = 10     anything larger is refused for itself
     broker.down = True               open and send raise SinkUnavailable
     broker.answers_lost = 1          the next batch is kept, but its sender never learns it
-    broker.gate.clear()              batches wait, in flight, until the gate is set again
+    broker.valve.clear()              batches wait, in flight, until the valve is set again
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class MemoryBroker:
         self.answers_lost = 0
         self.missing: set[str] = set()
         self.record_bytes_max: int | None = None
-        self.gate = asyncio.Event()
-        self.gate.set()
+        self.valve = asyncio.Event()
+        self.valve.set()
 
     def ids(self, key: str | None = None, topic: str | None = None) -> list[int]:
         """The ids in the log, in order; of one key, of one topic, or all."""
@@ -98,7 +98,7 @@ class MemorySink:
         setbacks = self._setbacks
         async with self._turn:
             await asyncio.sleep(0)  # other calls begin meanwhile, as with any broker that takes its time
-            await self._broker.gate.wait()
+            await self._broker.valve.wait()
             if self._broken or setbacks != self._setbacks:
                 receipt = Receipt((), reopen=self._broken)
             else:

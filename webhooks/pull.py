@@ -72,7 +72,7 @@ class Pull:
     async def dequeue(self, subscription: int, most: int, lease_seconds: float) -> list[Fetched]:
         """Fetch what is due, oldest first, at most so many and so many bytes; the rest stays due."""
         rows = await self._database.fetch("pull.dequeue", subscription, most, lease_seconds)
-        await self._bury_worn([row for row in rows if row["attempts"] > ATTEMPTS_MAX], subscription)
+        await self._dead_letter_worn([row for row in rows if row["attempts"] > ATTEMPTS_MAX], subscription)
         held = sorted((row for row in rows if row["attempts"] <= ATTEMPTS_MAX), key=lambda row: row["event_id"])
         if not held:
             return []
@@ -133,7 +133,7 @@ class Pull:
                 await write_results(transaction, results, self._name)
         return {PullReceipt(row["event_id"], subscription, row["fence"]) for row in held}
 
-    async def _bury_worn(self, rows: Sequence[Row], subscription: int) -> None:
+    async def _dead_letter_worn(self, rows: Sequence[Row], subscription: int) -> None:
         outcome = Outcome("lease_over", None, detail=f"fetched {ATTEMPTS_MAX} times and never settled")
         receipts = [PullReceipt(row["event_id"], subscription, row["fence"]) for row in rows]
         if receipts:

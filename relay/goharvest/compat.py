@@ -100,7 +100,7 @@ class CompatHarvester:
         while not self._stopping.is_set():
             self.state = "standby"
             try:
-                await self._one_reign()
+                await self._one_term()
             except (LeadershipLost, Fenced) as over:
                 end_if_cancelled()
                 self._observer.fenced(self._table.leader_id, str(over))
@@ -113,7 +113,7 @@ class CompatHarvester:
                 await self._pause()
         self.state = "stopped"
 
-    async def _one_reign(self) -> None:
+    async def _one_term(self) -> None:
         lease = await next_lease(self._election, self._stopping)
         if lease is None:
             return

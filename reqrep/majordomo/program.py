@@ -56,7 +56,7 @@ class BrokerProgram:
         self._transport = Transport()
         self._pair: BinaryStarServer | None = None
         try:
-            self._gatekeeper = self._open_gate(curve) if curve is not None else None
+            self._gatekeeper = self._open_gatekeeper(curve) if curve is not None else None
             if pair is not None:
                 self._pair = BinaryStarServer(
                     pair.role, pair.local, pair.remote, self.reactor, self._transport, pair.options, report
@@ -123,7 +123,7 @@ class BrokerProgram:
     def _refresh(self, now: float) -> None:
         self.snapshot = self.state_and_counts()
 
-    def _open_gate(self, curve: CurvePlan) -> Gatekeeper:
+    def _open_gatekeeper(self, curve: CurvePlan) -> Gatekeeper:
         gatekeeper = Gatekeeper(user_of_key=KeyFolder(curve.key_folder).user_of)
         socket = self._transport.zap_socket()
         self.reactor.reader(socket, lambda: _judge(socket, gatekeeper))

@@ -99,13 +99,13 @@ async def test_everything_published_at_once_by_many_arrives_once_and_in_commit_o
 async def test_only_what_was_acknowledged_is_purged(harness: Harness, features: Features) -> None:
     """RG-01."""
     broker = MemoryBroker()
-    broker.gate.clear()
+    broker.valve.clear()
     ids = await harness.publish("a", "b")
     async with running(memory_relay(harness, broker, features)) as run:
         await until(lambda: broker.epochs)
         await asyncio.wait([run], timeout=0.1)  # long enough for any purge that must not happen
         unanswered = await harness.owed()
-        broker.gate.set()
+        broker.valve.set()
         await all_carried(harness)
     assert (unanswered, broker.ids(), await harness.owed(), await harness.manifests()) == (ids, ids, [], [])
 
@@ -149,7 +149,7 @@ async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(h
 async def test_a_broker_that_hangs_is_given_no_more_than_the_batches_in_flight(harness: Harness) -> None:
     """RL-16, RU-03: back-pressure: two batches of 50; the rest waits in the table, not in memory."""
     registry, broker = CollectorRegistry(), MemoryBroker()
-    broker.gate.clear()
+    broker.valve.clear()
     ids = await harness.publish(*(f"key {number % 20}" for number in range(230)))
 
     def in_flight() -> float | None:
@@ -159,7 +159,7 @@ async def test_a_broker_that_hangs_is_given_no_more_than_the_batches_in_flight(h
         await until(lambda: in_flight() == 100)
         await asyncio.wait([run], timeout=0.1)  # long enough for a third claim that must not happen
         while_it_hung = in_flight()
-        broker.gate.set()
+        broker.valve.set()
         await all_carried(harness)
     assert (while_it_hung, broker.ids()) == (100, ids)
 
@@ -167,7 +167,7 @@ async def test_a_broker_that_hangs_is_given_no_more_than_the_batches_in_flight(h
 async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(harness: Harness) -> None:
     """RG-07, RL-14, F08: orderly hand-over without duplicates."""
     broker, election = MemoryBroker(), MemoryElection(harness.begin_term)
-    broker.gate.clear()
+    broker.valve.clear()
     relay = memory_relay(harness, broker, NUMBERED, election=election)
     ids = await harness.publish("a", "b")
     async with running(relay) as run:
@@ -175,7 +175,7 @@ async def test_a_stop_finishes_what_is_in_flight_and_frees_the_seat(harness: Har
         relay.stop()
         await asyncio.wait([run], timeout=0.05)
         waited = not run.done()
-        broker.gate.set()
+        broker.valve.set()
     assert (waited, relay.state, election.free.is_set()) == (True, "stopped", True)
     assert (broker.ids(), await harness.owed(), await harness.manifests()) == (ids, [], [])
 
@@ -278,7 +278,7 @@ async def test_what_is_stuck_and_what_nobody_knows_is_counted(harness: Harness) 
     """RO-11: in flight while the broker hangs; unsettled when its answer is lost; purges that fail."""
     registry, broker, database = CollectorRegistry(), MemoryBroker(), FaultyDatabase(harness.database)
     broker.answers_lost, database.faults = 1, {"outbox.purge": 2}
-    broker.gate.clear()
+    broker.valve.clear()
     await harness.publish(*"aab")
 
     def told(name: str) -> float | None:
@@ -287,7 +287,7 @@ async def test_what_is_stuck_and_what_nobody_knows_is_counted(harness: Harness) 
     async with running(memory_relay(harness, broker, database=database, metrics=RelayMetrics(registry))):
         await until(lambda: told("in_flight") == 3)
         stuck = (told("acknowledged_total"), told("last_acknowledged_timestamp_seconds"))
-        broker.gate.set()
+        broker.valve.set()
         await all_carried(harness)
     assert (stuck, told("in_flight")) == ((None, None), 0)
     assert (told("unsettled_total"), told("purge_failures_total"), told("acknowledged_total")) == (3, 2, 3)
@@ -335,13 +335,13 @@ async def test_a_fenced_leader_stands_for_election_again(harness: Harness) -> No
 async def test_a_deposed_leader_stops_at_once_and_stands_again(harness: Harness) -> None:
     """RG-07."""
     broker, election = MemoryBroker(), MemoryElection(harness.begin_term)
-    broker.gate.clear()
+    broker.valve.clear()
     ids = await harness.publish("a")
     async with running(memory_relay(harness, broker, election=election)):
         await until(lambda: broker.epochs)
         election.lose_leadership()
         await until(lambda: len(election.terms) == 2)
-        broker.gate.set()
+        broker.valve.set()
         await all_carried(harness)
     assert [(kept.term, kept.record.id) for kept in broker.log] == [(2, ids[0])]
 
@@ -553,13 +553,13 @@ async def test_what_was_claimed_before_a_setback_does_not_pass_what_was_refused(
     """RG-03, RO-08: the next batch of the key is in flight already when the poison is found."""
     broker = MemoryBroker()
     broker.record_bytes_max = 10
-    broker.gate.clear()
+    broker.valve.clear()
     sick = await harness.publish("sick", payload=bytes(20))
     sick += await harness.publish(*["sick"] * 120)
     async with running(memory_relay(harness, broker, PLAIN)) as run:
         await until(lambda: broker.epochs)
         await asyncio.wait([run], timeout=0.1)  # both slots fill
-        broker.gate.set()
+        broker.valve.set()
         await until(stage_holds(harness, 121))
         passed = broker.ids("sick")
         broker.record_bytes_max = None
@@ -572,13 +572,13 @@ async def test_a_batch_that_is_claimed_as_its_predecessor_is_refused_goes_back_u
     """The narrowest moment: the refusal comes after the second claim and before the second batch reaches the sink."""
     broker = MemoryBroker()
     broker.record_bytes_max = 10
-    broker.gate.clear()
+    broker.valve.clear()
 
     class Database(FaultyDatabase):
         async def fetch(self, name: str, *args: object):  # type: ignore[no-untyped-def]
             rows = await super().fetch(name, *args)
             if name == "outbox.claim" and rows and args[3]:
-                broker.gate.set()
+                broker.valve.set()
             return rows
 
     sick = await harness.publish("sick", payload=bytes(20))

@@ -144,7 +144,7 @@ class ConsumeSession:
         if self._script.killed or attempt < (self._options.attempts_max or math.inf):
             await self._give_back(message, attempt, outcome)
             return False
-        await self._bury(message, channel, attempt, outcome)
+        await self._dead_letter(message, channel, attempt, outcome)
         return True
 
     async def _give_back(self, message: AbstractIncomingMessage, attempt: int, outcome: ScriptOutcome) -> None:
@@ -157,7 +157,7 @@ class ConsumeSession:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await message.nack(requeue=True)
 
-    async def _bury(
+    async def _dead_letter(
         self, message: AbstractIncomingMessage, channel: AbstractChannel, attempt: int, outcome: ScriptOutcome
     ) -> None:
         """Put a copy where dead messages lie and, once the broker has confirmed it, acknowledge the original."""

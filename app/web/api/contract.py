@@ -51,7 +51,7 @@ _TAGS = [
 ]
 _FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
 _WITHOUT_KEY = ("/healthz", "/readyz", "/hub", "/hub/callback/{token}")
-_REFUSED_BY_THE_GATE = refusals("unauthorized", "forbidden", "too-many-requests")
+_REFUSED_BY_AUTHENTICATION = refusals("unauthorized", "forbidden", "too-many-requests")
 _TOO_LONG = refusals("uri-too-long")
 _READS = ("get", "head")
 _LENIENT = ("/hub", "/rabbithub", "/handshakes")  # others say what may stand in these requests
@@ -96,7 +96,7 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
                 _announce_unknown_parameter(operation["responses"])
             if name not in _WITHOUT_KEY:
                 operation["security"] = [{}, {"key": []}]
-                operation["responses"] |= {str(status): answer for status, answer in _REFUSED_BY_THE_GATE.items()}
+                operation["responses"] |= {str(status): answer for status, answer in _REFUSED_BY_AUTHENTICATION.items()}
     document["components"]["securitySchemes"] = _SECURITY_SCHEMES
     return document
 

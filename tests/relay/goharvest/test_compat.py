@@ -255,12 +255,12 @@ async def test_only_rows_with_our_mark_are_purged_or_reset(marked_yard: Yard) ->
 async def test_what_another_relay_marks_ends_our_reign(marked_yard: Yard) -> None:
     """RO-01: goharvest was started on the same table. Nothing is lost; the one that was overtaken re-elects itself."""
     ids = await marked_yard.write(("t", "k", "1"))
-    marked_yard.broker.gate.clear()
+    marked_yard.broker.valve.clear()
     relay = marked_yard.relay()
     async with relay:
         await until(lambda: relay.in_flight_records == 1)
         await marked_yard.mark_foreign()
-        marked_yard.broker.gate.set()
+        marked_yard.broker.valve.set()
         await marked_yard.emptied()
     assert marked_yard.kinds()[:3] == [LeaderAcquired, LeaderFenced, LeaderAcquired]
     assert set(marked_yard.broker.ids()) == set(ids)
@@ -347,7 +347,7 @@ async def test_headers_of_unequal_number_park_their_record_alone(yard18: Yard) -
 async def test_a_relay_goes_through_its_states_and_tells_of_them(yard18: Yard) -> None:
     """Issue 4 item 10: start, stop, wait, state, is_leader, leader id, in-flight counts and keys; the events."""
     await yard18.write(("t", "a", "1"), ("t", "b", "2"), ("t", "a", "3"))
-    yard18.broker.gate.clear()
+    yard18.broker.valve.clear()
     relay = yard18.relay(meter_seconds=0.01)
     states: list[object] = [relay.state, relay.is_leader]
     await relay.start()
@@ -355,7 +355,7 @@ async def test_a_relay_goes_through_its_states_and_tells_of_them(yard18: Yard) -
     states += [relay.state, relay.is_leader, len(relay.leader_ids), relay.in_flight_keys]
     marks = set(await yard18.marks())
     states.append(marks == (set(relay.leader_ids) if yard18.marks_rows else {None}))
-    yard18.broker.gate.set()
+    yard18.broker.valve.set()
     relay.stop()
     states.append(relay.state)
     await relay.wait()
