@@ -9,7 +9,7 @@ from reqrep.transport import raw_key
 
 __all__ = ["KeyFolder", "KeyFolderRefused"]
 
-_PUBLIC_KEY = re.compile(r'^\s*public-key\s*=\s*"(.{40})"\s*$', re.MULTILINE)
+_PUBLIC_KEY = re.compile(r'^[ \t]*public-key[ \t]*=[ \t]*"([^"\n]{40})"[ \t]*$', re.MULTILINE)
 _FILE_BYTES_MAX = 64 * 1024
 
 

@@ -96,6 +96,7 @@ async def test_who_subscribes_to_the_hub_s_own_topic_hears_of_it(database_url_bo
         assert heard == {
             "type": "delivery.exhausted", "deliveries": 1, "first_event": event, "outcome": "server_error",
             "status": 500, "subscription_id": public_id, "topic": "t", "callback": server.url("/status/500"),
+            "about": {"kind": "subscription", "id": public_id},
         }  # fmt: skip
         assert [json.loads(request.body)["type"] for request in ear.requests] == ["delivery.exhausted"]
 

@@ -518,7 +518,7 @@ async def test_seed_publishes_samples_that_are_the_same_each_time(running_hub: R
 async def test_doctor_finds_nothing_wrong_with_a_sound_installation(database_url: str, tmp_path: Path) -> None:
     finished = await hookwire("doctor", DATABASE_URL=database_url, DATA_DIR=str(tmp_path))
 
-    assert (finished.code, finished.stdout.splitlines()[-1]) == (0, "25 checks, 0 findings")
+    assert (finished.code, finished.stdout.splitlines()[-1]) == (0, "26 checks, 0 findings")
     assert "not configured (HOOKWIRE_AMQP_URL)" in finished.stdout
 
 
