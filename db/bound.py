@@ -83,10 +83,16 @@ def _answered(error: Any, *, sent: bool) -> DatabaseError:
     sqlstate, message = error.sqlstate or "XX000", str(error)
     if error.severity_en in ("FATAL", "PANIC"):
         return (OutcomeUnknown if sent else Unavailable)(f"{message} (SQLSTATE {sqlstate})")
-    is_ours = message.startswith(_OURS)
+    is_ours = message.startswith(_OURS) or _is_raised_by_us(error)
     if is_ours or sqlstate.startswith(_DATA) or sqlstate == _NOT_NULL or _breaks_a_check(error):
         return Refused(sqlstate, message, is_ours=is_ours)
     return ServerTrouble(sqlstate, message)
+
+
+def _is_raised_by_us(error: Any) -> bool:
+    """Return whether a RAISE in a function of our schema made this error."""
+    where = (error.context or "").partition("\n")[0]
+    return bool(where.startswith("PL/pgSQL function hookwire.") and where.endswith(" at RAISE"))
 
 
 def _breaks_a_check(error: Any) -> bool:

@@ -775,6 +775,10 @@ BEGIN
         PERFORM pg_notify('hookwire_tasks', '');     -- one for all: look for yourself (JS-09)
     END IF;
     IF relayed <> '{}' THEN
+        IF NOT EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = 'hookwire.tasks') THEN
+            INSERT INTO hookwire.topics (tenant, name, sinks, ordered, amqp_exchange, amqp_routing_key, retention_days)
+            VALUES ('default', 'hookwire.tasks', '{amqp}', false, 'amq.default', 'task_queue', 1) ON CONFLICT DO NOTHING;
+        END IF;
         PERFORM hookwire.publish_batch(
             'default', array_fill(1, size), array_fill('hookwire.tasks'::text, size), array_fill(NULL::text, size),
             array_fill('text/plain; charset=utf-8'::text, size), array_fill('{}'::text, size),

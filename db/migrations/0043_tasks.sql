@@ -106,11 +106,9 @@ CREATE TABLE hookwire.task_workers (
     failed bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
--- The notification's way through the relay: the bare id, to AMQP's default exchange, for the queue task_queue.
-INSERT INTO hookwire.topics (tenant, name, sinks, ordered, amqp_exchange, amqp_routing_key, retention_days)
-VALUES ('default', 'hookwire.tasks', '{amqp}', false, 'amq.default', 'task_queue', 1) ON CONFLICT DO NOTHING;
-
--- Notifies of these tasks, as each kind says. Inside the transaction that makes or frees them: the relay sends after COMMIT.
+-- Notify of these tasks, as each kind says. It runs in the transaction that makes or frees them; the relay sends after
+-- COMMIT. The topic hookwire.tasks takes the bare id to AMQP's default exchange, for the queue task_queue. A relay with
+-- AMQP makes that topic at its start. Without such a relay the first notification makes it.
 CREATE FUNCTION hookwire.notify_tasks(ids text[], ways text[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -123,6 +121,10 @@ BEGIN
         PERFORM pg_notify('hookwire_tasks', '');     -- one for all: look for yourself (JS-09)
     END IF;
     IF relayed <> '{}' THEN
+        IF NOT EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = 'hookwire.tasks') THEN
+            INSERT INTO hookwire.topics (tenant, name, sinks, ordered, amqp_exchange, amqp_routing_key, retention_days)
+            VALUES ('default', 'hookwire.tasks', '{amqp}', false, 'amq.default', 'task_queue', 1) ON CONFLICT DO NOTHING;
+        END IF;
         PERFORM hookwire.publish_batch(
             'default', array_fill(1, size), array_fill('hookwire.tasks'::text, size), array_fill(NULL::text, size),
             array_fill('text/plain; charset=utf-8'::text, size), array_fill('{}'::text, size),

@@ -17,8 +17,13 @@ WHERE (topics_auto_create, sql_notify, payload_bytes_max, queues_auto_create, ki
 
 -- name: configure_sinks
 -- A sink is switched off only when nobody leads it any more: another process may know it though this one does not.
--- Gives those that stay on for that reason.
-WITH wanted AS MATERIALIZED (
+-- Gives those that stay on for that reason. Where AMQP is relayed, the topic of task notifications is made ahead, so that
+-- no foreign transaction has to write its row (RR-04).
+WITH notifying AS (
+    INSERT INTO hookwire.topics (tenant, name, sinks, ordered, amqp_exchange, amqp_routing_key, retention_days)
+    SELECT 'default', 'hookwire.tasks', '{amqp}', false, 'amq.default', 'task_queue', 1
+    WHERE 'amqp' = ANY ($1::text[]) ON CONFLICT DO NOTHING
+), wanted AS MATERIALIZED (
     SELECT s.name, s.configured, s.name = ANY ($1::text[]) AS mine,
            EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = s.name AND r.lease_until > clock_timestamp()) AS led
     FROM hookwire.sinks s

@@ -78,7 +78,7 @@ def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: P
         ("# profile\nprofile = 'x'\n\n  lease_seconds=\"abc\"", [(2, "profile"), (4, "lease_seconds")]),
         (
             "[kafka]\nmode = 1\n[[leases]]",
-            [(1, "unknown setting kafka; no setting stands in a section"), (3, "unknown setting seats")],
+            [(1, "unknown setting kafka; no setting stands in a section"), (3, "unknown setting leases")],
         ),
         ('"lisen" = 1\nharvest.limits = 2', [(1, "unknown setting lisen"), (2, "unknown setting harvest")]),
         ("profile = 'x'\nlisen = 1", [(2, "unknown setting lisen"), (1, "profile")]),

@@ -54,7 +54,7 @@ async def command(*words: str, database_url: str, **environment: str) -> tuple[i
     """A command of ours, to its end."""
     given = {**os.environ, "HOOKWIRE_DATABASE_URL": database_url, **environment}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "app", *words, env=given, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        sys.executable, "-m", "app.cli", *words, env=given, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     async with asyncio.timeout(WAIT_SECONDS):
         out, err = await process.communicate()
@@ -103,8 +103,8 @@ async def test_the_scaler_starts_workers_for_a_burst_and_drains_them_after_it(
     await sql.execute("SELECT hookwire.enqueue('k', to_jsonb(n)) FROM generate_series(1, 24) n")
     given = {**os.environ, "HOOKWIRE_DATABASE_URL": database_url}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "app", "scale", "--min", "0", "--max", "2", "--interval", "0.1", "--cool-down", "0.2",
-        "--", sys.executable, "-m", "app", "work", "--concurrency", "4", "--", "sleep", "0.3",
+        sys.executable, "-m", "app.cli", "scale", "--min", "0", "--max", "2", "--interval", "0.1", "--cool-down", "0.2",
+        "--", sys.executable, "-m", "app.cli", "work", "--concurrency", "4", "--", "sleep", "0.3",
         env=given, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     most = 0
