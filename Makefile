@@ -61,7 +61,8 @@ fuzz: dev-environment ## schemathesis over the OpenAPI file: some 9,000 requests
 	@$(PYTHON_IN_VENV) -m scripts.fuzz
 
 .PHONY: test-interop
-test-interop: dev-environment ## Strangers' clients and workers against ours (needs Node >= 20; fetches one npm package)
+test-interop: dev-environment ## Clients, workers and a broker in Node and Go against ours (needs both; fetches a package of each)
+	@scripts/install-servers libzmq
 	@$(PYTHON_IN_VENV) -m scripts.interop_services
 
 .PHONY: servers

@@ -340,6 +340,7 @@ def test_install_servers_does_nothing_when_all_is_there() -> None:
         (["postgres18", "kafka"], 1, ["Java 17 or newer", "Maven"]),
         (["postgres18"], 0, []),
         (["rabbitmq", "mariadb"], 0, []),
+        (["libzmq"], 1, ["A C compiler", "pkg-config", "libzmq"]),
         (["oracle"], 2, []),
     ],
 )
