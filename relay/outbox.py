@@ -28,6 +28,7 @@ from uuid import UUID
 
 import structlog
 
+from db.errors import Refused
 from db.pool import Database, Row
 from relay.election.port import LeadershipLost
 from relay.record import Record, record_from_row
@@ -189,6 +190,8 @@ class Outbox:
             await self.recognise()
         if self._horizon is None:
             mark = await self._database.fetchval("outbox.mark_horizon")
+            if self._settled is not None and mark < self._settled.mark:  # a claim without rows may not look (FC-01)
+                raise Refused("55000", f"event ids begin anew at {mark}, below the mark {self._settled.mark}")
             xid = await self._database.fetchval("outbox.draw_xid")
             self._horizon = _Horizon(mark, xid)
         horizon = self._horizon

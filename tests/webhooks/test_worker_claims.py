@@ -233,7 +233,8 @@ async def test_a_settlement_that_the_database_refuses_stops_no_other(database_ur
         await bench.subscribe(server.url("/ok"))
         refused, *rest = await bench.deliver(*(b"%d" % n for n in range(8)))
         await bench.sql.execute(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'not this one' USING ERRCODE = 'data_exception'; END$$;"
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$BEGIN RAISE 'not this one' USING ERRCODE = 'data_exception'; END$$;"
             "CREATE TRIGGER refused BEFORE INSERT ON hookwire.attempts FOR EACH ROW"
             f" WHEN (new.event_id = {refused} AND new.number = 1) EXECUTE FUNCTION refuse()"
         )

@@ -54,8 +54,9 @@ async def command(*words: str, database_url: str, **environment: str) -> tuple[i
     """A command of ours, to its end."""
     given = {**os.environ, "HOOKWIRE_DATABASE_URL": database_url, **environment}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "app.cli", *words, env=given, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
+        sys.executable, "-m", "app.cli", *words,
+        env=given, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
     async with asyncio.timeout(WAIT_SECONDS):
         out, err = await process.communicate()
     return process.returncode or 0, out.decode(), err.decode()
