@@ -6,17 +6,17 @@ killed leaves nothing half done: it is one transaction.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database
-from runtime.pause import pause
+from runtime.periodic import Periodic
 
 __all__ = ["Cleaner", "CleanerOptions"]
 
@@ -35,10 +35,11 @@ class CleanerOptions:
     purge_batch: int = 5_000
 
 
-class Cleaner:
-    """A service. ``on_cleaned`` is told of each pass that did something, by what it did."""
+class Cleaner(Periodic):
+    """Clean in rounds. ``on_cleaned`` gets the counts of each pass that did something."""
 
     name = "task_cleaner"
+    expected: ClassVar = (DatabaseError,)
 
     def __init__(
         self,
@@ -46,37 +47,25 @@ class Cleaner:
         options: CleanerOptions | None = None,
         on_cleaned: Callable[[Mapping[str, int]], None] = lambda _: None,
     ) -> None:
-        self._database = database
         self._options = options or CleanerOptions()
+        super().__init__(self._options.poll_seconds)
+        self._database = database
         self._on_cleaned = on_cleaned
-        self._wake = asyncio.Event()
-        self._stopping = False
         self._purge_at = time.monotonic() + 60
 
-    def notify(self) -> None:
-        """Something is due."""
-        self._wake.set()
+    async def once(self) -> None:
+        """Clean what is due, then purge when it is time."""
+        await self.clean()
+        await self._purge()
 
-    def stop(self) -> None:
-        """End after the current pass."""
-        self._stopping = True
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Clean until stopped."""
-        while not self._stopping:
-            self._wake.clear()
-            try:
-                await self.clean()
-                await self._purge()
-            except DatabaseError as error:
-                _log.warning("task_cleaner_failed", error=str(error))
-            await pause(self._wake, self._options.poll_seconds)
+    def failed(self, error: Exception) -> None:
+        """Report that the database does not answer."""
+        _log.warning("task_cleaner_failed", error=str(error))
 
     async def clean(self) -> Counter[str]:
         """Pass after pass until one finds nothing; returns what was done."""
         total: Counter[str] = Counter()
-        while not self._stopping:
+        while not self._is_stopping:
             row = await self._database.fetchrow("task.clean", self._options.batch)
             assert row is not None, "the function returns one row"
             done = {name: count for name, count in row.items() if count}
@@ -94,6 +83,6 @@ class Cleaner:
         self._purge_at = time.monotonic() + self._options.purge_seconds
         ages = {"task.purge_archive": self._options.archive_days, "task.purge_old_dead": self._options.dead_days}
         for statement, days in ages.items():
-            while days and not self._stopping:
+            while days and not self._is_stopping:
                 if await self._database.execute(statement, days, self._options.purge_batch) < self._options.purge_batch:
                     break

@@ -7,16 +7,16 @@ that foreign transactions have made, and deletes what is older than its queue's 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database
-from runtime.pause import pause
+from runtime.periodic import Periodic
 
 __all__ = ["Reaped", "Reaper", "ReaperOptions"]
 
@@ -51,10 +51,11 @@ class Reaped:
         return self.returned + self.dead + self.promoted
 
 
-class Reaper:
-    """A service. ``on_reaped`` is told of each batch that changed something."""
+class Reaper(Periodic):
+    """Reap in rounds. ``on_reaped`` gets each batch that changed something."""
 
     name = "reaper"
+    expected: ClassVar = (DatabaseError,)
 
     def __init__(
         self,
@@ -62,38 +63,26 @@ class Reaper:
         on_reaped: Callable[[Reaped], None] = lambda _: None,
         options: ReaperOptions | None = None,
     ) -> None:
+        self._options = options or ReaperOptions()
+        super().__init__(min(self._options.poll_seconds, self._options.cleanup_seconds))
         self._database = database
         self._on_reaped = on_reaped
-        self._options = options or ReaperOptions()
-        self._wake = asyncio.Event()
-        self._stopping = False
         self._cleanup_at = 0.0
         self._purge_at = time.monotonic() + self._options.cleanup_seconds
 
-    def notify(self) -> None:
-        """Something is due."""
-        self._wake.set()
+    async def once(self) -> None:
+        """Reap what is due, then look after the queues when it is time."""
+        await self.reap()
+        await self._keep_up()
 
-    def stop(self) -> None:
-        """End after the current batch."""
-        self._stopping = True
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Reap until stopped."""
-        while not self._stopping:
-            self._wake.clear()
-            try:
-                await self.reap()
-                await self._keep_up()
-            except DatabaseError as error:
-                _log.warning("reaper_failed", error=str(error))
-            await pause(self._wake, min(self._options.poll_seconds, self._options.cleanup_seconds))
+    def failed(self, error: Exception) -> None:
+        """Report that the database does not answer."""
+        _log.warning("reaper_failed", error=str(error))
 
     async def reap(self) -> Reaped:
         """Batch after batch until nothing is due; returns what was done."""
         total = Reaped(0, 0, 0)
-        while not self._stopping:
+        while not self._is_stopping:
             row = await self._database.fetchrow("message.reap", self._options.batch)
             assert row is not None, "the function returns one row"
             batch = Reaped(row["returned"], row["dead"], row["promoted"])
@@ -135,6 +124,6 @@ class Reaper:
         for _ in range(self._options.purge_batches_max):
             count = await self._database.execute(statement, queue, days, self._options.purge_batch)
             removed += count
-            if count < self._options.purge_batch or self._stopping:
+            if count < self._options.purge_batch or self._is_stopping:
                 break
         return removed
