@@ -52,16 +52,23 @@ def peak_bytes(pid: int) -> int:
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
-def _tree(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(p for child in children for p in _tree(int(child)))]
+def _tree(pid: int) -> Iterator[float]:
+    """Yield the processor time of each process of the tree; one that ends meanwhile is left out."""
+    try:
+        used = cpu_seconds(pid)
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    yield used
+    for child in children:
+        yield from _tree(int(child))
 
 
 def postgres_cpu_seconds(postmaster: int) -> float:
     """Processor time of the postmaster, its children, and those that have ended."""
     fields = Path(f"/proc/{postmaster}/stat").read_text().rpartition(")")[2].split()
     ended = (int(fields[13]) + int(fields[14])) / _TICKS
-    return ended + sum(cpu_seconds(pid) for pid in _tree(postmaster) if Path(f"/proc/{pid}").exists())
+    return ended + sum(_tree(postmaster))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from scripts.servers.fleet import take_server
 _BAR = 2.0
 _OURS = "/* watching */"
 _SETTLING_SECONDS = 10.0
-_ENTRY = re.compile(r"^\S+ \S+ \S+ \[\d+\] LOG:  duration: .*?(?:execute|statement)\b[^:]*: (.*)", re.DOTALL)
+_ENTRY = re.compile(r"^\S+ \S+ \S+ \[\d+\] LOG:  duration: [\d.]+ ms  (?:execute|statement)\b[^:]*: (.*)", re.DOTALL)
 _NAMES = {" ".join(text.split()): name for name, text in STATEMENTS.items()}
 
 
@@ -37,14 +37,14 @@ async def measure(harness: Harness, sink: Sink, seconds: float) -> list[str]:
     url = re.sub("hookwire[?]", "postgres?", harness.database_url)  # what we ask ourselves counts elsewhere
     connection = await asyncpg.connect(url)
     try:
-        await _log_statements(connection, "0")
+        await log_statements(connection, "0")
         began, before = time.monotonic(), await _commits(connection)
         await asyncio.sleep(seconds)
         commits, watched = await _commits(connection) - before, time.monotonic() - began
-        await _log_statements(connection, "-1")
+        await log_statements(connection, "-1")
     finally:
         await connection.close()
-    counts = _statements(harness.data_dir / "postgres" / "log")
+    counts = logged_statements(harness.data_dir / "postgres" / "log")
     late = await _first_event(harness, sink)
     total = sum(counts.values()) / watched
     return [
@@ -65,7 +65,7 @@ async def _first_event(harness: Harness, sink: Sink) -> float:
     return (await sink.until(1, 60)).p50
 
 
-async def _log_statements(connection: asyncpg.Connection, milliseconds: str) -> None:
+async def log_statements(connection: asyncpg.Connection, milliseconds: str) -> None:
     await connection.execute(f"{_OURS} ALTER SYSTEM SET log_min_duration_statement = {milliseconds}")
     await connection.fetchval(f"{_OURS} SELECT pg_reload_conf()")
 
@@ -77,7 +77,7 @@ async def _commits(connection: asyncpg.Connection) -> int:
     return count
 
 
-def _statements(folder: Path) -> Counter[str]:
+def logged_statements(folder: Path) -> Counter[str]:
     """How often each was run, by our name for it; what has none goes by its first words."""
     counts: Counter[str] = Counter()
     text = "".join(path.read_text() for path in sorted(folder.glob("*.log")))

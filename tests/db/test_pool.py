@@ -96,6 +96,7 @@ async def test_every_session_starts_with_every_time_out(database_url_both: str) 
         "tcp_keepalives_count": "3",
         "TimeZone": "UTC",
         "jit": "off",
+        "plan_cache_mode": "force_generic_plan",
     }
     async with opened(database_url_both) as database:
         assert {name: await database.fetchval("test.setting", name) for name in wanted} == wanted
@@ -105,7 +106,7 @@ async def test_a_filtered_list_is_planned_for_its_values_and_nothing_after_it(da
     async with opened(database_url) as database:
         rows = await database.fetch_filtered("test.setting", "plan_cache_mode")
         after = await database.fetchval("test.setting", "plan_cache_mode")
-        assert ([*rows[0].values()], after) == (["force_custom_plan"], "auto")
+        assert ([*rows[0].values()], after) == (["force_custom_plan"], "force_generic_plan")
 
 
 async def test_a_statement_that_runs_too_long_ends_in_the_server(database_url: str) -> None:
