@@ -23,7 +23,7 @@ import psutil
 import zmq
 
 from benchmarks.services_brokers import HEARTBEAT_SECONDS
-from scripts.servers.port import free_port
+from runtime.port import free_port
 
 _KINDS = ("ours", "guide", "bare")
 _WINDOW = 200

@@ -31,6 +31,7 @@ import aio_pika
 import httpx
 from aiokafka.errors import KafkaError
 
+from runtime.port import free_port
 from scripts.demo_stage import (
     ARRIVAL_SECONDS,
     Arrivals,
@@ -44,7 +45,6 @@ from scripts.demo_stage import (
 from scripts.servers.fleet import VARIABLES, take_server
 from scripts.servers.given import GivenServer
 from scripts.servers.missing import MissingServerError
-from scripts.servers.port import free_port
 from scripts.servers.process import ServerFailedError, ServerProcess
 from scripts.servers.warden import WARDEN
 

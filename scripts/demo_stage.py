@@ -23,7 +23,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from scripts.servers.port import free_port
+from runtime.port import free_port
 from scripts.servers.tree import ProcessTree
 from scripts.servers.warden import WARDEN
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from scripts.servers.port import free_port
+from runtime.port import free_port
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = Path(sys.executable).parent

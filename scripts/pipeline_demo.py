@@ -41,10 +41,10 @@ from app.settings.settings import load_settings
 from db.pool import PoolOptions, open_database
 from pipeline.lake import Change, DataFile, bronze
 from pipeline.storage import LakeStorage
+from runtime.port import free_port
 from scripts.demo_stage import DemoFailed, running_hub, serving
 from scripts.servers.fleet import take_server
 from scripts.servers.missing import MissingServerError
-from scripts.servers.port import free_port
 from scripts.servers.process import ServerFailedError
 from scripts.servers.warden import WARDEN
 

@@ -28,7 +28,7 @@ import structlog
 from typing_extensions import override
 from xdist.scheduler import LoadFileScheduling
 
-from scripts.servers import port
+from runtime import port
 from scripts.servers.fleet import take_server
 from scripts.servers.given import GivenServer
 from scripts.servers.kafka import KafkaServer

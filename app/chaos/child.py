@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
-import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +24,7 @@ from typing import IO
 import app
 from app.chaos.client import ChaosClient, NoAnswer
 from app.settings.settings import PREFIX
+from runtime.port import free_port
 from runtime.process import CUT_OFF_CODE
 
 __all__ = ["Child", "ChildFailed", "ChildOverdue", "free_port"]
@@ -39,8 +38,6 @@ if ctypes.CDLL(None).prctl(1, ctypes.c_ulong(9)) or os.getppid() != int(sys.argv
     os._exit(1)
 from {module} import main
 main()"""
-# Below the ranges of outgoing connections, so that nobody's client takes the port while the child is down.
-_PORTS = range(20_000, 32_000)
 
 
 class ChildFailed(Exception):
@@ -49,18 +46,6 @@ class ChildFailed(Exception):
 
 class ChildOverdue(ChildFailed, TimeoutError):
     """It runs, and did not answer in its time."""
-
-
-def free_port() -> int:
-    """A loopback port that nobody listens on at this moment."""
-    for port in random.sample(_PORTS, 200):
-        with socket.socket() as candidate:
-            try:
-                candidate.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise OSError(f"no free port between {_PORTS.start} and {_PORTS.stop}")
 
 
 class Child:

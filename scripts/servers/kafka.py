@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import ClassVar
 
+from runtime.port import free_port
 from scripts.servers.java import java_program
 from scripts.servers.kafka_classes import class_archive
 from scripts.servers.kafka_jars import kafka_jars, kafka_version
-from scripts.servers.port import free_port
 from scripts.servers.probe import Probe
 from scripts.servers.process import ServerFailedError, ServerProcess
 

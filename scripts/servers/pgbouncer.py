@@ -15,8 +15,8 @@ from scripts.servers.process import ServerProcess
 # What PgBouncer does not know it refuses, unless it is told to pass over it.
 _IGNORED = (
     "extra_float_digits", "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout",
-    "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "jit", "enable_seqscan", "plan_cache_mode",
-    "search_path",
+    "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "jit", "enable_seqscan",
+    "plan_cache_mode", "search_path",
 )  # fmt: skip
 _CONFIGURATION = """\
 [databases]

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict
 
-from scripts.servers.port import free_port
+from runtime.port import free_port
 from scripts.servers.probe import Probe
 from scripts.servers.tree import ProcessTree
 from scripts.servers.warden import WARDEN

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from scripts.servers.port import free_port as find_port
+from runtime.port import free_port as find_port
 from scripts.servers.tree import ProcessTree
 from scripts.servers.warden import WARDEN
 

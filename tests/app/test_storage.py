@@ -22,7 +22,7 @@ from app.storage import EmbeddedWatch, Storage, open_secrets, open_storage
 from db.embedded.postmaster import read_record
 from db.errors import DatabaseError, Unavailable
 from db.secret_box import SecretBoxError
-from scripts.servers.port import free_port
+from runtime.port import free_port
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scripts.servers.port import free_port
+from runtime.port import free_port
 from tests.docs.walk import ROOT, Walk, blocks_of, running_hub
 from webhooks.signature import new_key, webhook_headers
 

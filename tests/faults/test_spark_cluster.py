@@ -21,8 +21,8 @@ import pyspark
 import pytest
 
 import app.cli.__main__ as hookwire
+from runtime.port import free_port
 from scripts.servers.kafka import KafkaServer
-from scripts.servers.port import free_port
 from scripts.servers.tree import ProcessTree
 from scripts.servers.warden import WARDEN
 from tests.pipeline.broker import make, ours, record_of, write

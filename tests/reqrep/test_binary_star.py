@@ -13,7 +13,7 @@ from reqrep.binary_star.state import BinaryStar, BinaryStarOptions, PeerState, R
 from reqrep.majordomo.program import PairPlan
 from reqrep.reactor import Reactor
 from reqrep.transport import Transport
-from scripts.servers.port import free_port
+from runtime.port import free_port
 from tests.reqrep.running import FREE, WAIT_SECONDS, client_of, running_broker, running_worker
 
 ROLES: tuple[Role, ...] = ("primary", "backup")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from app.cli.failure import CommandFailed
 from app.cli.main import application
-from scripts.servers.port import free_port
+from runtime.port import free_port
 from tests.reqrep.running import WAIT_SECONDS, client_of, running_worker
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")

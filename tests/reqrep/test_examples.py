@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.servers.port import free_port
+from runtime.port import free_port
 from tests.reqrep.running import WAIT_SECONDS, client_of, running_broker, running_worker
 
 ROOT = Path(__file__).parents[2]

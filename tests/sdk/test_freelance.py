@@ -13,7 +13,7 @@ from hookwire.services.freelance_agent import FreelanceAgent, FreelanceOptions
 from hookwire.services.freelance_broadcast import Broadcast
 from hookwire.services.machine import Answered, GaveUp, Step, Stray
 from hookwire.services.server import FreelanceServer, ReplyServer, answer_freelance
-from scripts.servers.port import free_port
+from runtime.port import free_port
 from tests.reqrep.running import FREE, WAIT_SECONDS, threaded
 
 A, B, C = "tcp://a:1", "tcp://b:2", "tcp://c:3"

@@ -13,7 +13,7 @@ from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 
 from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.record import Record
-from scripts.servers.port import free_port
+from runtime.port import free_port
 from tests.contract.sinks.bench import Kept, SinkAdapter
 
 

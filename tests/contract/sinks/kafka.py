@@ -12,7 +12,7 @@ import pytest
 
 from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.record import Record
-from scripts.servers.port import free_port
+from runtime.port import free_port
 from tests.contract.sinks.bench import Kept, SinkAdapter
 from tests.relay.kafka.kafka_topic import read_committed
 

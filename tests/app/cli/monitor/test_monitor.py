@@ -26,7 +26,7 @@ from app.cli.monitor.xmpp import Xmpp
 from app.cli.pulling import Pulling
 from app.settings.settings import Settings, SettingsRefused
 from relay.tls import TlsFiles
-from scripts.servers.port import free_port
+from runtime.port import free_port
 from scripts.servers.prosody import CLOSED, HOST, PASSWORD, ROOMS, ProsodyServer
 from tests.app.cli.test_main import ended, hookwire, started
 from tests.app.conftest import WAIT_SECONDS, RunHub, RunningHub
