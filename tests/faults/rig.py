@@ -11,14 +11,14 @@ import random
 import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aio_pika
 import asyncpg
 import pytest
-from aiokafka import AIOKafkaConsumer, ConsumerRecord
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from app.chaos.arrivals import ArrivalWriter
 from app.chaos.checker import Promise, Report
@@ -28,6 +28,8 @@ from app.chaos.scenario import TOPIC, Scenario, ScenarioOptions, open_scenario
 from event.key_hash import hash_key, keyless_shard
 
 QUIET_SECONDS_MAX = 90.0
+_MARKERS_SECONDS_MAX = 60.0
+"""Without a record the broker may take so long to write the markers of a committed transaction."""
 SOAK = (pytest.mark.slow, pytest.mark.soak)
 
 
@@ -199,14 +201,30 @@ class Kafka:
         await consumer.start()
         found = defaultdict(list)
         try:
-            ends = await consumer.end_offsets(consumer.assignment())
-            while any([await consumer.position(one) < end for one, end in ends.items()]):
-                for partition, records in (await consumer.getmany(timeout_ms=500)).items():
-                    found[partition] += records
+            ends = await self._ends()
+            with suppress(TimeoutError):  # a transaction that stays open hides the rest, which is lost then
+                async with asyncio.timeout(_MARKERS_SECONDS_MAX) as patience:
+                    while any([await consumer.position(one) < end for one, end in ends.items()]):
+                        for partition, records in (await consumer.getmany(timeout_ms=500)).items():
+                            found[partition] += records
+                            patience.reschedule(asyncio.get_running_loop().time() + _MARKERS_SECONDS_MAX)
         finally:
             await consumer.stop()
         for record in heapq.merge(*found.values(), key=_moment):
             yield record
+
+    async def _ends(self) -> dict[TopicPartition, int]:
+        """Return where each partition ends, transactions included whose markers the broker has yet to write.
+
+        A read-committed consumer is told an earlier end for a moment after the commit was acknowledged.
+        """
+        consumer = AIOKafkaConsumer(self.prefix + TOPIC, bootstrap_servers=self.reader_bootstrap)
+        await consumer.start()
+        try:
+            ends: dict[TopicPartition, int] = await consumer.end_offsets(consumer.assignment())
+            return ends
+        finally:
+            await consumer.stop()
 
 
 def _moment(record: ConsumerRecord) -> tuple[int, int]:
