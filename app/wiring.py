@@ -12,7 +12,6 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from app.failpoints import FailpointDatabase, Failpoints
@@ -30,8 +29,6 @@ from app.signals import Signals
 from app.sinks import configured_sinks
 from app.storage import EmbeddedWatch, Storage, open_storage
 from app.web.api.context import Context
-from app.web.api.hub import hub_routes
-from app.web.api.rabbithub import rabbithub_routes
 from app.web.application import build_operations, build_web
 from app.web.backlog import Backlog
 from app.web.front import Front
@@ -334,9 +331,6 @@ class _Builder:
             settings.gold_retention_days,
         )
 
-    def _hub_routes(self) -> list[BaseRoute]:
-        return [*hub_routes(self._hub), *rabbithub_routes(self._hub)]
-
     @cached_property
     def _hub(self) -> Hub:
         return Hub(
@@ -359,7 +353,6 @@ class _Builder:
             ingest,
             self._problems,
             self._request_ids,
-            self._hub_routes(),
             self._agent,
         )
         # Half of the drain: a slow client must not cost relays and workers their soft stop.

@@ -8,7 +8,6 @@ import structlog
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.web.api import (
@@ -37,6 +36,8 @@ from app.web.api import (
 )
 from app.web.api.context import Context
 from app.web.api.contract import TITLE, VERSION, operation_id
+from app.web.api.hub import HUB_ROUTES
+from app.web.api.rabbithub import RABBITHUB_ROUTES
 from app.web.authentication import Authentication, Keyring
 from app.web.console import diagnosis_route as diagnosis
 from app.web.console import status_route as console
@@ -45,6 +46,7 @@ from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, page_policy
 from app.web.pages import install_problem_pages
 from app.web.problem import Problem, Problems, install_problem_handlers, request_id_of
+from app.web.route_needs import RouteNeeds
 from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
 from hub.keys import Keys
 
@@ -79,7 +81,7 @@ _ROUTERS: Sequence[APIRouter] = (
 )
 
 
-def build_api(problems: Problems, extra_routes: Sequence[BaseRoute] = ()) -> FastAPI:
+def build_api(problems: Problems) -> FastAPI:
     """The FastAPI application without its context; enough to write the OpenAPI file."""
     # Redirects to the same path with a slash less would be built from Host.
     api = FastAPI(title=TITLE, version=VERSION, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -91,7 +93,7 @@ def build_api(problems: Problems, extra_routes: Sequence[BaseRoute] = ()) -> Fas
         api.router.routes.extend(router.routes)
     docs.install_docs(api)
     install_problem_pages(api)
-    api.router.routes.extend(extra_routes)
+    api.router.routes.extend((*HUB_ROUTES, *RABBITHUB_ROUTES))
     install_problem_handlers(api, problems)
     _install_database_handlers(api, problems)
     return api
@@ -102,18 +104,18 @@ def build_web(
     ingest: Ingest,
     problems: Problems,
     request_ids: RequestIds,
-    extra_routes: Sequence[BaseRoute],
     own_agent: str,
 ) -> ASGIApp:
     """The whole application behind its front door; ``own_agent`` is the User-Agent of our own deliveries."""
-    api = build_api(problems, extra_routes)
+    api = build_api(problems)
     api.state.context = context
     settings = context.settings
     event_bytes_max = settings.event_bytes_max
     limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
     inside: ASGIApp = _Fork(ingest, api)
     if settings.needs_keys:
-        inside = Authentication(inside, Keyring(Keys(context.database)), hub_is_open=settings.hub_access == "open")
+        needs, hub_is_open = RouteNeeds(api.routes), settings.hub_access == "open"
+        inside = Authentication(inside, Keyring(Keys(context.database)), needs, hub_is_open=hub_is_open)
     pages = page_policy(settings, context.public_url)
     door = FrontDoor(
         inside, problems=problems, limits=limits, request_ids=request_ids, pages=pages, own_agent=own_agent.encode()

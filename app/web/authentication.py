@@ -12,8 +12,8 @@ between the front door and the application and judges every request before its b
 
 A valid key is always found first, so failed tries of others keep no client out (FS-08).
 
-What a route needs follows from its path (:mod:`app.web.scopes`). A key for some topics only is let in to the
-routes that judge the topic of what they show (:data:`_TOPICAL`, with :func:`require_topic`), and to no others.
+What a route needs is declared where the route is declared (:mod:`app.web.scopes`). A key for some topics only is let in
+to the routes that judge the topic of what they show (``reach="route"``, with :func:`require_topic`), and to no others.
 """
 
 from __future__ import annotations
@@ -25,16 +25,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qs
 
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.web.pages.login import login_page, wants_page
 from app.web.problem import Problem
-from app.web.rabbithub_path import PREFIX as RABBITHUB
-from app.web.rabbithub_path import parts_of
-from app.web.scopes import need_of
+from app.web.route_needs import RouteNeeds
+from app.web.scopes import Need
 from db.errors import DatabaseError
 from event.topic import is_reserved
 from hub.keys import Grant, Keys, visible_part
@@ -61,8 +59,7 @@ _QUESTIONS_AT_ONCE = 4
 _TRIES = 10
 _TRIES_PER_SECOND = 1.0
 _READS: Final = ("GET", "HEAD")
-_OPEN: Final = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/favicon.ico"})
-_TOPICAL: Final = ("/subscriptions", "/events/", "/deliveries", "/undelivered", "/topics/", "/filters/")
+_RABBITHUB: Final = "/rabbithub/"
 _CHALLENGE: Final = {
     # Two fields: Chromium reads the first scheme of each, and does not know Bearer (FT-02).
     "WWW-Authenticate": ('Bearer realm="hookwire"', 'Basic realm="hookwire: the key is the password", charset="UTF-8"')
@@ -167,9 +164,10 @@ def _key_text(header: bytes) -> str | None:
 class Authentication:
     """The ASGI layer. ``hub_is_open``: WebSub's subscribers, whom nobody knows beforehand, need no key."""
 
-    def __init__(self, app: ASGIApp, keyring: Keyring, *, hub_is_open: bool) -> None:
+    def __init__(self, app: ASGIApp, keyring: Keyring, needs: RouteNeeds, *, hub_is_open: bool) -> None:
         self._app = app
         self._keyring = keyring
+        self._needs = needs
         self._hub_is_open = hub_is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -179,9 +177,9 @@ class Authentication:
             known = self._keyring.fresh([value for name, value in scope["headers"] if name == b"authorization"])
             if known is not None and way in known.ways:  # the hot path: 1 us
                 scope["state"]["grant"] = known.grant
-            elif not self._is_open(*way) and not _brings_token(scope, *way):
+            elif not self._is_open(need := self._needs.of(scope)):
                 try:
-                    await self._let_in(scope, *way)
+                    await self._let_in(scope, need, *way)
                 except Problem as problem:
                     if problem.slug != "unauthorized" or not wants_page(scope):
                         raise
@@ -189,27 +187,22 @@ class Authentication:
                     return
         await self._app(scope, receive, send)
 
-    async def _let_in(self, scope: Scope, method: str, path: str) -> None:
+    async def _let_in(self, scope: Scope, need: Need, method: str, path: str) -> None:
         client = scope.get("client")
         header = _authorization(scope)
         reads = method in _READS
-        basic = reads or (path.startswith(RABBITHUB) and not _is_from_a_page(scope))
+        basic = reads or (path.startswith(_RABBITHUB) and not _is_from_a_page(scope))
         known = await self._keyring.known(header, client[0] if client else "", basic=basic)
-        _judge(known.grant, method, path)
+        _judge(known.grant, need)
         scope["state"]["grant"] = known.grant
         # Where Basic counts for some requests only, each of them is judged.
         if len(known.ways) < _WAYS_MAX and (reads or not _is_basic(header)):
             known.ways.add((method, path))
 
-    def _is_open(self, method: str, path: str) -> bool:
-        # Other hubs and callbacks have no key; the secret of our callback, and of an invitation, is its path.
-        if path in _OPEN or path.startswith(("/problems", "/docs/", "/hub/callback/", "/handshakes/")):
-            return True
+    def _is_open(self, need: Need) -> bool:
         # A topic's latest content is what WebSub's subscribers discover the hub by; they may have it delivered anyway,
         # but not what the hub tells its operators, nor the messages of its queues.
-        topic = path.removeprefix("/topics/")
-        topic_url = method in _READS and topic != path and "/" not in topic and not is_reserved(topic)
-        return self._hub_is_open and (path == "/hub" or topic_url)
+        return not need.scopes or (self._hub_is_open and need.websub and not is_reserved(need.name or ""))
 
 
 def _is_from_a_page(scope: Scope) -> bool:
@@ -220,22 +213,9 @@ def _is_from_a_page(scope: Scope) -> bool:
 def _path_of(scope: Scope) -> str:
     """The path, below /rabbithub as it was sent: a slash within a name there must not look like one between names."""
     path: str = scope["path"]
-    if path.startswith(RABBITHUB) and (raw := scope.get("raw_path")):
+    if path.startswith(_RABBITHUB) and (raw := scope.get("raw_path")):
         return str(raw, "latin-1")
     return path
-
-
-def _rabbithub_what(path: str) -> str:
-    """endpoint, subscribe, subscriptions; '' where it is no path of RabbitHub's."""
-    return parts_of(path)[1] if path.startswith(RABBITHUB) else ""
-
-
-def _brings_token(scope: Scope, method: str, path: str) -> bool:
-    """Another hub that verifies one of our exchanges or queues (RH-17): the token in its query is what is judged."""
-    if method != "GET" or _rabbithub_what(path) != "endpoint":
-        return False
-    query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-    return query.get("hub.mode", [""])[-1] in ("subscribe", "unsubscribe") and "hub.verify_token" in query
 
 
 def _authorization(scope: Scope) -> bytes:
@@ -250,20 +230,15 @@ def _authorization(scope: Scope) -> bytes:
     return found
 
 
-def _judge(grant: Grant, method: str, path: str) -> None:
-    """Scope, topic and queue as far as the path tells them."""
-    need = need_of(method, path)
+def _judge(grant: Grant, need: Need) -> None:
+    """Scope, and topic or queue as far as the path tells them."""
     if missing := need.missing(grant):
         held = ", ".join(sorted(grant.scopes))
         raise Problem("forbidden", f"This needs the scope {' or '.join(missing)}; the key has {held}.")
-    if path.startswith("/queues"):
-        if need.queue is not None and not grant.reaches_queue(need.queue):
-            raise Problem("forbidden", f"The key {grant.key_id} is not for the queue {need.queue[:80]}.")
-    elif need.topic is not None:
-        if not grant.reaches(need.topic):
+    if not need.is_reached_by(grant):
+        if need.reach in ("all", "topic"):
             raise _out_of_reach(grant)
-    elif grant.topics is not None and not path.startswith((*_TOPICAL, "/tasks")):
-        raise _out_of_reach(grant)
+        raise Problem("forbidden", f"The key {grant.key_id} is not for the {need.reach} {(need.name or '')[:80]}.")
 
 
 def _out_of_reach(grant: Grant) -> Problem:
@@ -277,7 +252,7 @@ def grant_of(request: Request) -> Grant | None:
 
 
 def require_topic(request: Request, pattern: str, *, hidden: str | None = None) -> None:
-    """For routes in :data:`_TOPICAL`: the key must reach this topic or pattern.
+    """For routes that declare ``reach="route"``: the key must reach this topic or pattern.
 
     ``hidden``: the thing's existence is not for this key to know, so that it is not found, in these words (TN-05).
     """
@@ -287,7 +262,7 @@ def require_topic(request: Request, pattern: str, *, hidden: str | None = None) 
 
 
 def require_every_topic(request: Request) -> None:
-    """For routes in :data:`_TOPICAL` that would show things of any topic."""
+    """For routes that declare ``reach="route"`` and would show things of any topic."""
     grant = grant_of(request)
     if grant is not None and grant.topics is not None:
         raise _out_of_reach(grant)

@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 from app.web.notice import Notices
 from app.web.problem import Problem
 from app.web.query import refuse_unknown
+from app.web.scopes import Need
 from db.errors import DatabaseError, OutcomeUnknown, Unavailable
 from event.cloudevents import BATCH_TYPE, CloudEventError, decode_http
 from event.event import Draft
@@ -41,7 +42,7 @@ from hub.publish import (
 )
 from hub.topics import Topics, UnknownTopic
 
-__all__ = ["Ingest", "is_publish"]
+__all__ = ["Ingest", "is_publish", "need_of_publish"]
 
 _PREFIX = "/topics/"
 _SUFFIX = "/events"
@@ -66,6 +67,11 @@ def is_publish(scope: Scope) -> bool:
     path: str = scope["path"]
     # The length tells /topics/events, a topic of that name, from a topic's events.
     return path.endswith(_SUFFIX) and path.startswith(_PREFIX) and len(path) >= len(_PREFIX) + len(_SUFFIX)
+
+
+def need_of_publish(scope: Scope) -> Need:
+    """Return what such a request needs of an API key."""
+    return Need(("publish",), reach="topic", name=scope["path"][len(_PREFIX) : -len(_SUFFIX)])
 
 
 @dataclasses.dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Scopes: what each route needs of an API key. Default deny: a route that no rule knows needs ``admin``, or ``read``.
+"""Scopes: the words in which a route declares what it needs of an API key, beside its path.
 
 ::
 
@@ -7,86 +7,103 @@
     enqueue    messages, tasks, jobs                   work       receive, claim, settle
     call       services                                admin      everything
 
+    @router.get("/{queue}")
+    @needs("read", reach="queue")
+    async def get(...)
+
+Every route has a declaration, else the application is not built (:mod:`app.web.route_needs`).
 ``tests/app/web/test_scopes.py`` holds the whole table, route by route.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Literal, TypeVar
 
-from app.web.rabbithub_path import PREFIX as RABBITHUB
-from app.web.rabbithub_path import parts_of
+from starlette.types import Scope
+
 from hub.keys import Grant
 from hub.keys import Scope as KeyScope
 
-__all__ = ["Need", "need_of"]
+__all__ = ["OPEN", "Declaration", "Need", "Reach", "declaration_of", "default_need", "needs", "needs_by", "open_to_all"]
 
-_READS: Final = ("GET", "HEAD")
-_OPERATED: Final = frozenset({"deliveries", "holds", "dead-letters", "replays"})
-_WORKED: Final = frozenset({"receive", "accept", "reject", "extend"})
+Reach = Literal["all", "topic", "queue", "route"]
+_REACHES: Final[Mapping[str, Callable[[Grant, str], bool]]] = {"topic": Grant.reaches, "queue": Grant.reaches_queue}
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One of ``scopes``, and where it says so also ``payloads``; for this topic or this queue, if there is one."""
+    """One of ``scopes``, and where it says so also ``payloads``; no scopes: no key is asked for.
+
+    ``reach`` says which patterns of the key are compared with what::
+
+        all            a key for some topics only is refused
+        topic, queue   ``name``, the path's parameter of that name
+        route          whatever the route shows; it compares by itself (``require_topic``, ``may_reach_queue``, ...)
+
+    ``websub``: where HOOKWIRE_HUB_ACCESS is open, no key is asked for.
+    """
 
     scopes: Sequence[KeyScope]
     payloads: bool = False
-    topic: str | None = None
-    queue: str | None = None
+    reach: Reach = "all"
+    websub: bool = False
+    name: str | None = None
 
     def missing(self, grant: Grant) -> Sequence[KeyScope]:
-        """The scopes of which the key lacks every one; () when it has enough."""
+        """Return the scopes of which the key lacks every one; () when it has enough."""
         if not grant.has(*self.scopes):
             return self.scopes
         return ("payloads",) if self.payloads and not grant.has("payloads") else ()
 
+    def is_reached_by(self, grant: Grant) -> bool:
+        """Return whether the patterns of the key let it in here."""
+        if self.reach == "all":
+            return grant.topics is None
+        return self.reach == "route" or _REACHES[self.reach](grant, self.name or "")
 
-def need_of(method: str, path: str) -> Need:  # noqa: PLR0911 - a table, rule by rule
-    """What a request needs, as far as its path tells."""
-    reads = method in _READS
-    room, *rest = path.strip("/").split("/")
-    if path.startswith(RABBITHUB):
-        return _rabbithub(method, path)
-    if room == "topics" and rest:
-        return _topics(rest, reads=reads)
-    if room == "queues":
-        return _queues(method, rest)
-    if path == "/hub/content":
-        return Need(("publish",))
-    if room in ("subscriptions", "filters") or path == "/hub":
-        return Need(("subscribe", "read") if reads else ("subscribe",))
-    if room == "tasks":
-        return Need(("read",) if reads else ("admin",) if method == "PUT" else ("operate",))
-    return Need(("read",) if reads else ("operate",) if room in _OPERATED else ("admin",))
+    def alternatives(self) -> Sequence[Sequence[KeyScope]]:
+        """Return the sets of scopes of which each is enough, as OpenAPI's security requirements."""
+        return [[scope, "payloads"] if self.payloads else [scope] for scope in self.scopes]
 
 
-def _topics(rest: Sequence[str], *, reads: bool) -> Need:
-    topic, verb = rest[0], "/".join(rest[1:])
-    if verb == "events":
-        return Need(("publish",), topic=topic)
-    return Need(("read",) if reads else ("admin",), payloads=reads and not verb, topic=topic)
+Declaration = Need | Callable[[Scope], Need]
+OPEN: Final = Need(())
 
 
-def _queues(method: str, rest: Sequence[str]) -> Need:
-    queue, verb = (rest[0] or None if rest else None), rest[1] if len(rest) > 1 else ""
-    if method in _READS:
-        return Need(("read",), queue=queue)
-    if method == "POST" and verb == "messages":
-        return Need(("enqueue",), queue=queue)
-    if (method == "POST" and (verb in _WORKED or queue is None)) or (
-        verb == "consumers" or (method == "DELETE" and queue is not None and queue.startswith("tmp."))
-    ):
-        return Need(("work",), queue=queue)
-    return Need(("operate",) if method == "POST" else ("admin",), queue=queue)
+def needs(
+    *scopes: KeyScope, payloads: bool = False, reach: Reach = "all", websub: bool = False
+) -> Callable[[_Endpoint], _Endpoint]:
+    """Declare what the route of the decorated function needs; stands below ``@router.get(...)``."""
+    return _declare(Need(scopes, payloads=payloads, reach=reach, websub=websub))
 
 
-def _rabbithub(method: str, path: str) -> Need:
-    what = parts_of(path)[1]
-    if method == "POST" and what == "endpoint":
-        return Need(("publish",))
-    if method == "POST" and what == "subscribe":
-        return Need(("subscribe",))
-    return Need(("read",) if method in _READS else ("admin",))
+def needs_by(find: Callable[[Scope], Need]) -> Callable[[_Endpoint], _Endpoint]:
+    """Declare a need that depends on more than path and method; ``find`` sees ``path_params`` as the route will."""
+    return _declare(find)
+
+
+def open_to_all(endpoint: _Endpoint) -> _Endpoint:
+    """Declare that no key is asked for."""
+    return _declare(OPEN)(endpoint)
+
+
+def declaration_of(endpoint: object) -> Declaration | None:
+    """Return what was declared for an endpoint."""
+    found: Declaration | None = getattr(endpoint, "declared_need", None)
+    return found
+
+
+def default_need(method: str) -> Need:
+    """Return the need of a request that no route takes: it is not told to strangers that there is none."""
+    return Need(("read",) if method in ("GET", "HEAD") else ("admin",))
+
+
+def _declare(declaration: Declaration) -> Callable[[_Endpoint], _Endpoint]:
+    def declare(endpoint: _Endpoint) -> _Endpoint:
+        endpoint.declared_need = declaration  # type: ignore[attr-defined]  # functions have a dictionary
+        return endpoint
+
+    return declare

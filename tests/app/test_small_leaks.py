@@ -16,6 +16,7 @@ from db.secret_box import SecretBoxError, parse_keys
 from egress.guard import GuardPolicy, judge
 from tests.app.conftest import RunHub
 from tests.app.web.corpus_http import get
+from tests.app.web.test_authentication import authorized, bearer
 
 
 async def exchanged(port: int, sent: bytes) -> bytes:
@@ -40,7 +41,8 @@ async def test_a_token_that_is_unknown_is_refused_before_its_body_is_read(runnin
 async def test_a_path_with_a_slash_more_leads_nowhere(running_hub: RunHub) -> None:
     """FS-17 a: a redirect would be built from Host."""
     async with running_hub(access="keys") as hub:
-        answer = await hub.client.get("/topics/", headers={"Host": "evil.example"})
+        headers = {"Host": "evil.example", **authorized(await bearer(hub, "read"))}
+        answer = await hub.client.get("/topics/", headers=headers)
 
         assert (answer.status_code, answer.headers.get("location")) == (404, None)
 

@@ -12,6 +12,7 @@ from app.web.api.context import Context, context_of
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
+from app.web.scopes import needs
 
 __all__ = ["router"]
 
@@ -52,6 +53,7 @@ class AuditPage(BaseModel):
 
 
 @router.get("", summary="Who did what", responses=refusals("invalid-cursor", "invalid-parameter"))
+@needs("read")
 async def list_audit(
     request: Request,
     response: Response,

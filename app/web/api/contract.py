@@ -19,6 +19,8 @@ from app.web.api.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
 from app.web.api.rabbithub_contract import RABBITHUB_PATHS
 from app.web.api.refusals import PROBLEM_SCHEMA, refusals
 from app.web.problem import PROBLEM_MEDIA_TYPE
+from app.web.route_needs import RouteNeeds
+from app.web.scopes import OPEN
 
 __all__ = ["TITLE", "VERSION", "openapi_document", "operation_id"]
 
@@ -50,7 +52,6 @@ _TAGS = [
     {"name": "operations", "description": "Health and metrics."},
 ]
 _FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
-_WITHOUT_KEY = ("/healthz", "/readyz", "/hub", "/hub/callback/{token}")
 _REFUSED_BY_AUTHENTICATION = refusals("unauthorized", "forbidden", "too-many-requests")
 _TOO_LONG = refusals("uri-too-long")
 _READS = ("get", "head")
@@ -60,7 +61,8 @@ _SECURITY_SCHEMES = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "hwk_...",
-        "description": "An API key, where the hub asks for one (`HOOKWIRE_ACCESS`, default in production).",
+        "description": "An API key, where the hub asks for one (`HOOKWIRE_ACCESS`, default in production). "
+        "An operation names the scopes that its key needs; each alternative is enough. `admin` holds every scope.",
     }
 }
 _FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
@@ -85,6 +87,7 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
         name: schemas[name] for name in sorted(schemas) if name not in _FRAMEWORK_SCHEMAS
     }
     _restore_examples(document["components"]["schemas"])
+    needs = RouteNeeds(api.routes)
     for name, path in document["paths"].items():
         for method, operation in path.items():
             _drop_framework_refusal(operation["responses"])
@@ -94,8 +97,9 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
                 _announce_unstorable(operation["responses"])
             if method not in _READS and not name.startswith(_LENIENT):
                 _announce_unknown_parameter(operation["responses"])
-            if name not in _WITHOUT_KEY:
-                operation["security"] = [{}, {"key": []}]
+            need = needs.of({"type": "http", "method": method.upper(), "path": name})
+            if need != OPEN:
+                operation["security"] = [{}, *({"key": list(scopes)} for scopes in need.alternatives())]
                 operation["responses"] |= {str(status): answer for status, answer in _REFUSED_BY_AUTHENTICATION.items()}
     document["components"]["securitySchemes"] = _SECURITY_SCHEMES
     return document

@@ -15,6 +15,7 @@ from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
 
@@ -108,6 +109,7 @@ def _out(row: Row, incarnation: str) -> DeadLetterOut:
 
 
 @router.get("", summary="List dead letters", responses=refusals("invalid-cursor", "invalid-parameter", "not-found"))
+@needs("read")
 async def list_dead_letters(
     request: Request,
     response: Response,
@@ -136,6 +138,7 @@ async def list_dead_letters(
 
 
 @router.get("/{dead_letter}", summary="One dead letter", responses=refusals("not-found"))
+@needs("read")
 async def show(dead_letter: str, context: In) -> DeadLetterOut:
     """With the reason; its attempts are at `/deliveries/{id}/attempts`."""
     row = await context.database.fetchrow(*_named(dead_letter, "get"))
@@ -145,6 +148,7 @@ async def show(dead_letter: str, context: In) -> DeadLetterOut:
 
 
 @router.post("/{dead_letter}/retry", summary="Take it up again", responses=_VERB)
+@needs("operate")
 async def retry(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
     """It is sent again, marked as a replay, with a fresh schedule; it comes later than what followed it."""
     await _do(dead_letter, "retry", body, request, context)
@@ -152,6 +156,7 @@ async def retry(dead_letter: str, body: Reasoned, request: Request, context: In)
 
 
 @router.post("/{dead_letter}/purge", summary="Forget it", responses=_VERB)
+@needs("operate")
 async def purge(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
     """The event itself stays until its retention ends, and can still be replayed."""
     await _do(dead_letter, "purge", body, request, context)

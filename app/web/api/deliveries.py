@@ -19,6 +19,7 @@ from app.web.api.strict_route import StrictRoute
 from app.web.api.subscriptions import find
 from app.web.authentication import require_every_topic, require_topic, shows_payloads
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
 
@@ -149,6 +150,7 @@ def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
     summary="Deliveries by event, subscription and state",
     responses=refusals("invalid-cursor", "invalid-parameter", "not-found"),
 )
+@needs("read", reach="route")
 async def list_deliveries(
     request: Request,
     response: Response,
@@ -177,6 +179,7 @@ async def list_deliveries(
 
 
 @router.get("/{delivery_id}/attempts", summary="Every attempt of one delivery", responses=refusals("not-found"))
+@needs("read", reach="route")
 async def attempts(request: Request, delivery_id: str, context: In) -> AttemptList:
     """First one first."""
     event, subscription = await _numbers(request, delivery_id, context)
@@ -185,6 +188,7 @@ async def attempts(request: Request, delivery_id: str, context: In) -> AttemptLi
 
 
 @router.post("/{delivery_id}/try", summary="Try a delivery now", responses=_REFUSED)
+@needs("operate", reach="route")
 async def try_now(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
     """One that waits for its next attempt or is parked; a parked one has its whole schedule again."""
     await _turn(request, delivery_id, body, context, "delivery.retry_now")
@@ -192,6 +196,7 @@ async def try_now(request: Request, delivery_id: str, body: Reasoned, context: I
 
 
 @router.post("/{delivery_id}/give-up", summary="Give a delivery up", responses=_REFUSED)
+@needs("operate", reach="route")
 async def give_up(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
     """It becomes a dead letter; what waits behind it for its key goes on."""
     await _turn(request, delivery_id, body, context, "delivery.dead_letter")

@@ -12,6 +12,7 @@ from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.api.subscriptions import find
 from app.web.problem import Problem
+from app.web.scopes import needs
 from hub.revocation import revoke
 
 __all__ = ["router"]
@@ -29,6 +30,7 @@ In = Annotated[Context, Depends(context_of)]
     summary="Deny an active WebSub subscription",
     responses=refusals("not-found", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"),
 )
+@needs("subscribe", reach="route")
 async def deny(request: Request, subscription_id: str, body: Reasoned, context: In) -> None:
     """It ends at once, what it was owed is dropped, and its callback gets a GET with `hub.mode=denied`."""
     row = await find(request, subscription_id, context)

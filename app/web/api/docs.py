@@ -16,6 +16,7 @@ from starlette.responses import Response
 from app.web.api.context import Context, context_of
 from app.web.api.contract import openapi_document
 from app.web.problem import Problem
+from app.web.scopes import open_to_all
 
 __all__ = ["install_docs"]
 
@@ -37,6 +38,7 @@ def install_docs(api: FastAPI) -> None:
         return json.dumps(openapi_document(api), separators=(",", ":")).encode()
 
     @api.get("/openapi.json", include_in_schema=False)
+    @open_to_all
     async def openapi() -> Response:
         return Response(document(), media_type="application/json", headers={"Cache-Control": "no-cache"})
 
@@ -44,6 +46,7 @@ def install_docs(api: FastAPI) -> None:
     api.get("/docs/{name}", include_in_schema=False)(_asset)
 
 
+@open_to_all
 async def _page(context: In) -> Response:
     _check_allowed(context)
     nonce = secrets.token_urlsafe(16)
@@ -51,6 +54,7 @@ async def _page(context: In) -> Response:
     return Response(_PAGE.substitute(nonce=nonce), media_type="text/html", headers=headers)
 
 
+@open_to_all
 async def _asset(name: str, context: In) -> Response:
     _check_allowed(context)
     if name not in _ASSETS:

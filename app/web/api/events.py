@@ -14,6 +14,7 @@ from app.web.api.context import Context, context_of
 from app.web.api.refusals import refusals
 from app.web.authentication import grant_of, require_topic, shows_payloads
 from app.web.problem import Problem
+from app.web.scopes import needs
 from event.identity import parse_event_id
 
 __all__ = ["event_number", "payload_out", "router"]
@@ -129,6 +130,7 @@ def _summary(sinks: list[dict[str, Any]], deliveries: list[dict[str, Any]]) -> s
 
 
 @router.get("/{event_id}", summary="An event and what became of it")
+@needs("read", reach="route")
 async def get(request: Request, event_id: str, context: In) -> EventOut:
     """Per sink and per subscription. That nobody asked for an event is an answer too, with its reason."""
     number = event_number(event_id, context.incarnation)

@@ -17,6 +17,7 @@ from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.authentication import require_topic
 from app.web.problem import Problem
+from app.web.scopes import needs
 from event.strict_json import DEPTH_MAX, StrictJsonError, check_shape
 from hub.filter import FilterError, compile_filter
 
@@ -88,6 +89,7 @@ class FilterVerdict(BaseModel):
         "invalid-filter", "not-found",
     ),
 )  # fmt: skip
+@needs("subscribe", reach="route")
 async def test(request: Request, body: FilterTest, context: In) -> FilterVerdict:
     """By the same statement that the fan-out uses. Nothing is stored."""
     try:

@@ -13,6 +13,7 @@ from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 from egress.url import UrlRefused, parse_target
 from hub.intent import IntentState, IntentStep
@@ -93,6 +94,7 @@ class ForeignTopicPage(BaseModel):
     summary="Register a topic of another publisher",
     responses=refusals("malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large"),
 )
+@needs("admin")
 async def register(body: ForeignTopicIn, context: In) -> ForeignTopicOut:
     """Where only registered topics may be named, it may be from now on."""
     name = foreign(body.url, context)
@@ -104,6 +106,7 @@ async def register(body: ForeignTopicIn, context: In) -> ForeignTopicOut:
 
 
 @router.get("/foreign-topics", summary="List topics of other publishers", responses=refusals("invalid-cursor"))
+@needs("read")
 async def list_foreign_topics(
     request: Request,
     response: Response,
@@ -169,6 +172,7 @@ class PairOut(BaseModel):
 
 
 @router.get("/hub/pairs", summary="Where a subscriber stands", responses=refusals("invalid-parameter", "uri-too-long"))
+@needs("read")
 async def pair(
     context: In,
     topic: Annotated[str, Query(max_length=2048, description="The topic's URL, as in `hub.topic`.")],

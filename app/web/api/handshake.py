@@ -13,6 +13,7 @@ from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.api.subscriptions import SubscriptionOut, find, subscription_out
 from app.web.problem import Problem
+from app.web.scopes import needs, open_to_all
 from db.pool import Row
 from egress.failure import OutboundError
 from egress.url import Target, UrlRefused, parse_target
@@ -43,6 +44,7 @@ class Agreed(BaseModel):
     name="handshake",
     summary="Ask the callback for its consent (CloudEvents)",
 )
+@needs("subscribe", reach="route")
 async def handshake(request: Request, subscription_id: str, context: In) -> SubscriptionOut:
     """An `OPTIONS` to the callback. With its consent the subscription is active, at the rate that it allows.
 
@@ -72,6 +74,7 @@ async def handshake(request: Request, subscription_id: str, context: In) -> Subs
     "/handshakes/{token}", name="agree", summary="Agree to deliveries, by the URL that the callback was told"
 )
 @invitations.post("/handshakes/{token}", name="agree_by_post", summary="Agree to deliveries, as by GET")
+@open_to_all
 async def agree(request: Request, token: str, context: In) -> Agreed:
     """For callbacks, without an API key: the URL is the secret. It is good once, for a week, and until the
     subscription is changed. `WebHook-Allowed-Rate` in the request limits the rate."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from app.web.api.context import Context, context_of
+from app.web.scopes import needs, open_to_all
 
 __all__ = ["router"]
 
@@ -52,6 +53,7 @@ class Ready(BaseModel):
 
 
 @router.get("/healthz", summary="Is the process alive")
+@open_to_all
 async def healthz() -> Alive:
     """Says nothing about what it depends on: a database that is down is no reason to kill the hub."""
     return Alive(status="ok")
@@ -65,6 +67,7 @@ async def healthz() -> Alive:
         503: {"model": Ready, "description": "The database cannot be reached, is full, is too slow, or cannot write."}
     },
 )
+@open_to_all
 async def readyz(context: In) -> JSONResponse:
     """Ready means that publishing works: the database is asked to write, at most once in five seconds.
 
@@ -85,6 +88,7 @@ async def readyz(context: In) -> JSONResponse:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Counters and gauges."}},
 )
+@needs("read")
 async def metrics(context: In) -> Response:
     """The exposition format. What waits is asked of the database; without it the rest is told all the same."""
     await context.backlog.refresh()

@@ -14,6 +14,7 @@ from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
 
@@ -103,6 +104,7 @@ def _number(hold: str) -> int:
 
 
 @router.get("", summary="List what waits", responses=refusals("invalid-cursor", "invalid-parameter"))
+@needs("read")
 async def list_holds(
     request: Request,
     response: Response,
@@ -120,6 +122,7 @@ async def list_holds(
 
 
 @router.get("/{hold}", summary="One hold", responses=refusals("not-found", "invalid-parameter"))
+@needs("read")
 async def show(hold: HoldId, context: In) -> HoldDetail:
     """What waits, why, and which events are the oldest of it."""
     row = await context.database.fetchrow("hold.get", "default", _number(hold))
@@ -130,6 +133,7 @@ async def show(hold: HoldId, context: In) -> HoldDetail:
 
 
 @router.post("/{hold}/retry", summary="Try it now", responses=_VERB)
+@needs("operate")
 async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """Its oldest record is sent at once; when it is taken, the others follow in order."""
     done = await context.database.fetchval("hold.retry", "default", _number(hold), actor_of(request), body.reason)
@@ -139,6 +143,7 @@ async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> 
 
 
 @router.post("/{hold}/skip", summary="Give up the oldest record", responses=_VERB)
+@needs("operate")
 async def skip(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """It becomes a dead letter; the next one is tried at once."""
     row = await _give_up(hold, body, request, context, "hold.skip", 1)
@@ -146,6 +151,7 @@ async def skip(hold: HoldId, body: Reasoned, request: Request, context: In) -> V
 
 
 @router.post("/{hold}/purge", summary="Give up all its records", responses=_VERB)
+@needs("operate")
 async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """All that waits becomes dead letters, and the hold is lifted. What waited behind a key's refused record has the
     outcome `purged_with_key`."""

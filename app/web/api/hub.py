@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import Final
 
 import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from app.web.api.context import context_of
+from app.web.scopes import needs, open_to_all
 from db.errors import DatabaseError
 from event.hops import HOPS_HEADER
 from hub.acceptance import Hub, accept, outcome, ping
@@ -27,11 +30,11 @@ from hub.form import FORM_BYTES_MAX, FormRefused, Pinging, Subscribing, Verify, 
 from hub.topic_url import hub_url, url_of
 from hub.upstream import confirm, receive
 
-__all__ = ["hub_routes"]
+__all__ = ["HUB_ROUTES"]
 
 _log = structlog.get_logger(__name__)
 
-_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_CHANGES = ("POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _RETRY_AFTER_SECONDS = 5
 _WARNING = "accepted, but hub.secret was sent over plain http: whoever listened can forge deliveries\n"
 _HELP = """\
@@ -47,22 +50,19 @@ whole body. From then on each event of the topic is POSTed to it.
 """
 
 
-def hub_routes(hub: Hub) -> list[Route]:
-    """The routes of this file; every method is answered here, in plain text."""
-
-    def guarded(answer: Callable[[Hub, Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        return partial(_guarded, hub, answer)
-
-    return [
-        Route("/hub", guarded(_answer), methods=_METHODS, name="hub"),
-        Route("/hub/content", guarded(_content), methods=["POST"], name="hub_content"),
-        Route("/hub/callback/{token}", guarded(_upstream), methods=["GET", "POST"], name="hub_callback"),
-    ]
+_Answer = Callable[[Hub, Request], Awaitable[Response]]
 
 
-async def _guarded(hub: Hub, answer: Callable[[Hub, Request], Awaitable[Response]], request: Request) -> Response:
+def _guarded(answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
+    async def guarded(request: Request) -> Response:
+        return await _or_refusal(answer, request)
+
+    return guarded
+
+
+async def _or_refusal(answer: _Answer, request: Request) -> Response:
     try:
-        return await answer(hub, request)
+        return await answer(context_of(request).hub, request)
     except FormRefused as refused:
         return _refusal(refused)
     except DatabaseError as error:
@@ -177,3 +177,13 @@ def _refusal(refused: FormRefused) -> Response:
 
 def _text(status: int, text: str, headers: Mapping[str, str]) -> Response:
     return PlainTextResponse(f"{text}\n", status_code=status, headers=headers)
+
+
+HUB_ROUTES: Final = (
+    Route("/hub", needs("subscribe", "read", websub=True)(_guarded(_answer)), methods=["GET"], name="hub_help"),
+    Route("/hub", needs("subscribe", websub=True)(_guarded(_answer)), methods=_CHANGES, name="hub"),
+    Route("/hub/content", needs("publish")(_guarded(_content)), methods=["POST"], name="hub_content"),
+    # Another hub has no key; the secret of our callback is its path.
+    Route("/hub/callback/{token}", open_to_all(_guarded(_upstream)), methods=["GET", "POST"], name="hub_callback"),
+)
+"""The routes of this file; every method of /hub is answered here, in plain text."""

@@ -13,6 +13,7 @@ from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 from event.topic import TopicError
 from hub.keys import Keys, NewKey
@@ -109,6 +110,7 @@ def key_out(row: Row) -> dict[str, Any]:
         "invalid-pattern",
     ),
 )  # fmt: skip
+@needs("admin")
 async def create(body: KeyIn, context: In) -> KeyCreated:
     """The answer carries the key, once; only its digest is stored."""
     try:
@@ -120,6 +122,7 @@ async def create(body: KeyIn, context: In) -> KeyCreated:
 
 
 @router.get("", summary="List API keys", responses=refusals("invalid-cursor", "invalid-parameter"))
+@needs("read")
 async def list_keys(
     request: Request,
     response: Response,
@@ -136,6 +139,7 @@ async def list_keys(
 
 
 @router.delete("/{key_id}", status_code=204, summary="Revoke an API key", responses=refusals("not-found"))
+@needs("admin")
 async def revoke(key_id: str, context: In) -> None:
     """It is refused by every process within five seconds. Repeating it changes nothing."""
     row = await Keys(context.database).revoke(key_id) if key_id.isascii() and key_id.isprintable() else None

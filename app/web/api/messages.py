@@ -17,6 +17,7 @@ from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.authentication import shows_payloads
 from app.web.problem import Problem
+from app.web.scopes import needs
 from event.strict_json import StrictJsonError, loads
 from jobs.message import Message, MessageDraft, Received
 from jobs.receipt import ClaimReceipt, parse_receipt
@@ -188,6 +189,7 @@ _ANY_BODY = {
     openapi_extra=_ANY_BODY,
     responses=refusals("malformed-batch", "body-too-large", "invalid-parameter", "outcome-unknown"),
 )
+@needs("enqueue", reach="queue")
 async def submit(
     request: Request,
     queue: Queue,
@@ -210,6 +212,7 @@ async def submit(
 
 
 @router.get("/{queue}/messages", summary="Browse available messages")
+@needs("read", reach="queue")
 async def browse(
     request: Request,
     queue: Queue,
@@ -225,6 +228,7 @@ async def browse(
 
 
 @router.post("/{queue}/receive", summary="Receive messages", responses=refusals(*_BODY))
+@needs("work", reach="queue")
 async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) -> ReceivedList:
     """Oldest first. Settle each within its lease, by `accept` or `reject`; after that it is handed out again."""
     name, until = queue_name(queue), time.monotonic() + body.wait_seconds
@@ -238,6 +242,7 @@ async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) 
 
 
 @router.post("/{queue}/accept", summary="Done with messages", responses=refusals(*_BODY))
+@needs("work", reach="queue")
 async def accept(queue: Queue, body: AcceptIn, context: In) -> ReceiptList:
     """They leave the queue, into the archive where it keeps history."""
     done = await context.jobs.queues.accept(queue_name(queue), _receipts(body.receipts))
@@ -245,6 +250,7 @@ async def accept(queue: Queue, body: AcceptIn, context: In) -> ReceiptList:
 
 
 @router.post("/{queue}/reject", summary="Return messages", responses=refusals(*_BODY))
+@needs("work", reach="queue")
 async def reject(queue: Queue, body: RejectIn, context: In) -> ReceiptList:
     """They are available again in their old places, or after the delay, or are dead letters."""
     done = await context.jobs.queues.reject(
@@ -255,6 +261,7 @@ async def reject(queue: Queue, body: RejectIn, context: In) -> ReceiptList:
 
 
 @router.post("/{queue}/extend", summary="Hold messages for longer", responses=refusals(*_BODY))
+@needs("work", reach="queue")
 async def extend(queue: Queue, body: ExtendIn, context: In) -> ReceiptList:
     """The lease counts from now."""
     done = await context.jobs.queues.extend(queue_name(queue), _receipts(body.receipts), body.lease_seconds)

@@ -18,6 +18,7 @@ from app.web.api.strict_route import StrictRoute
 from app.web.api.subscriptions import SubscriptionOut, find, pattern_of, subscription_out
 from app.web.authentication import require_topic
 from app.web.problem import Problem
+from app.web.scopes import needs
 from hub.filter import FilterError
 from webhooks.pull import Fetched, PullReceipt, parse_receipt
 
@@ -150,6 +151,7 @@ class SettledList(BaseModel):
     summary="Make a pull subscription",
     responses=refusals(*_BODY, "invalid-pattern", "invalid-filter"),
 )
+@needs("subscribe", reach="route")
 async def create(request: Request, body: PullIn, response: Response, context: In) -> SubscriptionOut:
     """Its deliveries wait to be fetched, so that it needs no public address."""
     pattern = pattern_of(body.topic)
@@ -165,6 +167,7 @@ async def create(request: Request, body: PullIn, response: Response, context: In
 
 
 @router.post("/{subscription_id}/dequeue", summary="Fetch deliveries", responses=refusals(*_BODY, "not-found"))
+@needs("subscribe", reach="route")
 async def dequeue(request: Request, subscription_id: str, body: DequeueIn, context: In) -> PulledList:
     """Oldest first. Settle each within its lease, by `ack` or `nack`; after that it is handed out again."""
     number = await _number(request, subscription_id, context)
@@ -179,6 +182,7 @@ async def dequeue(request: Request, subscription_id: str, body: DequeueIn, conte
 
 
 @router.post("/{subscription_id}/ack", summary="Done with deliveries", responses=refusals(*_BODY, "not-found"))
+@needs("subscribe", reach="route")
 async def ack(request: Request, subscription_id: str, body: AckIn, context: In) -> SettledList:
     """They are delivered."""
     number = await _number(request, subscription_id, context)
@@ -187,6 +191,7 @@ async def ack(request: Request, subscription_id: str, body: AckIn, context: In) 
 
 
 @router.post("/{subscription_id}/nack", summary="Give deliveries back", responses=refusals(*_BODY, "not-found"))
+@needs("subscribe", reach="route")
 async def nack(request: Request, subscription_id: str, body: NackIn, context: In) -> SettledList:
     """They are handed out again after the delay, at most 20 times in all; or never, as dead letters."""
     number = await _number(request, subscription_id, context)
@@ -196,6 +201,7 @@ async def nack(request: Request, subscription_id: str, body: NackIn, context: In
 
 
 @router.post("/{subscription_id}/extend", summary="Hold deliveries for longer", responses=refusals(*_BODY, "not-found"))
+@needs("subscribe", reach="route")
 async def extend(request: Request, subscription_id: str, body: ExtendIn, context: In) -> SettledList:
     """The lease counts from now."""
     number = await _number(request, subscription_id, context)

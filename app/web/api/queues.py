@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.types import Scope
 
 from app.web.api.actor import Reason, Reasoned, actor_of
 from app.web.api.context import Context, context_of
@@ -18,6 +19,7 @@ from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.authentication import may_reach_queue, shows_payloads
 from app.web.problem import Problem
+from app.web.scopes import Need, needs, needs_by
 from db.pool import Row
 
 __all__ = ["router"]
@@ -167,7 +169,14 @@ class ConsumerList(BaseModel):
     items: list[ConsumerOut]
 
 
+def _removal(scope: Scope) -> Need:
+    """Return the need of a removal: a temporary queue is removed by those that use it."""
+    queue = scope["path_params"]["queue"]
+    return Need(("work",) if queue.startswith("tmp.") else ("admin",), reach="queue")
+
+
 @router.get("", summary="List queues", responses=refusals("invalid-cursor"))
+@needs("read", reach="route")
 async def list_queues(
     request: Request,
     response: Response,
@@ -184,6 +193,7 @@ async def list_queues(
 
 
 @router.post("", status_code=201, summary="Make a temporary queue", responses=refusals(*_BODY, "too-many-queues"))
+@needs("work", reach="route")
 async def make_temporary(body: TemporaryIn, response: Response, context: In) -> QueueOut:
     """Its name is made up. Every receive puts its end off; after its end receivers get 404."""
     name, most = f"tmp.{secrets.token_hex(10)}", context.settings.temporary_queues_max
@@ -196,6 +206,7 @@ async def make_temporary(body: TemporaryIn, response: Response, context: In) -> 
 
 
 @router.get("/{queue}", summary="A queue", responses=refusals("unknown-queue"))
+@needs("read", reach="queue")
 async def get(queue: Queue, context: In) -> QueueOut:
     """Settings and counts."""
     name = queue_name(queue)
@@ -210,6 +221,7 @@ async def get(queue: Queue, context: In) -> QueueOut:
 
 
 @router.put("/{queue}", summary="Set a queue's settings", responses=refusals(*_BODY))
+@needs("admin", reach="queue")
 async def put(queue: Queue, body: QueueSettings, context: In) -> QueueOut:
     """Makes the queue if there is none. Counts from now on."""
     if not (body.moves or body.copies):
@@ -226,6 +238,7 @@ async def put(queue: Queue, body: QueueSettings, context: In) -> QueueOut:
 
 
 @router.delete("/{queue}", status_code=204, summary="Remove a queue", responses=refusals("unknown-queue"))
+@needs_by(_removal)
 async def remove(request: Request, queue: Queue, context: In) -> None:
     """With everything in it but its archive. Receivers that wait are answered with nothing, or 404."""
     if not await context.database.fetch("queue.remove", queue_name(queue), actor_of(request), None):
@@ -233,18 +246,21 @@ async def remove(request: Request, queue: Queue, context: In) -> None:
 
 
 @router.post("/{queue}/pause", status_code=204, summary="Pause a queue", responses=refusals("unknown-queue"))
+@needs("operate", reach="queue")
 async def pause(request: Request, queue: Queue, body: Reasoned, context: In) -> None:
     """Nothing is handed out until it is resumed; submitting and settling go on."""
     await _pause(request, queue, body, context, paused=True)
 
 
 @router.post("/{queue}/resume", status_code=204, summary="Resume a queue", responses=refusals("unknown-queue"))
+@needs("operate", reach="queue")
 async def resume(request: Request, queue: Queue, body: Reasoned, context: In) -> None:
     """Ends a pause."""
     await _pause(request, queue, body, context, paused=False)
 
 
 @router.get("/{queue}/dead", summary="List dead letters of a queue", responses=refusals("invalid-cursor"))
+@needs("read", reach="queue")
 async def list_dead(
     request: Request,
     response: Response,
@@ -264,6 +280,7 @@ async def list_dead(
 
 
 @router.post("/{queue}/dead/redrive", summary="Return dead letters to their queue", responses=refusals(*_BODY))
+@needs("operate", reach="queue")
 async def redrive(request: Request, queue: Queue, body: ChosenIn, context: In) -> ChosenOut:
     """In their old places, with their deliveries counted anew. At most 500 at a time."""
     ids = await context.jobs.queues.redrive(queue_name(queue), _numbers(body), actor_of(request), body.reason)
@@ -271,6 +288,7 @@ async def redrive(request: Request, queue: Queue, body: ChosenIn, context: In) -
 
 
 @router.post("/{queue}/dead/purge", summary="Forget dead letters", responses=refusals(*_BODY))
+@needs("operate", reach="queue")
 async def purge_dead(request: Request, queue: Queue, body: ChosenIn, context: In) -> ChosenOut:
     """At most 500 at a time."""
     ids = await context.jobs.queues.purge_dead(queue_name(queue), _numbers(body), actor_of(request), body.reason)
@@ -278,6 +296,7 @@ async def purge_dead(request: Request, queue: Queue, body: ChosenIn, context: In
 
 
 @router.get("/{queue}/consumers", summary="List consumers of copies")
+@needs("read", reach="queue")
 async def list_consumers(queue: Queue, context: In) -> ConsumerList:
     """By name."""
     rows = await context.database.fetch("consumer.list", queue_name(queue))
@@ -286,6 +305,7 @@ async def list_consumers(queue: Queue, context: In) -> ConsumerList:
 
 @router.put("/{queue}/consumers/{consumer}", status_code=204, summary="Register a consumer of copies",
             responses=refusals(*_BODY, "unknown-queue"))  # fmt: skip
+@needs("work", reach="queue")
 async def register(queue: Queue, consumer: str, body: ConsumerIn, context: In) -> None:
     """It misses nothing that is committed after this, up to the queue's retention. Repeating it changes nothing."""
     since = body.since if body.since is not None else datetime.max
@@ -299,6 +319,7 @@ async def register(queue: Queue, consumer: str, body: ConsumerIn, context: In) -
 
 @router.delete("/{queue}/consumers/{consumer}", status_code=204, summary="Remove a consumer of copies",
                responses=refusals("not-found"))  # fmt: skip
+@needs("work", reach="queue")
 async def remove_consumer(queue: Queue, consumer: str, context: In) -> None:
     """Its position is forgotten; the queue goes on keeping copies."""
     if not await context.database.execute("consumer.remove", queue_name(queue), queue_name(consumer)):

@@ -22,17 +22,20 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qs, parse_qsl, quote
 
 import structlog
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Scope
 
 from app.web.api.actor import actor_of
+from app.web.api.context import context_of
 from app.web.api.rabbithub_words import description, error_record, imported, read_import, read_wish, record
 from app.web.rabbithub_path import parts_of
+from app.web.scopes import OPEN, Need, default_need, needs_by
 from db.errors import DatabaseError
 from event.identity import format_event_id
 from hub.acceptance import Hub, outcome
@@ -55,7 +58,7 @@ from hub.rabbithub.resource import (
 from hub.rabbithub.token import generate, is_right
 from webhooks.custom_header import is_ours, is_private
 
-__all__ = ["rabbithub_routes"]
+__all__ = ["RABBITHUB_ROUTES"]
 
 _log = structlog.get_logger(__name__)
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -90,26 +93,47 @@ class _Whole(StringConvertor):
     regex = "(?s:.*)"
 
 
-def rabbithub_routes(hub: Hub) -> list[Route]:
-    """The routes below /rabbithub; every method is answered here."""
+def _need_of(scope: Scope) -> Need:
+    """Return what the verb of this request needs."""
+    _, what, rest = parts_of(_raw_path(scope))
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    found = _VERBS.get((method, "errors" if (what, rest) == ("subscriptions", ["errors"]) else what))
+    if (scope["method"], what) == ("GET", "endpoint") and _brings_token(scope):
+        return OPEN
+    return default_need(scope["method"]) if found is None else found[1]
 
-    async def endpoint(request: Request) -> Response:
-        try:
-            return await _answer(hub, _call(request))
-        except FormRefused as refused:
-            wait = {} if refused.retry_after_seconds is None else {"Retry-After": str(refused.retry_after_seconds)}
-            return PlainTextResponse(f"{refused.text}\n", refused.status, wait)
-        except DatabaseError as error:
-            _log.warning("rabbithub_request_not_stored", error=str(error))
-            return PlainTextResponse("nothing can be stored right now\n", 503, {"Retry-After": "5"})
 
-    register_url_convertor("whole", _Whole())
-    return [Route("/rabbithub/{path:whole}", endpoint, methods=_METHODS, name="rabbithub")]
+def _brings_token(scope: Scope) -> bool:
+    """Another hub that verifies one of our exchanges or queues (RH-17): the token in its query is what is judged."""
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    return query.get("hub.mode", [""])[-1] in _USES and "hub.verify_token" in query
+
+
+@needs_by(_need_of)
+async def _endpoint(request: Request) -> Response:
+    try:
+        return await _answer(context_of(request).hub, _call(request))
+    except FormRefused as refused:
+        wait = {} if refused.retry_after_seconds is None else {"Retry-After": str(refused.retry_after_seconds)}
+        return PlainTextResponse(f"{refused.text}\n", refused.status, wait)
+    except DatabaseError as error:
+        _log.warning("rabbithub_request_not_stored", error=str(error))
+        return PlainTextResponse("nothing can be stored right now\n", 503, {"Retry-After": "5"})
+
+
+register_url_convertor("whole", _Whole())
+RABBITHUB_ROUTES: Final = (Route("/rabbithub/{path:whole}", _endpoint, methods=_METHODS, name="rabbithub"),)
+"""The routes below /rabbithub; every method is answered here."""
+
+
+def _raw_path(scope: Scope) -> str:
+    """The path as it was sent: a slash within a name must not look like one between names."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.decode("latin-1")
 
 
 def _call(request: Request) -> _Call:
-    raw = request.scope.get("raw_path") or request.url.path.encode()
-    vhost, what, rest = parts_of(raw.decode("latin-1"))
+    vhost, what, rest = parts_of(_raw_path(request.scope))
     try:
         query = dict(parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=_QUERY_FIELDS_MAX))
     except ValueError:
@@ -126,10 +150,10 @@ def _call(request: Request) -> _Call:
 
 
 async def _answer(hub: Hub, call: _Call) -> Response:
-    verb = _VERBS.get((call.request.method, call.what))
-    if verb is None:
+    found = _VERBS.get((call.request.method, call.what))
+    if found is None:
         return PlainTextResponse("Invalid operation\n", 405, {"Allow": "GET, POST, PUT, DELETE"})
-    return await verb(hub, call)
+    return await found[0](hub, call)
 
 
 async def _create(hub: Hub, call: _Call) -> Response:
@@ -301,15 +325,15 @@ async def _body(request: Request, bytes_max: int) -> bytes:
 
 
 _NOT_TOLD: Final = "Invalid operation, or the token is not for it"
-_VERBS: Final[Mapping[tuple[str, str], Callable[[Hub, _Call], Awaitable[Response]]]] = {
-    ("PUT", "endpoint"): _create,
-    ("DELETE", "endpoint"): _delete,
-    ("POST", "endpoint"): _publish,
-    ("GET", "endpoint"): _get,
-    ("POST", "subscribe"): _subscribe,
-    ("DELETE", "subscribe"): _delete_subscription,
-    ("GET", "subscribe"): _get,
-    ("GET", "subscriptions"): _subscriptions,
-    ("POST", "subscriptions"): _import,
-    ("GET", "errors"): _errors,
+_VERBS: Final[Mapping[tuple[str, str], tuple[Callable[[Hub, _Call], Awaitable[Response]], Need]]] = {
+    ("PUT", "endpoint"): (_create, Need(("admin",))),
+    ("DELETE", "endpoint"): (_delete, Need(("admin",))),
+    ("POST", "endpoint"): (_publish, Need(("publish",))),
+    ("GET", "endpoint"): (_get, Need(("read",))),
+    ("POST", "subscribe"): (_subscribe, Need(("subscribe",))),
+    ("DELETE", "subscribe"): (_delete_subscription, Need(("admin",))),
+    ("GET", "subscribe"): (_get, Need(("read",))),
+    ("GET", "subscriptions"): (_subscriptions, Need(("read",))),
+    ("POST", "subscriptions"): (_import, Need(("admin",))),
+    ("GET", "errors"): (_errors, Need(("read",))),
 }

@@ -17,6 +17,7 @@ from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
 
@@ -157,6 +158,7 @@ def _number(replay: str) -> int:
     summary="Send again",
     responses={200: {"model": DryRunOut, "description": "A dry run."}, **refusals("not-found", *_BODY)},
 )
+@needs("operate")
 async def create(body: ReplayIn, request: Request, response: Response, context: In) -> ReplayOut | Response:
     """Starts at once, in the background. Deliveries are marked `hookwire-replay: true` and have a fresh schedule; a
     subscription that is ordered gets them late, so only they carry the mark."""
@@ -212,6 +214,7 @@ async def _get(number: int, context: Context) -> ReplayOut:
 
 
 @router.get("", summary="List replays", responses=refusals("invalid-cursor", "invalid-parameter"))
+@needs("read")
 async def list_replays(
     request: Request,
     response: Response,
@@ -227,24 +230,28 @@ async def list_replays(
 
 
 @router.get("/{replay}", summary="How far a replay has got", responses=refusals("not-found", "invalid-parameter"))
+@needs("read")
 async def get(replay: ReplayId, context: In) -> ReplayOut:
     """Ask again until its state is `done`."""
     return await _get(_number(replay), context)
 
 
 @router.post("/{replay}/pause", summary="Pause a replay", responses=refusals("not-found", "replay-over", *_BODY))
+@needs("operate")
 async def pause(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
     """What it has made already is delivered; it can be resumed."""
     return await _turn(replay, ["running", "paused"], "paused", body, request, context)
 
 
 @router.post("/{replay}/resume", summary="Resume a replay", responses=refusals("not-found", "replay-over", *_BODY))
+@needs("operate")
 async def resume(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
     """It goes on where it was."""
     return await _turn(replay, ["running", "paused"], "running", body, request, context)
 
 
 @router.post("/{replay}/cancel", summary="Cancel a replay", responses=refusals("not-found", "replay-over", *_BODY))
+@needs("operate")
 async def cancel(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
     """It makes no more deliveries; what it has made already is delivered."""
     return await _turn(replay, ["running", "paused", "cancelled"], "cancelled", body, request, context)

@@ -13,6 +13,7 @@ from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.api.subscriptions import find
 from app.web.problem import Problem
+from app.web.scopes import needs
 from hub.signing_keys import KeyInfo, KeysRefused
 
 __all__ = ["router"]
@@ -82,6 +83,7 @@ def _out(info: KeyInfo) -> dict[str, Any]:
 
 
 @router.get("", name="list_keys", summary="The keys that sign")
+@needs("subscribe", "read", reach="route")
 async def list_keys(request: Request, subscription_id: str, context: In) -> KeyList:
     """Newest first. Secrets are not shown."""
     row = await find(request, subscription_id, context)
@@ -98,6 +100,7 @@ async def list_keys(request: Request, subscription_id: str, context: In) -> KeyL
         "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large", "keys-refused"
     ),
 )
+@needs("subscribe", reach="route")
 async def rotate_key(request: Request, subscription_id: str, body: KeyIn, response: Response, context: In) -> KeyMade:
     """Deliveries carry the signatures of all live keys, newest first, so that a receiver may change over meanwhile."""
     row = await find(request, subscription_id, context)
@@ -121,6 +124,7 @@ async def rotate_key(request: Request, subscription_id: str, body: KeyIn, respon
     summary="End a key",
     responses=refusals("keys-refused", "invalid-parameter"),
 )
+@needs("subscribe", reach="route")
 async def end_key(request: Request, subscription_id: str, number: int, context: In) -> None:
     """It signs no more, within seconds. The last one cannot be ended: nothing leaves unsigned."""
     row = await find(request, subscription_id, context)

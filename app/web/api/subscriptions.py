@@ -17,6 +17,7 @@ from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.authentication import require_every_topic, require_topic
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 from egress.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
 from egress.header import HeaderRefused
@@ -285,6 +286,7 @@ def _callback(callback: str, context: Context) -> str:
         "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter",
     ),
 )  # fmt: skip
+@needs("subscribe", reach="route")
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
     named = _in(body, context)
@@ -301,6 +303,7 @@ async def create(request: Request, body: SubscriptionIn, response: Response, con
 
 
 @router.get("", summary="List subscriptions", responses=refusals("invalid-cursor", "invalid-parameter"))
+@needs("subscribe", "read", reach="route")
 async def list_subscriptions(
     request: Request,
     response: Response,
@@ -345,6 +348,7 @@ def subscription_out(row: Row | None) -> SubscriptionOut:
 
 
 @router.get("/{subscription_id}", summary="One subscription", responses=refusals("not-found"))
+@needs("subscribe", "read", reach="route")
 async def get(request: Request, subscription_id: str, response: Response, context: In) -> SubscriptionOut:
     """As it stands now. Its `ETag` names this version."""
     row = await find(request, subscription_id, context)
@@ -360,6 +364,7 @@ async def get(request: Request, subscription_id: str, response: Response, contex
         "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter", "precondition-failed",
     ),
 )  # fmt: skip
+@needs("subscribe", reach="route")
 async def change(
     request: Request, subscription_id: str, body: SubscriptionChange, response: Response, context: In,
     if_match: IfMatch = None,
@@ -390,6 +395,7 @@ async def change(
     summary="End a subscription",
     responses=refusals("not-found", "precondition-failed"),
 )
+@needs("subscribe", reach="route")
 async def delete(request: Request, subscription_id: str, context: In, if_match: IfMatch = None) -> None:
     """What it was still owed becomes dead letters of kind `gone`."""
     row = await find(request, subscription_id, context)

@@ -16,6 +16,7 @@ from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.authentication import may_reach_kind, shows_payloads
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 
 __all__ = ["router"]
@@ -167,6 +168,7 @@ class KindList(BaseModel):
 
 
 @router.get("", summary="List tasks", responses=refusals("invalid-cursor"))
+@needs("read", reach="route")
 async def list_tasks(
     request: Request,
     response: Response,
@@ -185,6 +187,7 @@ async def list_tasks(
 
 
 @router.get("/counts", summary="How many tasks there are")
+@needs("read", reach="route")
 async def counts(context: In) -> TaskCounts:
     """By state."""
     row = await context.database.fetchrow("task.counts")
@@ -193,6 +196,7 @@ async def counts(context: In) -> TaskCounts:
 
 
 @router.get("/dead", summary="List dead tasks", responses=refusals("invalid-cursor"))
+@needs("read", reach="route")
 async def list_dead(
     request: Request,
     response: Response,
@@ -212,6 +216,7 @@ async def list_dead(
 
 
 @router.post("/dead/redrive", summary="Return dead tasks", responses=refusals(*_BODY))
+@needs("operate", reach="route")
 async def redrive(request: Request, body: NumbersIn, context: In) -> NumbersOut:
     """Under their ids, with their attempts counted anew; one whose id is live again stays dead."""
     rows = await context.database.fetch("task.redrive", body.numbers, actor_of(request), body.reason)
@@ -219,6 +224,7 @@ async def redrive(request: Request, body: NumbersIn, context: In) -> NumbersOut:
 
 
 @router.post("/dead/purge", summary="Forget dead tasks", responses=refusals(*_BODY))
+@needs("operate", reach="route")
 async def purge(request: Request, body: NumbersIn, context: In) -> NumbersOut:
     """At most 500 at a time."""
     rows = await context.database.fetch("task.purge_dead", body.numbers, actor_of(request), body.reason)
@@ -226,6 +232,7 @@ async def purge(request: Request, body: NumbersIn, context: In) -> NumbersOut:
 
 
 @router.get("/kinds", summary="List the settings of kinds")
+@needs("read", reach="route")
 async def list_kinds(context: In) -> KindList:
     """`*` are those of all kinds."""
     rows = await context.database.fetch("task.kinds")
@@ -233,6 +240,7 @@ async def list_kinds(context: In) -> KindList:
 
 
 @router.put("/kinds/{kind}", summary="Set how tasks of a kind are treated", responses=refusals(*_BODY))
+@needs("admin", reach="route")
 async def put_kind(kind: str, body: KindIn, context: In) -> KindOut:
     """Counts at once, without a restart. `*` needs all but `notify`, `compensation_kind` and `age_seconds_max`."""
     needed = KindIn.model_fields.keys() - {"notify", "compensation_kind", "age_seconds_max"}
@@ -248,6 +256,7 @@ async def put_kind(kind: str, body: KindIn, context: In) -> KindOut:
 
 
 @router.get("/{task_id}", summary="A task that is not finished", responses=refusals("not-found"))
+@needs("read", reach="route")
 async def get(request: Request, task_id: TaskId, context: In) -> TaskOut:
     """A finished one is gone, or in the archive."""
     row = await context.database.fetchrow("task.get", task_id)
@@ -258,6 +267,7 @@ async def get(request: Request, task_id: TaskId, context: In) -> TaskOut:
 
 @router.post("/{task_id}/cancel", status_code=204, summary="Cancel a task that nobody has begun",
              responses=refusals(*_BODY, "not-found"))  # fmt: skip
+@needs("operate", reach="route")
 async def cancel(request: Request, task_id: TaskId, body: Reasoned, context: In) -> None:
     """It is gone; the audit trail has it."""
     if not await context.database.fetch("task.cancel", task_id, actor_of(request), body.reason):

@@ -15,6 +15,7 @@ from app.web.api.precondition import IfMatch, etag, version_meant
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 from egress.url import UrlRefused, parse_target
 from event.identity import format_event_id
@@ -120,6 +121,7 @@ def _order(row: Row) -> str:
 
 
 @router.get("", summary="List topics", responses=refusals("invalid-cursor", "invalid-parameter"))
+@needs("read")
 async def list_topics(
     request: Request,
     response: Response,
@@ -163,6 +165,7 @@ _LATEST: dict[int | str, dict[str, Any]] = {
 
 @router.head("/{topic}", include_in_schema=False)
 @router.get("/{topic}", summary="The topic's latest content", response_class=Response, responses=_LATEST)
+@needs("read", payloads=True, reach="topic", websub=True)
 async def latest(request: Request, topic: str, context: In) -> Response:
     """The latest event's body with its type, and `Link` headers `hub` and `self`: this is the WebSub topic URL."""
     name = _name(topic)
@@ -202,6 +205,7 @@ def _settings_out(row: Row) -> TopicSettingsOut:
 
 
 @router.get("/{topic}/settings", summary="A topic's settings", responses=refusals("unknown-topic", "invalid-topic"))
+@needs("read", reach="topic")
 async def get_settings(topic: str, response: Response, context: In) -> TopicSettingsOut:
     """Routing, order, retention. Their `ETag` names this version."""
     row = await context.database.fetchrow("topic.get", "default", _name(topic))
@@ -219,6 +223,7 @@ async def get_settings(topic: str, response: Response, context: In) -> TopicSett
         "precondition-failed",
     ),
 )  # fmt: skip
+@needs("admin", reach="topic")
 async def put_settings(
     topic: str, body: TopicSettings, response: Response, context: In, if_match: IfMatch = None
 ) -> TopicSettingsOut:

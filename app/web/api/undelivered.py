@@ -16,6 +16,7 @@ from app.web.api.strict_route import StrictRoute
 from app.web.api.subscriptions import find
 from app.web.authentication import require_every_topic
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
 
@@ -80,6 +81,7 @@ _NEVER_US: Final = 10**16  # in the year 2286, which stands for infinity
     summary="What has not reached whom, and why",
     responses=refusals("invalid-cursor", "invalid-parameter", "not-found"),
 )
+@needs("read", reach="route")
 async def list_undelivered(
     request: Request,
     response: Response,

@@ -14,6 +14,7 @@ from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.problem import Problem
+from app.web.scopes import needs
 from hub.upstream import end, want
 
 __all__ = ["router"]
@@ -79,6 +80,7 @@ class UpstreamPage(BaseModel):
     summary="Subscribe to another publisher's topic",
     responses=refusals("malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large"),
 )
+@needs("admin")
 async def subscribe(body: UpstreamIn, context: In) -> UpstreamIn:
     """Its hub is discovered and asked; what it delivers becomes events of the foreign topic."""
     foreign(body.url, context)
@@ -87,6 +89,7 @@ async def subscribe(body: UpstreamIn, context: In) -> UpstreamIn:
 
 
 @router.get("", summary="List what other hubs deliver here", responses=refusals("invalid-cursor"))
+@needs("read")
 async def list_upstreams(
     request: Request,
     response: Response,
@@ -107,6 +110,7 @@ async def list_upstreams(
     summary="Take no more deliveries of it",
     responses=refusals("not-found", "invalid-parameter", "uri-too-long"),
 )
+@needs("admin")
 async def unsubscribe(context: In, url: Annotated[str, Query(max_length=2048)]) -> None:
     """The other hub is told by 410 at its next delivery."""
     foreign(url, context)

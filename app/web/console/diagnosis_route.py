@@ -14,6 +14,7 @@ from app.web.console.diagnosis_page import Diagnosis, diagnosis_content
 from app.web.console.status_page import page
 from app.web.console.status_route import PAGE_POLICY
 from app.web.problem import Problem
+from app.web.scopes import needs
 from db.pool import Row
 
 __all__ = ["router"]
@@ -26,6 +27,7 @@ _ROWS: Final = 10
 
 
 @router.get("/pair")
+@needs("read")
 async def diagnosis_page(context: In, subscription: Text = "", topic: Text = "", callback: Text = "") -> Response:
     """Of ``subscription``, or of ``topic`` and ``callback`` as in a subscribe request."""
     if subscription:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from app.web.api.context import Context, context_of
 from app.web.console.status_page import outage_content, page, status_content
 from app.web.overview import Status
+from app.web.scopes import needs
 
 __all__ = ["PAGE_POLICY", "router"]
 
@@ -25,6 +26,7 @@ PAGE_POLICY: Final = (
 
 
 @router.get("/")
+@needs("read")
 async def status_page(context: In) -> Response:
     """Server-rendered; its one script only fetches the page again. All who look share an answer for a second."""
     found = await context.overview.get()

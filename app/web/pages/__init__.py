@@ -21,6 +21,7 @@ from starlette.responses import Response
 
 from app.web.problem import Problem
 from app.web.problem_kinds import KINDS, ProblemKind, kinds_in_order
+from app.web.scopes import open_to_all
 
 _SHELL: Final = files(__name__).joinpath("problem.html").read_text("utf-8")
 _STYLE_HASH: Final = b64encode(
@@ -38,7 +39,13 @@ _PAGE_HEADERS: Final = {
 def install_problem_pages(app: FastAPI) -> None:
     """Serve the index and one page per kind; they are documentation and stay outside of the API's schema."""
 
+    @app.get("/favicon.ico", include_in_schema=False)
+    @open_to_all
+    async def favicon() -> Response:
+        raise Problem("not-found")
+
     @app.get("/problems", include_in_schema=False)
+    @open_to_all
     async def problem_index(request: Request) -> Response:
         kinds = kinds_in_order()
         if _wants_json(request):
@@ -46,6 +53,7 @@ def install_problem_pages(app: FastAPI) -> None:
         return html_page("Problems", index_content(kinds))
 
     @app.get("/problems/{slug}", include_in_schema=False)
+    @open_to_all
     async def problem_page(request: Request, slug: str) -> Response:
         kind = KINDS.get(slug)
         if kind is None:

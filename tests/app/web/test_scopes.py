@@ -9,13 +9,16 @@ import pytest
 from app.web.api.contract import openapi_document
 from app.web.application import build_api
 from app.web.problem import Problems
-from app.web.scopes import need_of
+from app.web.route_needs import RouteNeeds
 from hub.keys import Grant
 from tests.app.conftest import ALL_ROLES, RunHub
 from tests.app.web.test_authentication import authorized, bearer
 
-_OPEN = ("/healthz", "/readyz", "/handshakes/{token}", "/hub/callback/{token}")
 _TABLE = {
+    "no key": [
+        "GET /healthz", "GET /readyz", "GET /handshakes/{token}", "POST /handshakes/{token}",
+        "GET /hub/callback/{token}", "POST /hub/callback/{token}",
+    ],
     "publish": [
         "POST /topics/{topic}/events", "POST /hub/content", "POST /rabbithub/endpoint/{kind}/{name}",
     ],
@@ -67,22 +70,61 @@ _TABLE = {
 
 
 def test_every_route_of_the_contract_needs_what_the_table_says() -> None:
-    """SE-04: a new route appears here, or this fails."""
+    """SE-04: a new route appears here, or this fails. The published document says the same."""
     found: dict[str, list[str]] = {}
-    for path, methods in openapi_document(build_api(Problems("https://hub.example")))["paths"].items():
-        for method in methods:
-            need = need_of(method.upper(), path)
-            words = " or ".join(need.scopes) + (" and payloads" if need.payloads else "")
-            if path not in _OPEN:
-                found.setdefault(words, []).append(f"{method.upper()} {path}")
+    for path, operations in openapi_document(build_api(Problems("https://hub.example")))["paths"].items():
+        for method, operation in operations.items():
+            wanted = [key["key"] for key in operation.get("security", ()) if key]
+            words = " or ".join(" and ".join(scopes) for scopes in wanted)
+            found.setdefault(words or "no key", []).append(f"{method.upper()} {path}")
 
     assert {scope: sorted(routes) for scope, routes in found.items()} == {
         scope: sorted(routes) for scope, routes in _TABLE.items()
     }
 
 
-def test_a_temporary_queue_is_removed_by_a_worker() -> None:
-    assert need_of("DELETE", "/queues/tmp.0a").scopes == ("work",)
+_REQUESTS = {
+    "HEAD /subscriptions": ("subscribe", "read"), "HEAD /topics/a": ("read",), "OPTIONS /subscriptions": ("admin",),
+    "DELETE /queues/tmp.0a": ("work",), "DELETE /queues/mail": ("admin",), "PATCH /topics/a": ("admin",),
+    "GET /": ("read",), "GET /pair": ("read",), "GET /problems/busy": (), "GET /docs/swagger-ui.css": (),
+    "GET /topics/a/events": ("publish",), "POST /topics/a/b/events": ("publish",), "PUT /hub": ("subscribe",),
+    "GET /hub/callback/x": (), "GET /nothing": ("read",), "POST /nothing": ("admin",), "TRACE /hub": ("admin",),
+    "POST /rabbithub/v/endpoint/x/e": ("publish",), "OPTIONS /rabbithub/endpoint/x/e": ("admin",),
+    "GET /rabbithub/endpoint/x/e?hub.mode=subscribe&hub.verify_token=t": (),
+    "GET /rabbithub/subscriptions?hub.mode=subscribe&hub.verify_token=t": ("read",),
+}  # fmt: skip
+
+
+def test_a_request_of_any_method_and_path_needs_something() -> None:
+    """SE-04: default deny; pages, plain routes and methods that no route has."""
+    needs = RouteNeeds(build_api(Problems()).routes)
+    found = {}
+    for request in _REQUESTS:
+        method, _, url = request.partition(" ")
+        path, _, query = url.partition("?")
+        scope = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
+        found[request] = tuple(needs.of(scope).scopes)
+
+    assert found == _REQUESTS
+
+
+@pytest.mark.parametrize("name", ["queue", "topic"])
+def test_a_need_for_a_name_names_what_is_in_the_path(name: str) -> None:
+    scope = {"type": "http", "method": "GET", "path": f"/{name}s/mail.out"}
+
+    assert RouteNeeds(build_api(Problems()).routes).of(scope).name == "mail.out"
+
+
+def test_a_route_without_a_declaration_ends_the_start() -> None:
+    """SE-04: what a colleague forgets is found before the first request."""
+
+    async def forgotten() -> None: ...
+
+    api = build_api(Problems())
+    api.get("/forgotten")(forgotten)
+
+    with pytest.raises(RuntimeError, match=r"'/forgotten' declares no scope"):
+        RouteNeeds(api.routes)
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 from starlette.applications import Starlette
 
-from app.web.api.hub import hub_routes
+from app.web.api.hub import HUB_ROUTES
 from tests.hub.callback import after, answers
 from tests.hub.rig import TOPIC, Rig, hub_rig
 
@@ -22,7 +23,9 @@ async def client_of(
     database_url: str, base_url: str = "http://hub.example", **options: Any
 ) -> AsyncIterator[tuple[httpx.AsyncClient, Rig]]:
     async with hub_rig(database_url, **options) as rig:
-        transport = httpx.ASGITransport(Starlette(routes=hub_routes(rig.hub)))
+        application = Starlette(routes=HUB_ROUTES)
+        application.state.context = SimpleNamespace(hub=rig.hub)
+        transport = httpx.ASGITransport(application)
         async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:
             yield client, rig
 
