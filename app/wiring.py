@@ -181,7 +181,9 @@ class _Builder:
         phases: list[list[Service]] = []
         if "api" in roles:
             waking = self._wake_relays()
-            publisher = Publisher(self._database, self._signals.published_here.notify)
+            publisher = Publisher(
+                self._database, self._signals.published_here.notify, on_stored=self._signals.stored.notify
+            )
             self._signals.order_scope.connect(publisher.order_across_topics)
             phases += [[self._front(publisher, sockets)], [publisher, *self._subscribing()], waking]
         relays = self.relaying.relays if self.relaying else []
@@ -423,6 +425,7 @@ class _Builder:
         )
         subscribers = Subscribers(self._database, self._storage.secrets, self._policy)
         contents = Contents(self._database, self._storage.incarnation)
+        self._signals.stored.connect(contents.remember_stored)
         return Worker(self._database, outbound, subscribers, contents, DeliveryMetrics(self._registry), options)
 
     def _make_relaying(self) -> Relaying:

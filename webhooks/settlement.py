@@ -37,7 +37,7 @@ _USUAL = BreakerOptions()
 class Result(NamedTuple):
     """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
     it, for the breaker too. ``failed``: whether it speaks against the receiver; None: it says nothing of it. ``tells``:
-    operators may hear of it. ``counts``: it is an error of RabbitHub's kind."""
+    operators may hear of it. ``counts``: it is an error of RabbitHub's kind. ``is_in_lane``: others wait behind it."""
 
     event_id: int
     subscription_id: int
@@ -50,6 +50,7 @@ class Result(NamedTuple):
     failed: bool | None = None
     tells: bool = True
     counts: bool = False
+    is_in_lane: bool = False
 
 
 class Settlement:
