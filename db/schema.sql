@@ -888,7 +888,7 @@ CREATE FUNCTION hookwire.publish(topic text, payload text, key text DEFAULT NULL
 
 CREATE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean) RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean)
     LANGUAGE plpgsql
-    AS $$
+    AS $_$
 #variable_conflict use_column
 DECLARE
     stripe_class CONSTANT integer := 1215262571;
@@ -897,6 +897,7 @@ DECLARE
     has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
     in_layout smallint;
     default_sinks text[];
+    inner_sinks text[];   -- those of what the hub says of jobs and services: brokers get it only where a topic says so
     orders boolean[];     -- of each draft: does its topic keep order
     routes text[];        -- of each draft: its sinks, with commas
     stripes integer[];    -- of each draft: the lock of its key; NULL without order
@@ -913,12 +914,16 @@ BEGIN
     PERFORM hookwire.check_drafts(topics, keys, payloads);
     PERFORM pg_current_xact_id();
     SELECT i.layout INTO in_layout FROM hookwire.installation i;
-    SELECT coalesce(array_agg(s.name ORDER BY s.name), '{}') INTO default_sinks FROM hookwire.sinks s WHERE s.configured;
+    SELECT coalesce(array_agg(s.name ORDER BY s.name), '{}'),
+           coalesce(array_agg(s.name ORDER BY s.name) FILTER (WHERE s.name = 'webhooks'), '{}')
+    INTO default_sinks, inner_sinks
+    FROM hookwire.sinks s WHERE s.configured AND s.name <> 'jobs';
 
     SELECT array_agg(q.ordered ORDER BY q.n), array_agg(q.route ORDER BY q.n), array_agg(q.stripe ORDER BY q.n)
     INTO orders, routes, stripes
     FROM (SELECT d.n, coalesce(t.ordered, true) AS ordered,
-                 array_to_string(coalesce(t.sinks, default_sinks), ',') AS route,
+                 array_to_string(coalesce(t.sinks, CASE WHEN starts_with(d.topic, 'hookwire.') AND d.topic ~ '^hookwire[.](job|service)([.]|$)'
+                                                        THEN inner_sinks ELSE default_sinks END), ',') AS route,
                  CASE WHEN d.key IS NOT NULL AND coalesce(t.ordered, true)
                       THEN hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) END AS stripe
           FROM unnest(topics, keys) WITH ORDINALITY AS d(topic, key, n)
@@ -1022,7 +1027,7 @@ BEGIN
         WHERE d.unit <> ALL (busy) AND d.n <> ALL (stored_items);
     END IF;
 END
-$$;
+$_$;
 
 CREATE TABLE hookwire.queues (
     id integer NOT NULL,

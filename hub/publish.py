@@ -30,6 +30,7 @@ from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.pool import Database, Row, Session
 from event.event import Draft
 from event.key_hash import hash_key
+from hub.key_holders import KeyHolders
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
 from relay.trouble import Trouble
 
@@ -133,6 +134,7 @@ class Publisher:
         self._on_commit = on_commit
         self._on_stored = on_stored
         self._options = options or PublishOptions()
+        self._key_holders = KeyHolders(database)
         self._queue: deque[_Unit] = deque()
         self._unanswered: dict[_Unit, float] = {}
         self._expiry: asyncio.TimerHandle | None = None
@@ -287,6 +289,8 @@ class Publisher:
                 return first + await self._commit(units[middle:], wait=wait)
             for unit in units:
                 unit.fail(_failure(error))
+            if isinstance(error, Busy):
+                await self._key_holders.tell(set().union(*(unit.stripes for unit in units)))
             return []
         self._trouble.over()
         busy = self._answer(units, rows)

@@ -88,3 +88,11 @@ WHERE ctid = ANY (ARRAY(
 SELECT hookwire.publish($1, convert_to(coalesce(r.value, ''), 'UTF8'), key => r.key,
                         headers => jsonb_build_object('seq', r.seq::text, 'run', $5::text))
 FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS r(key, value, seq, n) ORDER BY r.n;
+
+-- name: key_holders
+-- Which other sessions hold one of these locks of ordering keys (FS-07).
+SELECT DISTINCT a.pid, a.usename::text AS role, coalesce(nullif(a.application_name, ''), 'no application name') AS application
+FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 1215262571::oid AND l.objid = ANY ($1::integer[]::oid[])
+  AND l.objsubid = 2 AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+ORDER BY a.pid LIMIT 5;
