@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import asyncpg
+
+from db.pool import PoolOptions, open_database
 from reqrep.titanic.memory_store import MemoryRequestStore
+from reqrep.titanic.postgresql_store import PostgresqlRequestStore
 from reqrep.titanic.store import RequestStore
 
 
@@ -48,7 +52,32 @@ async def in_memory(ground: Ground) -> AsyncIterator[Rig]:
     yield Rig(MemoryRequestStore(clock=clock), clock.advance)
 
 
+@asynccontextmanager
+async def in_postgresql(ground: Ground) -> AsyncIterator[Rig]:
+    url = ground.database_url()
+    async with AsyncExitStack() as stack:
+
+        async def opened() -> RequestStore:
+            database = await open_database(PoolOptions(url))
+            stack.push_async_callback(database.aclose)
+            return PostgresqlRequestStore(database)
+
+        async def pass_time(seconds: float) -> None:
+            connection = await asyncpg.connect(url)
+            try:
+                await connection.execute(
+                    "UPDATE hookwire.requests SET deadline_at = deadline_at - make_interval(secs => $1),"
+                    " created_at = created_at - make_interval(secs => $1)",
+                    seconds,
+                )
+            finally:
+                await connection.close()
+
+        yield Rig(await opened(), pass_time, opened)
+
+
 STORES: dict[str, Callable[[Ground], AbstractAsyncContextManager[Rig]]] = {
     "memory": in_memory,
+    "postgresql": in_postgresql,
 }
 DURABLE = [name for name in STORES if name != "memory"]
