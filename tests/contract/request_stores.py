@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from reqrep.titanic.file_store import FileStoreOptions, open_file_store
 from reqrep.titanic.memory_store import MemoryRequestStore
 from reqrep.titanic.store import RequestStore
 
@@ -48,7 +50,24 @@ async def in_memory(ground: Ground) -> AsyncIterator[Rig]:
     yield Rig(MemoryRequestStore(clock=clock), clock.advance)
 
 
+@asynccontextmanager
+async def in_a_file(ground: Ground) -> AsyncIterator[Rig]:
+    """A crash leaves the bytes that are in the file: the copy of it is opened, while the first store still runs."""
+    clock = Clock()
+    async with AsyncExitStack() as stack:
+
+        async def opened(name: str) -> RequestStore:
+            return await stack.enter_async_context(open_file_store(FileStoreOptions(ground.folder / name, clock=clock)))
+
+        async def reopened() -> RequestStore:
+            shutil.copytree(ground.folder / "first", ground.folder / "after")
+            return await opened("after")
+
+        yield Rig(await opened("first"), clock.advance, reopened)
+
+
 STORES: dict[str, Callable[[Ground], AbstractAsyncContextManager[Rig]]] = {
     "memory": in_memory,
+    "file": in_a_file,
 }
 DURABLE = [name for name in STORES if name != "memory"]
