@@ -119,3 +119,7 @@ SELECT CASE WHEN d.is_called THEN d.last_value ELSE 0 END FROM hookwire.request_
 SELECT count(*) FILTER (WHERE r.state IN ('waiting', 'delayed', 'leased')) AS pending, count(*) FILTER (WHERE r.state = 'leased' AND r.deadline_at > clock_timestamp()) AS leased,
        count(*) FILTER (WHERE r.state = 'answered') AS answered
 FROM hookwire.requests r;
+
+-- name: publish
+-- For the service hub.publish: the rules are those of every other transaction that publishes.
+SELECT hookwire.publish($1, $2::bytea, key => $3, content_type => $4);

@@ -2,8 +2,17 @@
 
 -- name: ensure
 -- A row for a service that its first use makes, outside of any foreign transaction.
-INSERT INTO hookwire.services (name) SELECT $1 WHERE (SELECT i.services_auto_create FROM hookwire.installation i)
+INSERT INTO hookwire.services (name) SELECT $1 WHERE hookwire.is_queue_name($1) AND (SELECT i.services_auto_create FROM hookwire.installation i)
 ON CONFLICT DO NOTHING;
+
+-- name: announce
+-- These services have workers at a broker, for so many seconds.
+INSERT INTO hookwire.services AS s (name, workers_until)
+SELECT u.name, clock_timestamp() + make_interval(secs => $2::double precision) FROM unnest($1::text[]) AS u(name)
+WHERE hookwire.is_queue_name(u.name)
+  AND ((SELECT i.services_auto_create FROM hookwire.installation i) OR EXISTS (SELECT FROM hookwire.services x WHERE x.name = u.name))
+ORDER BY u.name
+ON CONFLICT (name) DO UPDATE SET workers_until = greatest(s.workers_until, excluded.workers_until);
 
 -- name: adopt
 -- Rows for services that foreign transactions have asked; a loose scan of the index, name by name.

@@ -21,7 +21,8 @@ class Entry(Generic[Body]):
     """One request. ``body`` and ``reply`` are frames, or the place where they are stored.
 
     ``number`` is the order of acceptance. ``fence``: of the claim that may answer, 0 when none may. ``due_at``: when
-    the request may be claimed again; None while it may be claimed now.
+    the request may be claimed again; None while it may be claimed now. ``resumes_at``: its reply is being
+    written; if that fails, the lease ends then.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Entry(Generic[Body]):
     attempts: int = 0
     due_at: float | None = None
     is_leased: bool = False
+    resumes_at: float | None = None
     reply: Body | None = None
 
     @property
@@ -49,8 +51,8 @@ class RequestIndex(Generic[Body]):
     hold entries that were closed, answered or leased meanwhile; they are dropped when they come to its top.
     """
 
-    def __init__(self, last_fence: int = 0) -> None:
-        self._last_fence = last_fence
+    def __init__(self) -> None:
+        self._last_fence = _NO_FENCE
         self._last_number = 0
         self._entries: dict[str, Entry[Body]] = {}
         self._ready: dict[str, list[tuple[int, int, Entry[Body]]]] = {}
@@ -63,6 +65,10 @@ class RequestIndex(Generic[Body]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def start_fences(self, above: int) -> None:
+        """Give only fences above a number, which no earlier process gave."""
+        self._last_fence = above
 
     def add(self, request_id: str, service: str, accepted_at: float, body: Body, user: str = "") -> Entry[Body]:
         """Add a request that was not there before."""
@@ -92,7 +98,8 @@ class RequestIndex(Generic[Body]):
         for receipt in receipts:
             entry = self._entries.get(receipt.id)
             if entry is not None and entry.reply is None and entry.receipt == receipt:
-                self._hold(now, entry, lease_seconds)
+                if entry.resumes_at is None:
+                    self._hold(entry, now + lease_seconds)
                 held.add(receipt)
         return held
 
@@ -103,18 +110,34 @@ class RequestIndex(Generic[Body]):
             return Settled.UNKNOWN
         return Settled.STORED if entry.receipt == receipt else Settled.STALE
 
-    def answer(self, receipt: Receipt, reply: Body) -> None:
-        """Store the reply of a receipt that :meth:`judge` found good; the first reply stays."""
+    def begin_settle(self, now: float, receipt: Receipt) -> None:
+        """Let nobody claim the request while the reply of a receipt that :meth:`judge` found good is written."""
         entry = self._entries[receipt.id]
-        if entry.reply is None:
-            self._free(entry)
-            entry.reply, entry.due_at, entry.fence = reply, None, receipt.fence
-            self._answered += 1
+        if entry.reply is None and entry.resumes_at is None:
+            entry.resumes_at = now if entry.due_at is None else entry.due_at
+            self._hold(entry, float("inf"))
+
+    def abort_settle(self, receipt: Receipt) -> None:
+        """Let the lease go on, because the reply could not be written."""
+        entry = self._entries.get(receipt.id)
+        if entry is not None and entry.resumes_at is not None:
+            self._hold(entry, entry.resumes_at)
+            entry.resumes_at = None
+
+    def answer(self, receipt: Receipt, reply: Body) -> bool:
+        """Store the reply of a receipt that :meth:`judge` found good; return False when there was one: it stays."""
+        entry = self._entries[receipt.id]
+        if entry.reply is not None:
+            return False
+        self._free(entry)
+        entry.reply, entry.due_at, entry.fence, entry.resumes_at = reply, None, receipt.fence, None
+        self._answered += 1
+        return True
 
     def release(self, now: float, receipt: Receipt, delay_seconds: float) -> bool:
         """Make a claimed request pending again; its receipt holds no longer."""
         entry = self._entries.get(receipt.id)
-        if entry is None or entry.reply is not None or entry.receipt != receipt:
+        if entry is None or entry.reply is not None or entry.resumes_at is not None or entry.receipt != receipt:
             return False
         self._free(entry)
         entry.fence = _NO_FENCE
@@ -156,13 +179,13 @@ class RequestIndex(Generic[Body]):
         self._last_fence += 1
         entry.fence = self._last_fence
         entry.attempts += 1
-        self._hold(now, entry, lease_seconds)
+        self._hold(entry, now + lease_seconds)
         return entry
 
-    def _hold(self, now: float, entry: Entry[Body], lease_seconds: float) -> None:
+    def _hold(self, entry: Entry[Body], until: float) -> None:
         self._leased += not entry.is_leased
         entry.is_leased = True
-        entry.due_at = now + lease_seconds
+        entry.due_at = until
         self._due.add(entry.due_at, entry)
 
     def _free(self, entry: Entry[Body]) -> None:

@@ -103,10 +103,6 @@ class MemoryRequestStore(RequestStore):
     async def counts(self) -> StoreCounts:
         return self._index.counts(self._clock())
 
-    @override
-    async def aclose(self) -> None:
-        """Nothing is held."""
-
 
 def _claimed(entry: Entry[Frames]) -> ClaimedRequest:
     request = AcceptedRequest(entry.service, list(entry.body), entry.user)

@@ -45,6 +45,10 @@ _PRESENCE_SECONDS = 60.0
 _PENDING = frozenset({"waiting", "delayed", "leased"})
 
 
+class StoreRefused(StoreError):
+    """The database refuses the contents; repeating it is no use."""
+
+
 class PostgresqlRequestStore(RequestStore):
     """``worker``: the name under which the broker's claims appear. ``look_seconds``: between two looks for new requests
     of other processes, the shortest and the longest."""
@@ -101,8 +105,13 @@ class PostgresqlRequestStore(RequestStore):
     @override
     async def settle(self, receipt: Receipt, reply: Frames) -> Settled:
         require_frames(reply)
-        with _translated():
-            return await self._settles.add((receipt, reply))
+        try:
+            with _translated():
+                return await self._settles.add((receipt, reply))
+        except StoreRefused as error:  # such as a reply that is too large: no repetition would store it
+            with _translated():
+                await self._database.fetchval("request.release", receipt.id, receipt.fence, 0.0, str(error))
+            return Settled.STALE
 
     @override
     async def release(self, receipt: Receipt, delay_seconds: float = 0) -> bool:
@@ -159,8 +168,13 @@ class PostgresqlRequestStore(RequestStore):
         assert row is not None, "aggregates give a row"
         return StoreCounts(row["pending"], row["leased"], row["answered"])
 
-    @override
+    async def announce(self, services: Sequence[str]) -> None:
+        """Let these services count as served by workers; names that are no topic words are left out (ZU-08)."""
+        with _translated():
+            await self._database.execute("service.announce", list(services), _PRESENCE_SECONDS)
+
     async def aclose(self) -> None:
+        """Finish what was begun; the connections are the caller's."""
         await self._accepts.aclose()
         await self._settles.aclose()
 
@@ -218,7 +232,7 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except Refused as error:
-        raise StoreError(error.message) from error
+        raise StoreRefused(error.message) from error
     except (Busy, OutcomeUnknown) as error:
         raise StoreUnavailable("the database did not say whether it is done; ask again") from error
     except DatabaseError as error:

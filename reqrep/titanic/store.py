@@ -26,8 +26,8 @@ then it raises :class:`StoreUnavailable`, and the caller may repeat ``settle`` a
 **Order.** Requests of one service are claimed in the order in which they were accepted, except those that were
 released. Services do not wait for each other (TI-19).
 
-Methods are coroutines of one event loop and may run concurrently; an adapter may let concurrent calls share one
-commit. A call that is cancelled may or may not have taken effect.
+Opening and closing belong to the adapters. Methods are coroutines of one event loop and may run concurrently; an
+adapter may let concurrent calls share one commit. A call that is cancelled may or may not have taken effect.
 """
 
 from __future__ import annotations
@@ -199,9 +199,6 @@ class RequestStore(Protocol):
 
     async def counts(self) -> StoreCounts:
         """Return how much the store holds."""
-
-    async def aclose(self) -> None:
-        """Finish what was begun and let go of files and connections."""
 
 
 def is_request_id(text: str) -> bool:

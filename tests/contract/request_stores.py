@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 import asyncpg
 
 from db.pool import PoolOptions, open_database
+from reqrep.titanic.file_store import FileStoreOptions, open_file_store
 from reqrep.titanic.memory_store import MemoryRequestStore
 from reqrep.titanic.postgresql_store import PostgresqlRequestStore
 from reqrep.titanic.store import RequestStore
@@ -76,8 +78,25 @@ async def in_postgresql(ground: Ground) -> AsyncIterator[Rig]:
         yield Rig(await opened(), pass_time, opened)
 
 
+@asynccontextmanager
+async def in_a_file(ground: Ground) -> AsyncIterator[Rig]:
+    """A crash leaves the bytes that are in the file: the copy of it is opened, while the first store still runs."""
+    clock = Clock()
+    async with AsyncExitStack() as stack:
+
+        async def opened(name: str) -> RequestStore:
+            return await stack.enter_async_context(open_file_store(FileStoreOptions(ground.folder / name, clock=clock)))
+
+        async def reopened() -> RequestStore:
+            shutil.copytree(ground.folder / "first", ground.folder / "after")
+            return await opened("after")
+
+        yield Rig(await opened("first"), clock.advance, reopened)
+
+
 STORES: dict[str, Callable[[Ground], AbstractAsyncContextManager[Rig]]] = {
     "memory": in_memory,
     "postgresql": in_postgresql,
+    "file": in_a_file,
 }
 DURABLE = [name for name in STORES if name != "memory"]
