@@ -44,6 +44,7 @@ __all__ = [
     "grant_of",
     "may_reach_kind",
     "may_reach_queue",
+    "may_reach_service",
     "require_every_topic",
     "require_topic",
     "shows_payloads",
@@ -284,3 +285,9 @@ def may_reach_kind(request: Request, kind: str) -> bool:
     """Whether the key of this request is for tasks of this kind."""
     grant = grant_of(request)
     return grant is None or grant.reaches_kind(kind)
+
+
+def may_reach_service(request: Request, service: str) -> bool:
+    """Return whether the key of this request is for this service."""
+    grant = grant_of(request)
+    return grant is None or grant.reaches_service(service)

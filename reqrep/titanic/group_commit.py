@@ -1,0 +1,169 @@
+"""Writes that share a sync: while one batch is written in a thread, the next one collects (TI-15)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from reqrep.titanic.log_file import RECORD_BYTES, LogFile, Place
+from reqrep.titanic.record import RecordKind
+from reqrep.titanic.store import StoreError, StoreFull, StoreUnavailable
+
+__all__ = ["Chore", "GroupCommit"]
+
+Apply = Callable[[Place], Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Work on the file between two batches: ``run`` in the thread, then ``apply`` in the loop, with its result."""
+
+    run: Callable[[], Any]
+    apply: Callable[[Any], None]
+
+
+@dataclass(slots=True)
+class _Write:
+    """A record that waits for its sync. ``apply`` takes its place in the file; ``refuse`` is called after a failure."""
+
+    kind: RecordKind
+    payload: bytes
+    apply: Apply
+    refuse: Callable[[], None]
+    done: asyncio.Future[Any]
+
+    def finish(self, outcome: Place | Exception) -> None:
+        """Let the change take effect, then answer the caller, who may have been cancelled meanwhile."""
+        if isinstance(outcome, Place):
+            result = self.apply(outcome)
+            if not self.done.done():
+                self.done.set_result(result)
+            return
+        self.refuse()
+        if not self.done.done():
+            self.done.set_exception(outcome)
+
+
+class GroupCommit:
+    """The one writer of a log file. ``chore``: asked before each batch for work that comes first, or None.
+
+    ``reserve_bytes``: room that requests leave to all other records. ``file_bytes_max``: the file grows no further.
+    """
+
+    def __init__(
+        self,
+        log: LogFile,
+        chore: Callable[[], Chore | None],
+        collect_seconds: float,
+        reserve_bytes: int,
+        file_bytes_max: int,
+    ) -> None:
+        self.log = log
+        self._chore = chore
+        self._collect_seconds = collect_seconds
+        self._reserve_bytes = reserve_bytes
+        self._file_bytes_max = file_bytes_max
+        self._waiting: list[_Write] = []
+        self._is_writing = False
+        self._is_closed = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="titanic-file")
+
+    async def write(
+        self, kind: RecordKind, payload: bytes, apply: Apply, refuse: Callable[[], None] = lambda: None
+    ) -> Any:
+        """Return what ``apply`` returned after the sync. Raise :class:`StoreFull` or :class:`StoreError`.
+
+        Records take effect in the order of these calls, also when a caller is cancelled.
+        """
+        loop = asyncio.get_running_loop()
+        if self._is_closed:
+            raise _closed()
+        write = _Write(kind, payload, apply, refuse, loop.create_future())
+        self._waiting.append(write)
+        if not self._is_writing:
+            self._is_writing = True
+            loop.call_later(self._collect_seconds, self._begin, loop)
+        return await write.done
+
+    def close(self) -> None:
+        """Finish the batch in progress; calls that wait for a later one are refused."""
+        self._thread.shutdown(wait=True)
+        self._refuse_all()
+        self.log.close()
+
+    def _refuse_all(self) -> None:
+        self._is_closed = True
+        waiting, self._waiting = self._waiting, []
+        for write in waiting:
+            write.finish(_closed())
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give the thread its next work."""
+        if self._is_closed:
+            return
+        if (chore := self._chore()) is not None:
+            self._submit(loop, chore.run, chore.apply)
+        elif self._waiting:
+            batch, self._waiting = self._waiting, []
+            self._submit(loop, lambda: self._append(batch), lambda outcomes: _finish(batch, outcomes))
+        else:
+            self._is_writing = False
+
+    def _submit(self, loop: asyncio.AbstractEventLoop, work: Callable[[], T], apply: Callable[[T], None]) -> None:
+        """Run the work in the thread, its consequence in the loop, and begin again."""
+
+        def finish(future: Future[T]) -> None:
+            try:
+                apply(future.result())
+            except BaseException:  # what the file holds is not known: nothing may be written or answered any more
+                self._refuse_all()
+                raise
+            loop.call_later(self._collect_seconds, self._begin, loop)
+
+        def finished(future: Future[T]) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(finish, future)
+
+        self._thread.submit(work).add_done_callback(finished)
+
+    def _append(self, batch: Sequence[_Write]) -> list[Place | Exception]:
+        """Write what has room, in the thread; return the place or the failure of each record."""
+        try:
+            fitting = self._fitting(batch)
+            places = iter(self.log.append([(write.kind, write.payload) for write in fitting]) if fitting else ())
+        except Exception as error:  # noqa: BLE001 - handed to each caller, who raises it
+            return [error for _ in batch]
+        has_room = {id(write) for write in fitting}
+        return [next(places) if id(write) in has_room else self._full() for write in batch]
+
+    def _fitting(self, batch: Sequence[_Write]) -> Sequence[_Write]:
+        """Return all records, or without the requests when those would use the reserve, or none."""
+        wanted = _size(batch)
+        room = min(self.log.room(wanted + self._reserve_bytes), self._file_bytes_max - self.log.end)
+        if wanted + self._reserve_bytes <= room:
+            return batch
+        urgent = [write for write in batch if write.kind is not RecordKind.REQUEST]
+        return urgent if _size(urgent) <= room else []
+
+    def _full(self) -> StoreError:
+        return StoreFull(
+            f"no room in {self.log.path}: free some space on its disk, or close requests; the file may have "
+            f"{self._file_bytes_max} bytes; nothing was lost"
+        )
+
+
+def _closed() -> StoreUnavailable:
+    return StoreUnavailable("the store of Titanic is closed; the log says why when nobody closed it")
+
+
+def _size(batch: Sequence[_Write]) -> int:
+    return sum(RECORD_BYTES + len(write.payload) for write in batch)
+
+
+def _finish(batch: Sequence[_Write], outcomes: Sequence[Place | Exception]) -> None:
+    for write, outcome in zip(batch, outcomes, strict=True):
+        write.finish(outcome)
