@@ -97,7 +97,7 @@ ALTER TABLE hookwire.subscriptions
     ADD COLUMN service text COLLATE "C",
     DROP CONSTRAINT subscriptions_protocol_check,
     ADD CONSTRAINT subscriptions_protocol_check CHECK (protocol IN ('webhook', 'websub', 'pull', 'rabbithub', 'service'));
-CREATE INDEX subscriptions_service ON hookwire.subscriptions (service) WHERE protocol = 'service' AND state = 'active';
+CREATE INDEX IF NOT EXISTS subscriptions_service ON hookwire.subscriptions (service) WHERE protocol = 'service' AND state = 'active';
 
 -- --- rules that every way in shares ---
 
