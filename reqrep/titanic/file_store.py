@@ -68,6 +68,7 @@ class FileStoreOptions:
 
     ``collect_seconds``: how long a batch waits for more calls before its sync (TI-15). ``reserve_bytes``: room that new
     requests leave for replies and closing when the disk is full. ``compact_bytes_min``: smaller files are not copied.
+    The age of a request follows the wall clock, which goes on while no process runs; leases follow the monotonic one.
     """
 
     folder: Path
@@ -75,7 +76,8 @@ class FileStoreOptions:
     collect_seconds: float = 0.0
     reserve_bytes: int = 1024 * 1024
     compact_bytes_min: int = 64 * 1024 * 1024
-    clock: Callable[[], float] = time.time
+    wall_clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = time.monotonic
 
 
 @asynccontextmanager
@@ -114,7 +116,7 @@ class FileRequestStore(RequestStore):
     def __init__(self, options: FileStoreOptions) -> None:
         path = options.folder / _NAME
         self._log = LogFile(path) if path.exists() else LogFile.create(path, (), pack_opened(0))
-        self._clock = options.clock
+        self._clock, self._wall_clock = options.clock, options.wall_clock
         self._index: RequestIndex[Place] = RequestIndex()
         self._epoch = 0
         self._live_bytes = 0
@@ -139,7 +141,7 @@ class FileRequestStore(RequestStore):
     @override
     async def accept(self, request: AcceptedRequest) -> str:
         require_request(request)
-        stored = StoredRequest(secrets.token_hex(16), self._clock(), request.service, request.user, request.body)
+        stored = StoredRequest(secrets.token_hex(16), self._wall_clock(), request.service, request.user, request.body)
         await self._commit.write(RecordKind.REQUEST, pack_request(stored), lambda place: self._add(stored, place))
         self._change.notify()
         return stored.id
@@ -161,8 +163,7 @@ class FileRequestStore(RequestStore):
 
     @override
     async def expire(self, retention_seconds: float) -> int:
-        now = self._clock()
-        gone = self._index.expired(now, now - retention_seconds)
+        gone = self._index.expired(self._clock(), self._wall_clock() - retention_seconds)
         await asyncio.gather(*map(self.close, gone))
         return len(gone)
 

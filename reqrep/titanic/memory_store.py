@@ -31,7 +31,7 @@ __all__ = ["MemoryRequestStore"]
 class MemoryRequestStore(RequestStore):
     """At most ``requests_max`` requests, answered ones included."""
 
-    def __init__(self, requests_max: int = 1_000_000, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, requests_max: int = 1_000_000, clock: Callable[[], float] = time.monotonic) -> None:
         self._requests_max = requests_max
         self._clock = clock
         self._index: RequestIndex[Frames] = RequestIndex()
