@@ -126,7 +126,7 @@ class FileRequestStore(RequestStore):
         self._index.start_fences(self._epoch << _FENCE_BITS)
         self._log.append([(RecordKind.OPENED, pack_opened(self._epoch))])
         self._compact_bytes_min = options.compact_bytes_min
-        self._compact_at = options.compact_bytes_min
+        self._failed_at = self._failed_live_bytes = 0
         self._commit = GroupCommit(
             self._log, self._chore, options.collect_seconds, options.reserve_bytes, options.file_bytes_max
         )
@@ -257,16 +257,21 @@ class FileRequestStore(RequestStore):
     # --- compaction ---------------------------------------------------------------------------------------------
 
     def _chore(self) -> Chore | None:
-        """Copy the file when half of it is of no use; after a failure not before it has grown by half."""
-        if self._log.end < self._compact_at or self._live_bytes * 2 > self._log.end:
+        """Copy the file when half of it is of no use, a small file only when there was no room.
+
+        After a copy that failed, wait until the file has grown or what is left has shrunk.
+        """
+        is_due = self._commit.had_no_room or self._log.end >= self._compact_bytes_min
+        may_retry = self._log.end >= self._failed_at * 1.5 or self._live_bytes * 2 <= self._failed_live_bytes
+        if not is_due or not may_retry or self._live_bytes * 2 > self._log.end:
             return None
-        self._compact_at = self._log.end + self._log.end // 2
         entries = list(self._index)
-        return Chore(lambda: self._copied(entries), lambda log: self._replace(entries, log))
+        return Chore(lambda: self._copied(entries), lambda copied: self._replace(entries, copied))
 
     def _copied(self, entries: list[Entry[Place]]) -> tuple[LogFile, list[Place]] | None:
         """Write what is left to a new file, in the thread; return it with the places, or None when it failed."""
         try:
+            self._log.trim()
             log = LogFile.create(self._log.path, self._useful(entries), pack_opened(self._epoch))
         except StoreError as error:
             _LOG.warning("the file of Titanic stays as it is: %s", error)
@@ -281,6 +286,7 @@ class FileRequestStore(RequestStore):
 
     def _replace(self, entries: list[Entry[Place]], copied: tuple[LogFile, list[Place]] | None) -> None:
         if copied is None:
+            self._failed_at, self._failed_live_bytes = self._log.end, self._live_bytes
             return
         log, places = copied
         following = iter(places)
@@ -290,4 +296,5 @@ class FileRequestStore(RequestStore):
                 entry.reply = next(following)
         self._log.close()
         self._log = self._commit.log = log
-        self._compact_at = self._compact_bytes_min
+        self._failed_at = self._failed_live_bytes = 0
+        self._commit.had_no_room = False

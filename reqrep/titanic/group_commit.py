@@ -51,7 +51,8 @@ class _Write:
 class GroupCommit:
     """The one writer of a log file. ``chore``: asked before each batch for work that comes first, or None.
 
-    ``reserve_bytes``: room that requests leave to all other records. ``file_bytes_max``: the file grows no further.
+    ``had_no_room``: a record was refused. ``reserve_bytes``: room that requests leave to all other records.
+    ``file_bytes_max``: the file grows no further.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class GroupCommit:
         file_bytes_max: int,
     ) -> None:
         self.log = log
+        self.had_no_room = False
         self._chore = chore
         self._collect_seconds = collect_seconds
         self._reserve_bytes = reserve_bytes
@@ -150,6 +152,7 @@ class GroupCommit:
         return urgent if _size(urgent) <= room else []
 
     def _full(self) -> StoreError:
+        self.had_no_room = True
         return StoreFull(
             f"no room in {self.log.path}: free some space on its disk, or close requests; the file may have "
             f"{self._file_bytes_max} bytes; nothing was lost"

@@ -144,9 +144,14 @@ class LogFile:
         self._allocated = max(self._allocated, self.end)
         return places
 
-    def close(self) -> None:
-        """Cut what was allocated ahead, and let go of the file."""
+    def trim(self) -> None:
+        """Give back what was allocated ahead."""
         os.ftruncate(self._descriptor, self.end)
+        self._allocated = self.end
+
+    def close(self) -> None:
+        """Give back what was allocated ahead, and let go of the file."""
+        self.trim()
         os.close(self._descriptor)
 
     def _allocate(self, wanted: int) -> None:
