@@ -18,6 +18,7 @@ request may therefore run twice; a reply reaches the caller once, and a failure 
 ``AsyncClient``, ``AsyncWorker``   asyncio; one socket for each concurrent call
 ``Pipeline``, ``AsyncPipeline``    many outstanding requests on one socket, numbered
 ``TitanicClient``, ``Async...``    requests that are stored: the answer outlives caller, worker and broker
+``once``, ``RequestStamps``        a repeated request gets the stored reply; its handler runs once
 ``LazyPirate``, ``PirateWorker``   no services: a server, or a Simple or Paranoid Pirate queue
 ``ask_in_turn``, ``Freelance...``  no broker: models 1, 2 and 3
 =================================  ==========================================================================
@@ -32,10 +33,12 @@ from hookwire.services.client import Client, LazyPirate
 from hookwire.services.error import ClientClosed, NoReply, RequestRefused, RequestUnknown, StillPending
 from hookwire.services.freelance import FreelanceBroadcastClient, FreelanceClient, FreelanceReply, ask_in_turn
 from hookwire.services.freelance_agent import FreelanceOptions
+from hookwire.services.once import MemoryReplyCache, RequestStamps, once
 from hookwire.services.pipeline import Pipeline, Reply
 from hookwire.services.pirate import PirateOptions
 from hookwire.services.presence import HeartbeatOptions
 from hookwire.services.server import FreelanceServer, ReplyServer
+from hookwire.services.sql_reply_cache import SqlReplyCache
 from hookwire.services.titanic import AsyncTitanicClient, TitanicClient, TitanicOptions
 from hookwire.services.transport import Curve, curve_from
 from hookwire.services.worker import PirateWorker, Worker
@@ -55,6 +58,7 @@ __all__ = [
     "FreelanceServer",
     "HeartbeatOptions",
     "LazyPirate",
+    "MemoryReplyCache",
     "NoReply",
     "Pipeline",
     "PirateOptions",
@@ -62,11 +66,14 @@ __all__ = [
     "Reply",
     "ReplyServer",
     "RequestRefused",
+    "RequestStamps",
     "RequestUnknown",
+    "SqlReplyCache",
     "StillPending",
     "TitanicClient",
     "TitanicOptions",
     "Worker",
     "ask_in_turn",
     "curve_from",
+    "once",
 ]
