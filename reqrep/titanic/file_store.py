@@ -24,10 +24,10 @@ from typing import Final
 from typing_extensions import override
 
 from reqrep.frames import Frames
-from reqrep.titanic.change import Change
+from reqrep.titanic.change import ChangeSignal
 from reqrep.titanic.group_commit import Chore, GroupCommit
-from reqrep.titanic.index import Entry, RequestIndex
-from reqrep.titanic.log_file import LogFile, LogRecord, Place
+from reqrep.titanic.index import IndexEntry, RequestIndex
+from reqrep.titanic.log_file import LogFile, LogPlace, LogRecord
 from reqrep.titanic.record import (
     RecordKind,
     StoredReply,
@@ -117,7 +117,7 @@ class FileRequestStore(RequestStore):
         path = options.folder / _NAME
         self._log = LogFile(path) if path.exists() else LogFile.create(path, (), pack_opened(0))
         self._clock, self._wall_clock = options.clock, options.wall_clock
-        self._index: RequestIndex[Place] = RequestIndex()
+        self._index: RequestIndex[LogPlace] = RequestIndex()
         self._epoch = 0
         self._live_bytes = 0
         for record in self._log.records():
@@ -130,7 +130,7 @@ class FileRequestStore(RequestStore):
         self._commit = GroupCommit(
             self._log, self._chore, options.collect_seconds, options.reserve_bytes, options.file_bytes_max
         )
-        self._change = Change()
+        self._change = ChangeSignal()
 
     def close_file(self) -> None:
         """Finish the write in progress and let go of the file."""
@@ -237,11 +237,11 @@ class FileRequestStore(RequestStore):
             case RecordKind.CLOSED:
                 self._remove(read_closed(record.payload))
 
-    def _add(self, request: StoredRequest, place: Place) -> None:
+    def _add(self, request: StoredRequest, place: LogPlace) -> None:
         self._index.add(request.id, request.service, request.accepted_at, place, request.user)
         self._live_bytes += place.length
 
-    def _answer(self, receipt: Receipt, place: Place) -> Settled:
+    def _answer(self, receipt: Receipt, place: LogPlace) -> Settled:
         """Store the first reply of a request that was not closed meanwhile."""
         if self._index.find(receipt.id) is None:
             return Settled.UNKNOWN
@@ -268,7 +268,7 @@ class FileRequestStore(RequestStore):
         entries = list(self._index)
         return Chore(lambda: self._copied(entries), lambda copied: self._replace(entries, copied))
 
-    def _copied(self, entries: list[Entry[Place]]) -> tuple[LogFile, list[Place]] | None:
+    def _copied(self, entries: list[IndexEntry[LogPlace]]) -> tuple[LogFile, list[LogPlace]] | None:
         """Write what is left to a new file, in the thread; return it with the places, or None when it failed."""
         try:
             self._log.trim()
@@ -278,13 +278,13 @@ class FileRequestStore(RequestStore):
             return None
         return log, [record.place for record in log.records()]
 
-    def _useful(self, entries: list[Entry[Place]]) -> Iterator[tuple[RecordKind, bytes]]:
+    def _useful(self, entries: list[IndexEntry[LogPlace]]) -> Iterator[tuple[RecordKind, bytes]]:
         for entry in entries:
             yield RecordKind.REQUEST, self._log.read(entry.body)
             if entry.reply is not None:
                 yield RecordKind.REPLY, self._log.read(entry.reply)
 
-    def _replace(self, entries: list[Entry[Place]], copied: tuple[LogFile, list[Place]] | None) -> None:
+    def _replace(self, entries: list[IndexEntry[LogPlace]], copied: tuple[LogFile, list[LogPlace]] | None) -> None:
         if copied is None:
             self._failed_at, self._failed_live_bytes = self._log.end, self._live_bytes
             return

@@ -8,13 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from reqrep.titanic.log_file import RECORD_BYTES, LogFile, Place
+from reqrep.titanic.log_file import RECORD_BYTES, LogFile, LogPlace
 from reqrep.titanic.record import RecordKind
 from reqrep.titanic.store import StoreError, StoreFull, StoreUnavailable
 
 __all__ = ["Chore", "GroupCommit"]
 
-Apply = Callable[[Place], Any]
+Apply = Callable[[LogPlace], Any]
 T = TypeVar("T")
 
 
@@ -36,9 +36,9 @@ class _Write:
     refuse: Callable[[], None]
     done: asyncio.Future[Any]
 
-    def finish(self, outcome: Place | Exception) -> None:
+    def finish(self, outcome: LogPlace | Exception) -> None:
         """Let the change take effect, then answer the caller, who may have been cancelled meanwhile."""
-        if isinstance(outcome, Place):
+        if isinstance(outcome, LogPlace):
             result = self.apply(outcome)
             if not self.done.done():
                 self.done.set_result(result)
@@ -132,7 +132,7 @@ class GroupCommit:
 
         self._thread.submit(work).add_done_callback(finished)
 
-    def _append(self, batch: Sequence[_Write]) -> list[Place | Exception]:
+    def _append(self, batch: Sequence[_Write]) -> list[LogPlace | Exception]:
         """Write what has room, in the thread; return the place or the failure of each record."""
         try:
             fitting = self._fitting(batch)
@@ -167,6 +167,6 @@ def _size(batch: Sequence[_Write]) -> int:
     return sum(RECORD_BYTES + len(write.payload) for write in batch)
 
 
-def _finish(batch: Sequence[_Write], outcomes: Sequence[Place | Exception]) -> None:
+def _finish(batch: Sequence[_Write], outcomes: Sequence[LogPlace | Exception]) -> None:
     for write, outcome in zip(batch, outcomes, strict=True):
         write.finish(outcome)

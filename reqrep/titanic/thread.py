@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -52,9 +52,10 @@ class TitanicThread:
         self._calls: dict[int, asyncio.Future[CallAnswered]] = {}
         self._numbers = count(1)
         self._mail: list[BrokerMail] = []
+        self._begin: Callable[[RequestTaken], object]
         self._opened: Future[None] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="titanic")
 
     def start(self) -> None:
@@ -64,15 +65,19 @@ class TitanicThread:
 
     def stop(self) -> None:
         """Finish the write in progress, close the store and end the thread."""
-        if self._loop is not None and self._stopping is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._soon(self._stopping.set)
         if self._thread.ident is not None:
             self._thread.join()
 
     def take(self, requests: list[RequestTaken], answers: list[CallAnswered]) -> None:
         """Take a batch in the broker's thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._taken, requests, answers)
+        self._soon(lambda: self._taken(requests, answers))
+
+    def _soon(self, callback: Callable[[], None]) -> None:
+        """Call it in the thread's loop, unless that has ended; only the thread ends it, at any moment."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(callback)
 
     # --- in the thread ------------------------------------------------------------------------------------------
 
@@ -99,13 +104,12 @@ class TitanicThread:
             self._failed()
 
     async def _work(self) -> None:
-        self._stopping = asyncio.Event()
         async with self._plan.open_store() as store:
             self._services = TitanicServices(store)
             self._loop = asyncio.get_running_loop()
             self._opened.set_result(None)
             async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
+                self._begin = lambda request: tasks.create_task(self._serve(request))
                 dispatcher = Dispatcher(store, self, self._plan.options)
                 working = [tasks.create_task(dispatcher.run()), tasks.create_task(self._count(store, dispatcher))]
                 await self._stopping.wait()
@@ -129,7 +133,7 @@ class TitanicThread:
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
         for request in requests:
-            self._tasks.create_task(self._serve(request))
+            self._begin(request)
 
     async def _serve(self, request: RequestTaken) -> None:
         body = await self._services.answer(request.service, request.body, request.user)

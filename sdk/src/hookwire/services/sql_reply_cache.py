@@ -79,10 +79,7 @@ class SqlReplyCache:
         def handle(frames: Frames) -> Frames:
             stamp, body = split_stamp(frames)
             with closing(self._connect()) as connection:
-                if stamp is None:
-                    reply = handler(connection, body)
-                else:
-                    reply = self._reply(connection, stamp, handler, body)
+                reply = handler(connection, body) if stamp is None else self._reply(connection, stamp, handler, body)
                 connection.commit()
             return reply
 
