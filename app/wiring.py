@@ -11,12 +11,12 @@ from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry
-from pydantic import SecretStr
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
+from app.hub_options import hub_options
 from app.jobs_wiring import JobsAssembly
 from app.listen import Listener
 from app.maintenance.cleanup import Cleanup
@@ -24,6 +24,7 @@ from app.maintenance.due_poller import DuePoller
 from app.maintenance.retention import Retention, RetentionOptions
 from app.notify import Notifier
 from app.relaying import Relaying
+from app.services_wiring import ServicesAssembly
 from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings
 from app.signals import Signals
@@ -48,10 +49,7 @@ from egress.client import Client, ClientOptions, Outbound
 from egress.guard import GuardPolicy
 from egress.resolver import ThreadResolver
 from hub.acceptance import Hub
-from hub.feed import FEED_BYTES_MAX
 from hub.fetching import Fetching
-from hub.form import FormDialect
-from hub.options import HubOptions
 from hub.publish import Publisher
 from hub.rabbithub.queues import RabbitHubQueues
 from hub.signing_keys import SigningKeys
@@ -201,7 +199,7 @@ class _Builder:
             limit = settings.event_bytes_max
             await self._database.execute(
                 "event.configure", settings.topics_auto_create, notify, limit, settings.queues_auto_create,
-                settings.kinds_auto_create,
+                settings.kinds_auto_create, settings.services_auto_create,
             )  # fmt: skip
         if "relay" in roles:
             for row in await self._database.fetch("event.configure_sinks", self.sinks):
@@ -241,15 +239,21 @@ class _Builder:
         signals.due["deliveries"].connect(worker.poll_now)
         signals.due["replays"].connect(replayer.notify)
         signals.due["rabbithub"].connect(queues.poll_now)
-        return [worker, replayer, queues]
+        callbacks = self._services.make_callbacks(self._outbound, self._subscribers)
+        return [worker, replayer, queues, callbacks]
 
     def _background(self) -> list[Service]:
         signals = self._signals
         services: list[Service] = [
             *self._jobs.services,
+            *self._services.services,
             Listener(
                 self._connect_direct,
-                {"hookwire_outbox": signals.published.notify, "hookwire_jobs": self._jobs.waiting.notify},
+                {
+                    "hookwire_outbox": signals.published.notify,
+                    "hookwire_jobs": self._jobs.waiting.notify,
+                    "hookwire_services": self._services.waiting.notify,
+                },
             ),
             Cleanup(self._database, self._settings.idempotency_seconds),
             Retention(self._database, self._retention_options()),
@@ -262,7 +266,11 @@ class _Builder:
         services.append(
             DuePoller(
                 self._database,
-                {**{column: signal.notify for column, signal in signals.due.items()}, **self._jobs.due},
+                {
+                    **{column: signal.notify for column, signal in signals.due.items()},
+                    **self._jobs.due,
+                    **self._services.due,
+                },
                 signals.polled.notify,
                 signals.database_silent.notify,
                 signals.order_scope.notify,
@@ -275,6 +283,10 @@ class _Builder:
     @cached_property
     def _jobs(self) -> JobsAssembly:
         return JobsAssembly(self._database, self._registry, self._settings)
+
+    @cached_property
+    def _services(self) -> ServicesAssembly:
+        return ServicesAssembly(self._database, self._registry, self._settings, self._signals.published_here.notify)
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
         return self.relaying.states() if self.relaying is not None else {}
@@ -294,37 +306,6 @@ class _Builder:
         self._stack.push_async_callback(client.aclose)
         return client
 
-    def _hub_options(self) -> HubOptions:
-        settings = self._settings
-        return HubOptions(
-            self.public_url,
-            self._policy,
-            lease_seconds_min=settings.websub_lease_seconds_min,
-            lease_seconds_default=settings.websub_lease_seconds_default,
-            lease_seconds_max=settings.websub_lease_seconds_max,
-            secret_over_http=settings.websub_secret_over_http,
-            tell_lease_end=settings.websub_tell_lease_end,
-            foreign_topics=settings.foreign_topics,
-            dialect=FormDialect(settings.websub_pshb),
-            sha1_hosts=settings.websub_sha1_hosts,
-            publish_secret=(settings.websub_publish_secret or SecretStr("")).get_secret_value().encode(),
-            strict_topic=settings.websub_strict_topic,
-            verification_slots=settings.websub_verification_slots,
-            first_connect_seconds=settings.websub_first_connect_seconds,
-            verifications_per_minute_host=settings.websub_verifications_per_minute_host,
-            verifications_burst_host=settings.websub_verifications_burst_host,
-            verifications_per_minute_requester=settings.websub_verifications_per_minute_requester,
-            verifications_burst_requester=settings.websub_verifications_burst_requester,
-            pending_requester_max=settings.websub_pending_requester_max,
-            subscriptions_host_max=settings.websub_subscriptions_host_max,
-            subscriptions_requester_max=settings.websub_subscriptions_requester_max,
-            message_id_header=settings.rabbithub_message_id_header.lower(),
-            correlation_id_header=settings.rabbithub_correlation_id_header.lower(),
-            fetch_bytes_max=min(settings.event_bytes_max, FEED_BYTES_MAX),
-            # The due poller finds leases that ended. A refresh is due while a fifth is left; a tenth of it is soon.
-            sweep_seconds=min(max(settings.websub_lease_seconds_max / 50, 1.0), 60.0),
-        )
-
     def _retention_options(self) -> RetentionOptions:
         settings = self._settings
         return RetentionOptions(
@@ -341,7 +322,7 @@ class _Builder:
     def _hub(self) -> Hub:
         return Hub(
             self._database,
-            self._hub_options(),
+            hub_options(self._settings, self.public_url, self._policy),
             self._storage.secrets,
             self._hub_wake.notify,
             self._fetch_wake.notify,
@@ -398,12 +379,17 @@ class _Builder:
                 self._database, Contents(self._database, self._storage.incarnation), f"pull at {socket.gethostname()}"
             ),
             jobs=self._jobs.api,
+            services=self._services.api,
             registry=self._registry,
             backlog=Backlog(self._database, self._registry),
             overview=overview,
             readiness=Readiness(self._database, overview.classify_outage),
             relay_states=self._relay_states,
         )
+
+    @cached_property
+    def _subscribers(self) -> Subscribers:
+        return Subscribers(self._database, self._storage.secrets, self._policy)
 
     def _make_worker(self, outbound: Outbound) -> Worker:
         settings = self._settings
@@ -428,9 +414,8 @@ class _Builder:
                 settings.delivery_slots, settings.delivery_slots_per_subscription, settings.delivery_slots_per_host
             ),
         )
-        subscribers = Subscribers(self._database, self._storage.secrets, self._policy)
         contents = Contents(self._database, self._storage.incarnation)
-        return Worker(self._database, outbound, subscribers, contents, DeliveryMetrics(self._registry), options)
+        return Worker(self._database, outbound, self._subscribers, contents, DeliveryMetrics(self._registry), options)
 
     def _make_relaying(self) -> Relaying:
         notify = self._signals.fanned_out.notify

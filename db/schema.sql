@@ -66,6 +66,14 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.answer_of(id text) RETURNS TABLE(state text, content_type text, body bytea)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT r.state, hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes), hookwire.frames_body(r.reply, r.reply_frame_bytes)
+    FROM hookwire.requests r WHERE r.id = hookwire.request_id(answer_of.id)
+$$;
+
 CREATE FUNCTION hookwire.assert_origin(origin uuid, done_id bigint) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -105,6 +113,23 @@ BEGIN
         'type', 'task.dead', 'about', jsonb_build_object('kind', 'task', 'id', b.id), 'task_kind', b.kind,
         'reason', b.reason, 'attempts', b.attempts)) INTO notices FROM buried b;
     PERFORM hookwire.tell_operators(notices);
+END
+$$;
+
+CREATE FUNCTION hookwire.check_contents(bodies bytea[], content_types text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    bytes_max CONSTANT bigint := (SELECT i.payload_bytes_max FROM hookwire.installation i);
+BEGIN
+    IF EXISTS (SELECT FROM unnest(bodies) AS b WHERE octet_length(b) > bytes_max) THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW003', MESSAGE = format('a body is larger than %s bytes', bytes_max),
+            HINT = 'Store large content elsewhere and send a link, or raise HOOKWIRE_EVENT_BYTES_MAX.';
+    ELSIF EXISTS (SELECT FROM unnest(bodies) AS b WHERE b IS NULL) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'a body is missing';
+    ELSIF EXISTS (SELECT FROM unnest(content_types) AS t WHERE t ~ '[\x01-\x1f\x7f]' OR octet_length(t) > 255) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'content_type is one line of at most 255 bytes';
+    END IF;
 END
 $$;
 
@@ -252,6 +277,45 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.check_service_name(name text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF NOT hookwire.is_queue_name(name) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('invalid service %L: 1-200 of A-Z a-z 0-9 . _ - in dot-separated words', left(name, 80));
+    ELSIF name ~ '^(mmi|titanic|hub)\.' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('the service %L is the broker''s own: mmi., titanic. and hub. are reserved', left(name, 80));
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.check_services_open(services text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    wrong text;
+BEGIN
+    SELECT w INTO wrong FROM unnest(services) AS w
+    WHERE NOT (SELECT i.services_auto_create FROM hookwire.installation i)
+      AND NOT EXISTS (SELECT FROM hookwire.services s WHERE s.name = w) LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown service %L', left(wrong, 80)),
+            HINT = 'Make it with PUT /services/{name}, or set HOOKWIRE_SERVICES_AUTO_CREATE.';
+    END IF;
+    SELECT s.name INTO wrong FROM hookwire.services s WHERE s.name = ANY (services) AND s.disabled LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = format('the service %L is disabled', wrong);
+    END IF;
+    SELECT s.name INTO wrong FROM hookwire.services s
+    WHERE s.name = ANY (services) AND s.without_workers = 'refuse' AND NOT hookwire.has_workers(s.name) LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = format('the service %L has no worker', wrong);
+    END IF;
+END
+$$;
+
 CREATE FUNCTION hookwire.check_writable() RETURNS timestamp with time zone
     LANGUAGE plpgsql
     SET work_mem TO '64kB'
@@ -265,6 +329,25 @@ BEGIN
     RETURNING r.written_at INTO moment;
     RETURN moment;
 END $$;
+
+CREATE FUNCTION hookwire.claim_requests(service text, count integer DEFAULT 1, lease_seconds double precision DEFAULT NULL::double precision, worker text DEFAULT NULL::text) RETURNS TABLE(id text, claim bigint, attempts integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, body bytea)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM hookwire.check_service_name(claim_requests.service);
+    IF claim_requests.count NOT BETWEEN 1 AND 10000 OR claim_requests.lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.claim_requests: count is 1 to 10000, lease_seconds 0.05 to 43200';
+    END IF;
+    RETURN QUERY
+    SELECT translate(l.id::text, '-', ''), l.claim, l.attempts, l.lease_until, l.created_at,
+           hookwire.frames_type(l.content_type, l.frame_bytes), hookwire.frames_body(l.body, l.frame_bytes)
+    FROM hookwire.lease_requests(claim_requests.service, claim_requests.count, claim_requests.lease_seconds,
+                                 coalesce(claim_requests.worker, session_user), 60) AS l;
+END
+$$;
 
 CREATE FUNCTION hookwire.claim_task(task_id text, worker text, kinds text[] DEFAULT NULL::text[]) RETURNS TABLE(outcome text, id text, kind text, description text, claim bigint, attempts integer, created_at timestamp with time zone, lease_until timestamp with time zone)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -390,6 +473,13 @@ BEGIN
       AND NOT EXISTS (SELECT FROM hookwire.task_rows t WHERE t.worker = w.name);
     RETURN NEXT;
 END
+$$;
+
+CREATE FUNCTION hookwire.close_request(id text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT hookwire.forget_requests(ARRAY[hookwire.request_id(close_request.id)], session_user)
 $$;
 
 CREATE FUNCTION hookwire.complete_task() RETURNS trigger
@@ -529,6 +619,20 @@ CREATE FUNCTION hookwire.extend(ids bigint[], claim bigint, lease_seconds double
     SET search_path TO 'pg_catalog', 'pg_temp'
     RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.extend_held(ids, array_fill(claim, ARRAY[cardinality(ids)]), NULL::text, lease_seconds) AS extend_held), claim);
 
+CREATE FUNCTION hookwire.extend_requests(ids text[], claims bigint[], lease_seconds double precision) RETURNS TABLE(id uuid, claim bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids::uuid[]) ORDER BY r.id FOR UPDATE;
+    RETURN QUERY
+    UPDATE hookwire.requests r SET state = 'leased', deadline_at = clock_timestamp() + make_interval(secs => lease_seconds)
+    FROM unnest(ids::uuid[], claims) AS g(id, claim)
+    WHERE r.id = g.id AND r.claim = g.claim AND r.state IN ('waiting', 'leased')
+    RETURNING r.id, r.claim;
+END
+$$;
+
 CREATE FUNCTION hookwire.fail_task(task_id text, of_claim bigint, why text, dead boolean DEFAULT false) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -588,6 +692,37 @@ BEGIN
     SELECT g.id FROM gone g;
 END
 $$;
+
+CREATE FUNCTION hookwire.forget_requests(ids uuid[], actor text) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    forgotten integer;
+BEGIN
+    WITH gone AS (
+        DELETE FROM hookwire.requests r WHERE r.id = ANY (ids) RETURNING r.*
+    )
+    INSERT INTO hookwire.request_archive (id, service, state, via, caller, worker, attempts, created_at, answered_at, closed_by, body_bytes, reply_bytes)
+    SELECT g.id, g.service, g.state, g.via, g.caller, g.worker, g.attempts, g.created_at, g.answered_at, left(actor, 200),
+           octet_length(g.body), octet_length(g.reply)
+    FROM gone g;
+    GET DIAGNOSTICS forgotten = ROW_COUNT;
+    IF forgotten > 0 AND (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_services', '');
+    END IF;
+    RETURN forgotten;
+END
+$$;
+
+CREATE FUNCTION hookwire.frames_body(body bytea, frame_bytes integer[]) RETURNS bytea
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (frame_bytes IS NULL) THEN body ELSE (SELECT convert_to((jsonb_build_object('frames', jsonb_agg(translate(encode(SUBSTRING(frames_body.body FROM (f.after + 1) FOR f.size), 'base64'::text), '
+'::text, ''::text) ORDER BY f.n)))::text, 'UTF8'::name) AS convert_to FROM (SELECT u.n, u.size, ((sum(u.size) OVER (ORDER BY u.n) - u.size))::integer AS after FROM unnest(frames_body.frame_bytes) WITH ORDINALITY u(size, n)) f) END;
+
+CREATE FUNCTION hookwire.frames_type(content_type text, frame_bytes integer[]) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (frame_bytes IS NULL) THEN content_type ELSE 'application/vnd.hookwire.frames+json'::text END;
 
 CREATE FUNCTION hookwire.graduate(queue text) RETURNS text
     LANGUAGE plpgsql
@@ -649,6 +784,118 @@ CREATE FUNCTION hookwire.groups_of(layout smallint, sink text) RETURNS smallint
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN (SELECT COALESCE(((l.groups ->> groups_of.sink))::smallint, (1)::smallint) AS "coalesce" FROM hookwire.layouts l WHERE (l.number = groups_of.layout));
 
+CREATE TABLE hookwire.requests (
+    id uuid NOT NULL,
+    number bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    service text NOT NULL COLLATE pg_catalog."C",
+    state text NOT NULL,
+    deadline_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    claim bigint,
+    attempts integer DEFAULT 0 NOT NULL,
+    worker text,
+    via text NOT NULL,
+    caller text,
+    content_type text,
+    frame_bytes integer[],
+    body bytea NOT NULL,
+    answered_at timestamp with time zone,
+    reply_content_type text,
+    reply_frame_bytes integer[],
+    reply bytea,
+    last_error text,
+    CONSTRAINT requests_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'delayed'::text, 'leased'::text, 'answered'::text, 'expired'::text, 'failed'::text]))),
+    CONSTRAINT requests_via_check CHECK ((via = ANY (ARRAY['http'::text, 'sql'::text, 'zeromq'::text])))
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
+
+CREATE TABLE hookwire.services (
+    id integer NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    lease_seconds real DEFAULT 30 NOT NULL,
+    tries_max integer DEFAULT 5 NOT NULL,
+    idempotent boolean DEFAULT true NOT NULL,
+    expiry_seconds real DEFAULT 86400 NOT NULL,
+    retention_seconds real DEFAULT 604800 NOT NULL,
+    concurrency_max integer,
+    without_workers text DEFAULT 'queue'::text NOT NULL,
+    disabled boolean DEFAULT false NOT NULL,
+    workers_until timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT services_concurrency_max_check CHECK (((concurrency_max >= 1) AND (concurrency_max <= 100000))),
+    CONSTRAINT services_expiry_seconds_check CHECK (((expiry_seconds >= (0.05)::double precision) AND (expiry_seconds <= (31536000)::double precision))),
+    CONSTRAINT services_lease_seconds_check CHECK (((lease_seconds >= (0.05)::double precision) AND (lease_seconds <= (43200)::double precision))),
+    CONSTRAINT services_retention_seconds_check CHECK (((retention_seconds >= (0.05)::double precision) AND (retention_seconds <= (31536000)::double precision))),
+    CONSTRAINT services_tries_max_check CHECK (((tries_max >= 1) AND (tries_max <= 1000))),
+    CONSTRAINT services_without_workers_check CHECK ((without_workers = ANY (ARRAY['queue'::text, 'refuse'::text])))
+)
+WITH (fillfactor='50');
+
+CREATE TABLE hookwire.subscriptions (
+    id bigint NOT NULL,
+    public_id text NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    protocol text NOT NULL,
+    topic text NOT NULL,
+    topic_regex text,
+    topic_url text,
+    callback text NOT NULL,
+    state text NOT NULL,
+    state_reason text,
+    ordered boolean DEFAULT false NOT NULL,
+    signature_method text DEFAULT 'sha256'::text NOT NULL,
+    retry_schedule_seconds integer[],
+    timeout_seconds real,
+    lease_until timestamp with time zone,
+    paused_until timestamp with time zone,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    identity bytea,
+    filter jsonb,
+    filter_path jsonpath,
+    lifetime_seconds integer,
+    retry_age_seconds_max integer,
+    on_4xx text DEFAULT 'retry'::text NOT NULL,
+    on_410 text DEFAULT 'end'::text NOT NULL,
+    at_most_once boolean DEFAULT false NOT NULL,
+    on_exhausted text DEFAULT 'skip'::text NOT NULL,
+    header_names text[],
+    headers_key_id text,
+    headers_sealed bytea,
+    pshb03 boolean DEFAULT false NOT NULL,
+    permanent boolean DEFAULT false NOT NULL,
+    verify_token text,
+    rate_per_second double precision,
+    rate_burst integer,
+    format text DEFAULT 'as_published'::text NOT NULL,
+    request_origin text,
+    batch_max integer,
+    template text,
+    callback_host text,
+    requester_network text,
+    service text COLLATE pg_catalog."C",
+    CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
+    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
+    CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
+    CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
+    CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),
+    CONSTRAINT subscriptions_on_410_check CHECK ((on_410 = ANY (ARRAY['end'::text, 'as_4xx'::text]))),
+    CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
+    CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
+    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text, 'service'::text]))),
+    CONSTRAINT subscriptions_rate_burst_check CHECK ((rate_burst > 0)),
+    CONSTRAINT subscriptions_rate_per_second_check CHECK ((rate_per_second > (0)::double precision)),
+    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
+);
+
+CREATE FUNCTION hookwire.has_workers(of_service text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN ((EXISTS (SELECT FROM hookwire.services s WHERE ((s.name = has_workers.of_service) AND (s.workers_until > clock_timestamp())))) OR (EXISTS (SELECT FROM hookwire.requests r WHERE ((r.service = has_workers.of_service) AND (r.state = 'leased'::text)))) OR (EXISTS (SELECT FROM hookwire.subscriptions x WHERE ((x.service = has_workers.of_service) AND (x.protocol = 'service'::text) AND (x.state = 'active'::text)))));
+
 CREATE FUNCTION hookwire.held_messages(ids bigint[], claims bigint[], in_queue text) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
@@ -699,6 +946,47 @@ WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', au
 CREATE FUNCTION hookwire.last_batch_no(sink text, layout smallint, grp smallint) RETURNS bigint
     LANGUAGE sql
     RETURN COALESCE((SELECT n.batch_no FROM hookwire.relay_batch_numbers n WHERE ((n.sink = last_batch_no.sink) AND (n.layout = last_batch_no.layout) AND (n.grp = last_batch_no.grp)) ORDER BY n.batch_no DESC LIMIT 1), (0)::bigint);
+
+CREATE FUNCTION hookwire.lease_requests(service text, most integer, lease_seconds double precision, worker text, presence_seconds double precision) RETURNS TABLE(id uuid, claim bigint, attempts integer, lease_until timestamp with time zone, created_at timestamp with time zone, caller text, content_type text, frame_bytes integer[], body bytea)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_service CONSTANT text := lease_requests.service;
+    in_worker CONSTANT text := left(lease_requests.worker, 200);
+    settings CONSTANT hookwire.services := hookwire.service_settings(in_service);
+    room integer := lease_requests.most;
+    picked uuid[];
+    until timestamptz;
+BEGIN
+    IF presence_seconds > 0 AND settings.id IS NOT NULL
+       AND coalesce(settings.workers_until, '-infinity') < clock_timestamp() + make_interval(secs => presence_seconds / 2) THEN
+        UPDATE hookwire.services s SET workers_until = clock_timestamp() + make_interval(secs => presence_seconds)
+        WHERE s.id = (SELECT x.id FROM hookwire.services x WHERE x.id = settings.id FOR UPDATE SKIP LOCKED);
+    END IF;
+    IF settings.concurrency_max IS NOT NULL THEN
+        PERFORM FROM hookwire.services s WHERE s.id = settings.id FOR UPDATE;
+        room := least(room, settings.concurrency_max - (SELECT count(*) FROM hookwire.requests r WHERE r.service = in_service AND r.state = 'leased'));
+    END IF;
+    picked := ARRAY(
+        SELECT r.id FROM hookwire.requests r
+        WHERE r.service = in_service AND r.state = 'waiting' AND r.deadline_at > clock_timestamp()
+        ORDER BY r.number LIMIT greatest(room, 0) FOR UPDATE SKIP LOCKED);
+    IF picked = '{}' THEN
+        RETURN;
+    END IF;
+    until := clock_timestamp() + make_interval(secs => coalesce(lease_requests.lease_seconds, settings.lease_seconds));
+    RETURN QUERY
+    WITH taken AS (
+        UPDATE hookwire.requests r
+        SET state = 'leased', claim = nextval('hookwire.lease_fence'), deadline_at = until, attempts = r.attempts + 1, worker = in_worker
+        WHERE r.id = ANY (picked)
+        RETURNING r.*
+    )
+    SELECT t.id, t.claim, t.attempts, t.deadline_at, t.created_at, t.caller, t.content_type, t.frame_bytes, t.body
+    FROM taken t ORDER BY t.number;
+END
+$$;
 
 CREATE FUNCTION hookwire.ledger_hash(id bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -808,6 +1096,34 @@ CREATE FUNCTION hookwire.origin() RETURNS uuid
     AS $$
     SELECT encode(substr(sha256(convert_to(concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()),
                pg_relation_filepath('hookwire.event_id')), 'UTF8')), 1, 16), 'hex')::uuid
+$$;
+
+CREATE FUNCTION hookwire.parse_frames(INOUT content_type text, INOUT body bytea, OUT frame_bytes integer[]) RETURNS record
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    document jsonb;
+BEGIN
+    IF lower(btrim(split_part(coalesce(content_type, ''), ';', 1))) <> 'application/vnd.hookwire.frames+json' THEN
+        RETURN;
+    END IF;
+    BEGIN
+        document := convert_from(body, 'UTF8')::jsonb;
+        IF jsonb_typeof(document->'frames') <> 'array' OR document - 'frames' <> '{}' OR jsonb_array_length(document->'frames') NOT BETWEEN 1 AND 32
+           OR EXISTS (SELECT FROM jsonb_array_elements(document->'frames') AS f WHERE jsonb_typeof(f) <> 'string') THEN
+            RAISE data_exception;
+        END IF;
+        SELECT string_agg(d.frame, ''::bytea ORDER BY d.n), array_agg(octet_length(d.frame) ORDER BY d.n) INTO STRICT body, frame_bytes
+        FROM (SELECT decode(f.value, 'base64') AS frame, f.n FROM jsonb_array_elements_text(document->'frames') WITH ORDINALITY AS f(value, n)) AS d;
+    EXCEPTION WHEN data_exception THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'application/vnd.hookwire.frames+json is {"frames": ["<base64>", ...]} with 1 to 32 frames';
+    END;
+    content_type := NULL;
+    IF cardinality(frame_bytes) = 1 THEN
+        frame_bytes := NULL;
+    END IF;
+END
 $$;
 
 CREATE FUNCTION hookwire.passes(document jsonb, filter_path jsonpath) RETURNS boolean
@@ -1107,6 +1423,43 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.reap_requests(most integer) RETURNS TABLE(returned bigint, expired bigint, failed bigint, forgotten bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    due CONSTANT uuid[] := ARRAY(
+        SELECT r.id FROM hookwire.requests r WHERE r.deadline_at <= moment ORDER BY r.deadline_at LIMIT most FOR UPDATE SKIP LOCKED);
+    over CONSTANT uuid[] := ARRAY(
+        SELECT r.id FROM hookwire.requests r WHERE r.id = ANY (due) AND r.state IN ('answered', 'expired', 'failed'));
+BEGIN
+    IF due = '{}' THEN
+        RETURN QUERY SELECT 0::bigint, 0::bigint, 0::bigint, 0::bigint;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH judged AS MATERIALIZED (
+        SELECT r.id, CASE WHEN r.state = 'leased' AND (r.attempts >= p.tries_max OR NOT p.idempotent) THEN 'failed'
+                          WHEN r.expires_at <= moment THEN 'expired' ELSE 'waiting' END AS state,
+               moment + make_interval(secs => p.retention_seconds) AS kept_until, r.state = 'leased' AS was_leased
+        FROM hookwire.requests r, LATERAL hookwire.service_settings(r.service) AS p
+        WHERE r.id = ANY (due) AND r.state IN ('waiting', 'delayed', 'leased')
+    ), changed AS (
+        UPDATE hookwire.requests r
+        SET state = j.state, deadline_at = CASE WHEN j.state = 'waiting' THEN r.expires_at ELSE j.kept_until END,
+            last_error = CASE WHEN j.was_leased THEN format('the lease of %s was over', coalesce(r.worker, 'a worker')) ELSE r.last_error END
+        FROM judged j WHERE r.id = j.id RETURNING j.state
+    )
+    SELECT count(*) FILTER (WHERE c.state = 'waiting'), count(*) FILTER (WHERE c.state = 'expired'),
+           count(*) FILTER (WHERE c.state = 'failed'), cardinality(over)::bigint
+    FROM changed c;
+    IF over <> '{}' THEN
+        PERFORM hookwire.forget_requests(over, 'retention');
+    END IF;
+END
+$$;
+
 CREATE FUNCTION hookwire.receive(queue text, count integer DEFAULT 1, lease_seconds double precision DEFAULT NULL::double precision, filter jsonb DEFAULT NULL::jsonb, receiver text DEFAULT NULL::text, after_id bigint DEFAULT 0) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1357,6 +1710,33 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.release_request(id uuid, claim bigint, delay_seconds double precision, why text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    due CONSTANT timestamptz := moment + make_interval(secs => delay_seconds);
+    found hookwire.requests;
+    settings hookwire.services;
+BEGIN
+    SELECT r.* INTO found FROM hookwire.requests r
+    WHERE r.id = release_request.id AND r.claim = release_request.claim AND r.state IN ('waiting', 'delayed', 'leased') FOR UPDATE;
+    IF found.id IS NULL THEN
+        RETURN 'stale';
+    END IF;
+    settings := hookwire.service_settings(found.service);
+    found.state := CASE WHEN why IS NOT NULL AND found.attempts >= settings.tries_max THEN 'failed'
+                        WHEN delay_seconds > 0 THEN 'delayed' ELSE 'waiting' END;
+    UPDATE hookwire.requests r
+    SET state = found.state, claim = NULL, last_error = left(why, 500),
+        deadline_at = CASE found.state WHEN 'failed' THEN moment + make_interval(secs => settings.retention_seconds)
+                                       WHEN 'delayed' THEN due ELSE r.expires_at END
+    WHERE r.id = found.id;
+    RETURN found.state;
+END
+$$;
+
 CREATE FUNCTION hookwire.release_tasks(ids text[], claims bigint[]) RETURNS SETOF text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1373,9 +1753,143 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.reply(id text, claim bigint, body bytea, content_type text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF coalesce(hookwire.reply_by(hookwire.request_id(reply.id), reply.claim, reply.body, reply.content_type), '') <> 'stored' THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW001', MESSAGE = format('the claim %s does not hold the request %s', reply.claim, left(reply.id, 80)),
+            HINT = 'Another worker holds or answered it, or it was closed. Claim again.';
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.reply(id text, claim bigint, body jsonb, content_type text DEFAULT 'application/json'::text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.reply(id, claim, convert_to((body)::text, 'UTF8'::name), content_type);
+
+CREATE FUNCTION hookwire.reply(id text, claim bigint, body text, content_type text DEFAULT 'text/plain; charset=utf-8'::text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.reply(id, claim, convert_to(body, 'UTF8'::name), content_type);
+
+CREATE FUNCTION hookwire.reply_by(id uuid, claim bigint, body bytea, content_type text) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    parsed record;
+BEGIN
+    PERFORM hookwire.check_contents(ARRAY[reply_by.body], ARRAY[reply_by.content_type]);
+    parsed := hookwire.parse_frames(reply_by.content_type, reply_by.body);
+    RETURN (SELECT s.outcome FROM hookwire.settle_requests(
+        ARRAY[reply_by.id], ARRAY[reply_by.claim], ARRAY[parsed.body], ARRAY[parsed.content_type], ARRAY[parsed.frame_bytes::text]) AS s);
+END
+$$;
+
+CREATE FUNCTION hookwire.request_by(service text, body bytea, content_type text, via text, caller text, client text, number text, expiry_seconds double precision) RETURNS TABLE(id uuid, repeated boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    parsed record;
+BEGIN
+    PERFORM hookwire.check_service_name(request_by.service), hookwire.check_contents(ARRAY[request_by.body], ARRAY[request_by.content_type]);
+    parsed := hookwire.parse_frames(request_by.content_type, request_by.body);
+    RETURN QUERY
+    SELECT s.id, s.repeated
+    FROM hookwire.store_requests(
+        ARRAY[request_by.service], ARRAY[parsed.body], request_by.via, ARRAY[parsed.content_type], ARRAY[parsed.frame_bytes::text],
+        ARRAY[request_by.caller], ARRAY[request_by.client], ARRAY[request_by.number], ARRAY[request_by.expiry_seconds]) AS s;
+END
+$$;
+
+CREATE FUNCTION hookwire.request(service text, body bytea, content_type text DEFAULT NULL::text, client text DEFAULT NULL::text, number text DEFAULT NULL::text, expiry_seconds double precision DEFAULT NULL::double precision) RETURNS text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN (SELECT translate((r.id)::text, '-'::text, ''::text) AS translate FROM hookwire.request_by(request.service, request.body, request.content_type, 'sql'::text, NULL::text, request.client, request.number, request.expiry_seconds) r(id, repeated));
+
+CREATE FUNCTION hookwire.request(service text, body jsonb, content_type text DEFAULT 'application/json'::text, client text DEFAULT NULL::text, number text DEFAULT NULL::text, expiry_seconds double precision DEFAULT NULL::double precision) RETURNS text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.request(service, convert_to((body)::text, 'UTF8'::name), content_type, client, number, expiry_seconds);
+
+CREATE FUNCTION hookwire.request(service text, body text, content_type text DEFAULT 'text/plain; charset=utf-8'::text, client text DEFAULT NULL::text, number text DEFAULT NULL::text, expiry_seconds double precision DEFAULT NULL::double precision) RETURNS text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.request(service, convert_to(body, 'UTF8'::name), content_type, client, number, expiry_seconds);
+
+CREATE FUNCTION hookwire.request_id(id text) RETURNS uuid
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (id ~ '^[0-9A-Fa-f]{32}$'::text) THEN (id)::uuid ELSE NULL::uuid END;
+
 CREATE FUNCTION hookwire.scope_of(layout smallint) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN (SELECT l.order_scope FROM hookwire.layouts l WHERE (l.number = scope_of.layout));
+
+CREATE FUNCTION hookwire.service_settings(name text) RETURNS hookwire.services
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    found hookwire.services;
+BEGIN
+    SELECT * INTO found FROM hookwire.services s WHERE s.name = service_settings.name;
+    IF found.id IS NULL THEN
+        found.name := name; found.lease_seconds := 30; found.tries_max := 5; found.idempotent := true;
+        found.expiry_seconds := 86400; found.retention_seconds := 604800; found.without_workers := 'queue';
+        found.disabled := false;
+    END IF;
+    RETURN found;
+END
+$$;
+
+CREATE FUNCTION hookwire.settle_requests(ids uuid[], claims bigint[], bodies bytea[], content_types text[] DEFAULT NULL::text[], frame_bytes text[] DEFAULT NULL::text[]) RETURNS TABLE(item integer, outcome text, published boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    fresh integer[];
+    told record;
+BEGIN
+    PERFORM hookwire.check_contents(bodies, content_types);
+    PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids) ORDER BY r.id FOR UPDATE;
+    WITH given AS (
+        SELECT DISTINCT ON (g.id) g.* FROM unnest(ids, claims, bodies, content_types, frame_bytes) WITH ORDINALITY
+            AS g(id, claim, body, content_type, frame_bytes, n) JOIN hookwire.requests r ON r.id = g.id AND r.claim = g.claim
+        ORDER BY g.id, g.n
+    ), done AS (
+        UPDATE hookwire.requests r
+        SET state = 'answered', answered_at = moment, reply = g.body, reply_content_type = g.content_type,
+            reply_frame_bytes = g.frame_bytes::integer[], last_error = NULL,
+            deadline_at = moment + make_interval(secs => (SELECT (p).retention_seconds FROM hookwire.service_settings(r.service) AS p))
+        FROM given g WHERE r.id = g.id AND r.state IN ('waiting', 'delayed', 'leased')
+        RETURNING g.n::integer
+    )
+    SELECT coalesce(array_agg(d.n), '{}') INTO fresh FROM done d;
+    SELECT array_agg(1) AS units, array_agg('hookwire.service.' || r.service || '.reply') AS topics, array_agg(NULL::text) AS nothing,
+           array_agg(hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes)) AS content_types,
+           array_agg(jsonb_build_object('request-id', translate(r.id::text, '-', ''))::text) AS headers,
+           array_agg(hookwire.frames_body(r.reply, r.reply_frame_bytes)) AS bodies
+    INTO told
+    FROM unnest(ids) WITH ORDINALITY AS g(id, n) JOIN hookwire.requests r ON r.id = g.id
+    WHERE g.n = ANY (fresh) AND hookwire.is_queue_name(r.service)
+      AND octet_length(hookwire.frames_body(r.reply, r.reply_frame_bytes)) <= (SELECT i.payload_bytes_max FROM hookwire.installation i);
+    IF told.units IS NOT NULL THEN
+        PERFORM hookwire.publish_batch('default', told.units, told.topics, told.nothing, told.content_types, told.headers, told.bodies,
+                                       told.nothing, array_fill(NULL::bytea, ARRAY[cardinality(told.units)]), true);
+    END IF;
+    IF fresh <> '{}' AND (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_services', ''), pg_notify('hookwire_outbox', '');
+    END IF;
+    RETURN QUERY
+    SELECT g.n::integer, CASE WHEN r.claim = g.claim AND r.state = 'answered' THEN 'stored'
+                              WHEN r.id IS NULL OR r.state IN ('expired', 'failed') THEN 'unknown' ELSE 'stale' END, g.n = ANY (fresh)
+    FROM unnest(ids, claims) WITH ORDINALITY AS g(id, claim, n) LEFT JOIN hookwire.requests r ON r.id = g.id ORDER BY g.n;
+END
+$$;
 
 CREATE FUNCTION hookwire.shard_of(digest bytea) RETURNS smallint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -1396,6 +1910,68 @@ BEGIN
     NEW.headers := coalesce(NEW.headers, '{}');
     NEW.event_id := hookwire.publish(NEW.topic, coalesce(NEW.payload_bytes, ''::bytea), NEW.key, NEW.content_type, NEW.headers);
     RETURN NEW;
+END
+$$;
+
+CREATE FUNCTION hookwire.store_requests(services text[], bodies bytea[], via text, content_types text[] DEFAULT NULL::text[], frame_bytes text[] DEFAULT NULL::text[], callers text[] DEFAULT NULL::text[], clients text[] DEFAULT NULL::text[], numbers text[] DEFAULT NULL::text[], expiries_seconds double precision[] DEFAULT NULL::double precision[]) RETURNS TABLE(item integer, id uuid, repeated boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_services CONSTANT text[] := store_requests.services;
+    in_via CONSTANT text := store_requests.via;
+    moment CONSTANT timestamptz := clock_timestamp();
+    made uuid[];
+    digests bytea[];
+    kept uuid[];
+BEGIN
+    PERFORM hookwire.check_contents(bodies, content_types);
+    PERFORM hookwire.check_services_open(in_services);
+    IF EXISTS (SELECT FROM unnest(expiries_seconds) AS s WHERE s <> 'Infinity' AND s NOT BETWEEN 0.05 AND 31536000) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'expiry_seconds is 0.05 to 31536000';
+    END IF;
+    made := ARRAY(SELECT gen_random_uuid() FROM generate_series(1, cardinality(bodies)));
+    kept := made;
+    IF array_remove(clients || numbers, NULL) <> '{}' THEN
+        IF EXISTS (SELECT FROM unnest(clients, numbers) AS k(client, number)
+                   WHERE (k.client IS NULL) <> (k.number IS NULL) OR k.client ~ '[\x01-\x1f\x7f]' OR k.number ~ '[\x01-\x1f\x7f]'
+                      OR octet_length(k.client) NOT BETWEEN 1 AND 255 OR octet_length(k.number) NOT BETWEEN 1 AND 255) THEN
+            RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+                MESSAGE = 'client and number are given together, each one line of 1 to 255 bytes';
+        END IF;
+        digests := ARRAY(
+            SELECT sha256(convert_to(d.service || E'\n' || coalesce(d.content_type, '') || E'\n' || coalesce(d.frame_bytes, '') || E'\n', 'UTF8') || d.body)
+            FROM unnest(in_services, content_types, frame_bytes, bodies) WITH ORDINALITY AS d(service, content_type, frame_bytes, body, n)
+            ORDER BY d.n);
+        INSERT INTO hookwire.request_keys AS k (client, number, digest, request_id, expires_at)
+        SELECT DISTINCT ON (d.client, d.number) d.client, d.number, d.digest, d.id,
+               moment + make_interval(secs => greatest(86400, (p).expiry_seconds + (p).retention_seconds))
+        FROM unnest(clients, numbers, digests, made, in_services) WITH ORDINALITY AS d(client, number, digest, id, service, n),
+             LATERAL hookwire.service_settings(d.service) AS p
+        WHERE d.number IS NOT NULL ORDER BY d.client, d.number, d.n
+        ON CONFLICT (client, number) DO UPDATE SET digest = excluded.digest, request_id = excluded.request_id, expires_at = excluded.expires_at
+        WHERE k.expires_at <= clock_timestamp();
+        SELECT array_agg(coalesce(k.request_id, d.id) ORDER BY d.n) INTO kept
+        FROM unnest(clients, numbers, made) WITH ORDINALITY AS d(client, number, id, n)
+        LEFT JOIN hookwire.request_keys k ON k.client = d.client AND k.number = d.number;
+        IF EXISTS (SELECT FROM unnest(clients, numbers, digests) AS d(client, number, digest)
+                   JOIN hookwire.request_keys k ON k.client = d.client AND k.number = d.number WHERE k.digest <> d.digest) THEN
+            RAISE EXCEPTION USING ERRCODE = 'unique_violation',
+                MESSAGE = 'this client has used this number before, for a request with other contents';
+        END IF;
+    END IF;
+    INSERT INTO hookwire.requests (id, number, service, state, deadline_at, expires_at, created_at, via, caller, content_type, frame_bytes, body)
+    SELECT d.id, nextval('hookwire.request_number'), d.service, 'waiting', d.until, d.until, moment, in_via, d.caller,
+           d.content_type, d.frame_bytes::integer[], d.body
+    FROM (SELECT u.*, CASE WHEN u.expiry = 'Infinity' THEN 'infinity' ELSE moment + make_interval(secs =>
+                     coalesce(u.expiry, (SELECT (p).expiry_seconds FROM hookwire.service_settings(u.service) AS p))) END AS until
+          FROM unnest(made, kept, in_services, callers, content_types, frame_bytes, bodies, expiries_seconds)
+               WITH ORDINALITY AS u(id, kept, service, caller, content_type, frame_bytes, body, expiry, n)
+          WHERE u.id = u.kept ORDER BY u.n) AS d;
+    IF (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_services', '');
+    END IF;
+    RETURN QUERY SELECT u.n::integer, u.kept, u.kept <> u.id FROM unnest(made, kept) WITH ORDINALITY AS u(id, kept, n) ORDER BY u.n;
 END
 $$;
 
@@ -1883,6 +2459,7 @@ CREATE TABLE hookwire.installation (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     queues_auto_create boolean DEFAULT true NOT NULL,
     kinds_auto_create boolean DEFAULT true NOT NULL,
+    services_auto_create boolean DEFAULT true NOT NULL,
     CONSTRAINT installation_incarnation_check CHECK ((incarnation ~ '^[a-z2-7]{8}$'::text)),
     CONSTRAINT installation_singleton_check CHECK (singleton)
 );
@@ -2228,6 +2805,47 @@ ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE hookwire.request_archive (
+    id uuid NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    service text NOT NULL COLLATE pg_catalog."C",
+    state text NOT NULL,
+    via text NOT NULL,
+    caller text,
+    worker text,
+    attempts integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    answered_at timestamp with time zone,
+    closed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    closed_by text NOT NULL,
+    body_bytes integer NOT NULL,
+    reply_bytes integer
+);
+
+CREATE TABLE hookwire.request_keys (
+    client text NOT NULL COLLATE pg_catalog."C",
+    number text NOT NULL COLLATE pg_catalog."C",
+    digest bytea NOT NULL,
+    request_id uuid NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+CREATE SEQUENCE hookwire.request_number
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER TABLE hookwire.services ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.services_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE VIEW hookwire.stash AS
  SELECT NULL::text AS event_id,
     NULL::text AS topic,
@@ -2248,63 +2866,6 @@ CREATE TABLE hookwire.subscription_secrets (
     sealed bytea NOT NULL,
     expires_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT now() NOT NULL
-);
-
-CREATE TABLE hookwire.subscriptions (
-    id bigint NOT NULL,
-    public_id text NOT NULL,
-    tenant text DEFAULT 'default'::text NOT NULL,
-    protocol text NOT NULL,
-    topic text NOT NULL,
-    topic_regex text,
-    topic_url text,
-    callback text NOT NULL,
-    state text NOT NULL,
-    state_reason text,
-    ordered boolean DEFAULT false NOT NULL,
-    signature_method text DEFAULT 'sha256'::text NOT NULL,
-    retry_schedule_seconds integer[],
-    timeout_seconds real,
-    lease_until timestamp with time zone,
-    paused_until timestamp with time zone,
-    version bigint DEFAULT 1 NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    identity bytea,
-    filter jsonb,
-    filter_path jsonpath,
-    lifetime_seconds integer,
-    retry_age_seconds_max integer,
-    on_4xx text DEFAULT 'retry'::text NOT NULL,
-    on_410 text DEFAULT 'end'::text NOT NULL,
-    at_most_once boolean DEFAULT false NOT NULL,
-    on_exhausted text DEFAULT 'skip'::text NOT NULL,
-    header_names text[],
-    headers_key_id text,
-    headers_sealed bytea,
-    pshb03 boolean DEFAULT false NOT NULL,
-    permanent boolean DEFAULT false NOT NULL,
-    verify_token text,
-    rate_per_second double precision,
-    rate_burst integer,
-    format text DEFAULT 'as_published'::text NOT NULL,
-    request_origin text,
-    batch_max integer,
-    template text,
-    callback_host text,
-    requester_network text,
-    CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
-    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
-    CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
-    CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
-    CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),
-    CONSTRAINT subscriptions_on_410_check CHECK ((on_410 = ANY (ARRAY['end'::text, 'as_4xx'::text]))),
-    CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
-    CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
-    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text]))),
-    CONSTRAINT subscriptions_rate_burst_check CHECK ((rate_burst > 0)),
-    CONSTRAINT subscriptions_rate_per_second_check CHECK ((rate_per_second > (0)::double precision)),
-    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
 );
 
 ALTER TABLE hookwire.subscriptions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -2558,6 +3119,18 @@ ALTER TABLE ONLY hookwire.relay_terms
 ALTER TABLE ONLY hookwire.replays
     ADD CONSTRAINT replays_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY hookwire.request_keys
+    ADD CONSTRAINT request_keys_pkey PRIMARY KEY (client, number);
+
+ALTER TABLE ONLY hookwire.requests
+    ADD CONSTRAINT requests_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.services
+    ADD CONSTRAINT services_name_key UNIQUE (name);
+
+ALTER TABLE ONLY hookwire.services
+    ADD CONSTRAINT services_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY hookwire.sinks
     ADD CONSTRAINT sinks_pkey PRIMARY KEY (name);
 
@@ -2661,6 +3234,18 @@ CREATE INDEX rabbithub_subscriptions_resource ON hookwire.rabbithub_subscription
 
 CREATE INDEX replays_running ON hookwire.replays USING btree (due_at) WHERE (state = 'running'::text);
 
+CREATE INDEX request_archive_age ON hookwire.request_archive USING btree (closed_at);
+
+CREATE INDEX request_keys_age ON hookwire.request_keys USING btree (expires_at);
+
+CREATE INDEX requests_deadline ON hookwire.requests USING btree (deadline_at);
+
+CREATE INDEX requests_leased ON hookwire.requests USING btree (service) WHERE (state = 'leased'::text);
+
+CREATE INDEX requests_number ON hookwire.requests USING btree (number);
+
+CREATE INDEX requests_waiting ON hookwire.requests USING btree (service, number) WHERE (state = 'waiting'::text);
+
 CREATE UNIQUE INDEX subscriptions_binding ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'pull'::text) AND (state <> 'deleted'::text) AND (identity IS NOT NULL));
 
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
@@ -2684,6 +3269,8 @@ CREATE INDEX subscriptions_pull_lease ON hookwire.subscriptions USING btree (lea
 CREATE UNIQUE INDEX subscriptions_rabbithub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'rabbithub'::text) AND (state <> 'deleted'::text));
 
 CREATE INDEX subscriptions_rabbithub_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'rabbithub'::text) AND (state = 'active'::text));
+
+CREATE INDEX subscriptions_service ON hookwire.subscriptions USING btree (service) WHERE ((protocol = 'service'::text) AND (state = 'active'::text));
 
 CREATE UNIQUE INDEX subscriptions_websub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 

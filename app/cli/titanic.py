@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from app.settings.settings import Settings
+    from db.pool import Database
+    from reqrep.titanic.options import TitanicOptions
     from reqrep.titanic.store import RequestStore
     from reqrep.titanic.thread import TitanicPlan
 
@@ -20,10 +24,14 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 @dataclass(frozen=True, slots=True)
 class StoreChoice:
-    """``where``: "memory", or a folder for the file. ``collect_ms``: how long a write of the file waits for others."""
+    """``where``: "memory", "database", or a folder for the file.
+
+    ``collect_ms``: how long a write of the file waits for others. ``settings``: where the database is.
+    """
 
     where: str
     collect_ms: int
+    settings: Settings | None = None
 
 
 def titanic_plan(choice: StoreChoice, concurrency: int, execution_seconds: float, retention: str) -> TitanicPlan:
@@ -34,7 +42,35 @@ def titanic_plan(choice: StoreChoice, concurrency: int, execution_seconds: float
     options = TitanicOptions(
         concurrency=concurrency, execution_seconds=execution_seconds, retention_seconds=seconds_in(retention)
     )
+    if choice.where == "database" and choice.settings is not None:
+        return _database_plan(choice.settings, options)
     return TitanicPlan(lambda: _opened(choice), options)
+
+
+def _database_plan(settings: Settings, options: TitanicOptions) -> TitanicPlan:
+    """Return Titanic on the hub's database, with the service ``hub.publish`` beside it (ZU-01, ZU-09)."""
+    from app.cli.database import opened_database
+    from reqrep.bridge.hub_publish import HUB_PUBLISH, HubPublish
+    from reqrep.titanic.postgresql_store import PostgresqlRequestStore
+    from reqrep.titanic.thread import TitanicPlan
+
+    opened: list[Database] = []
+    stores: list[PostgresqlRequestStore] = []
+
+    @asynccontextmanager
+    async def open_store() -> AsyncIterator[RequestStore]:
+        async with AsyncExitStack() as stack:
+            database = await stack.enter_async_context(opened_database(settings, application_name="hookwire broker"))
+            opened.append(database)
+            store = PostgresqlRequestStore(database, f"broker at {gethostname()}")
+            stores.append(store)
+            yield store
+            await store.aclose()
+
+    async def announce(services: list[str]) -> None:
+        await stores[0].announce(services)
+
+    return TitanicPlan(open_store, options, {HUB_PUBLISH: HubPublish(lambda: opened[0]).answer}, announce)
 
 
 def seconds_in(text: str) -> float:

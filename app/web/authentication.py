@@ -46,6 +46,7 @@ __all__ = [
     "grant_of",
     "may_reach_kind",
     "may_reach_queue",
+    "may_reach_service",
     "require_every_topic",
     "require_topic",
     "shows_payloads",
@@ -259,6 +260,9 @@ def _judge(grant: Grant, method: str, path: str) -> None:
     if path.startswith("/queues"):
         if need.queue is not None and not grant.reaches_queue(need.queue):
             raise Problem("forbidden", f"The key {grant.key_id} is not for the queue {need.queue[:80]}.")
+    elif path.startswith(("/services", "/requests")):
+        if need.service is not None and not grant.reaches_service(need.service):
+            raise Problem("forbidden", f"The key {grant.key_id} is not for the service {need.service[:80]}.")
     elif need.topic is not None:
         if not grant.reaches(need.topic):
             raise _out_of_reach(grant)
@@ -309,3 +313,9 @@ def may_reach_kind(request: Request, kind: str) -> bool:
     """Whether the key of this request is for tasks of this kind."""
     grant = grant_of(request)
     return grant is None or grant.reaches_kind(kind)
+
+
+def may_reach_service(request: Request, service: str) -> bool:
+    """Whether the key of this request is for this service."""
+    grant = grant_of(request)
+    return grant is None or grant.reaches_service(service)

@@ -107,6 +107,54 @@ _ROWS: Final = (
         "Remove those that are not needed with DELETE /queues/{queue}, or raise HOOKWIRE_TEMPORARY_QUEUES_MAX.",
     ),
     ProblemKind(
+        "unknown-service",
+        404,
+        "There is no such service",
+        "Nobody has asked this service yet, or worked for it, and it was not made. With automatic creation switched "
+        "off, a request to a new service ends here too.",
+        "Check the spelling (names are case-sensitive), or make it with PUT /services/{name}.",
+    ),
+    ProblemKind(
+        "service-unavailable",
+        503,
+        "The service takes no requests now",
+        "An operator has disabled the service, or it refuses requests while it has no worker, and has none. "
+        "Nothing was stored.",
+        "Repeat the request later. Operators: `hookwire services show NAME` tells which; start a worker, enable the "
+        "service, or set `without_workers` to `queue`.",
+        retry_after_seconds=5,
+    ),
+    ProblemKind(
+        "request-failed",
+        502,
+        "The request was given up",
+        "Workers took the request as often as its service allows, and were lost or failed each time.",
+        "Look at the detail, mend the worker, and make a new request.",
+    ),
+    ProblemKind(
+        "request-expired",
+        504,
+        "No worker has answered in time",
+        "The request waited for a worker until its expiry. It is not executed any more.",
+        "Start a worker and make a new request; give it more time with Hookwire-Expiry-Seconds, or the service with "
+        "`expiry_seconds`.",
+    ),
+    ProblemKind(
+        "request-closed",
+        410,
+        "The request of this Idempotency-Key was closed",
+        "The key names a request whose reply was fetched and which was closed, or forgotten with time. It is not "
+        "executed again.",
+        "Use a new key for a new request.",
+    ),
+    ProblemKind(
+        "stale-receipt",
+        409,
+        "The receipt does not hold this any more",
+        "The lease was over and another worker got it, it was answered by another claim, or it was closed.",
+        "Drop the result, claim again, and choose a longer lease if the work takes longer.",
+    ),
+    ProblemKind(
         "invalid-pattern",
         422,
         "The topic pattern is not accepted",

@@ -30,12 +30,13 @@ _WORKED: Final = frozenset({"receive", "accept", "reject", "extend"})
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One of ``scopes``, and where it says so also ``payloads``; for this topic or this queue, if there is one."""
+    """One of ``scopes``, and where it says so also ``payloads``; for this topic, queue or service, if there is one."""
 
     scopes: Sequence[KeyScope]
     payloads: bool = False
     topic: str | None = None
     queue: str | None = None
+    service: str | None = None
 
     def missing(self, grant: Grant) -> Sequence[KeyScope]:
         """The scopes of which the key lacks every one; () when it has enough."""
@@ -54,6 +55,8 @@ def need_of(method: str, path: str) -> Need:  # noqa: PLR0911 - a table, rule by
         return _topics(rest, reads=reads)
     if room == "queues":
         return _queues(method, rest)
+    if room in ("services", "requests"):
+        return _services(method, room, rest)
     if path == "/hub/content":
         return Need(("publish",))
     if room in ("subscriptions", "filters") or path == "/hub":
@@ -81,6 +84,20 @@ def _queues(method: str, rest: Sequence[str]) -> Need:
     ):
         return Need(("work",), queue=queue)
     return Need(("operate",) if method == "POST" else ("admin",), queue=queue)
+
+
+def _services(method: str, room: str, rest: Sequence[str]) -> Need:
+    """A request's service is judged by its route, which looks it up."""
+    name, verb = (rest[0] or None if rest else None), rest[1] if len(rest) > 1 else ""
+    if room == "requests":
+        if verb == "reply":
+            return Need(("work",))
+        return Need(("call",)) if name is not None else Need(("read",))
+    if method in _READS:
+        return Need(("call", "read"), service=name)
+    if method == "POST":
+        return Need(("work",) if verb == "claim" else ("operate",) if verb else ("call",), service=name)
+    return Need(("admin",), service=name)
 
 
 def _rabbithub(method: str, path: str) -> Need:

@@ -4,11 +4,11 @@
 -- $3 holds its columns; what is left out has its default.
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
                                     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds,
-                                    at_most_once, on_exhausted, rate_per_second, rate_burst, format, batch_max, template)
-SELECT $1, $2, 'webhook', o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
+                                    at_most_once, on_exhausted, rate_per_second, rate_burst, format, batch_max, template, service)
+SELECT $1, $2, CASE WHEN o.service IS NULL THEN 'webhook' ELSE 'service' END, o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
        o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'), o.timeout_seconds,
        coalesce(o.at_most_once, false), coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
-       o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template
+       o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template, o.service
 FROM jsonb_populate_record(NULL::hookwire.subscriptions, $3::text::jsonb) AS o
 RETURNING id;
 
@@ -16,13 +16,13 @@ RETURNING id;
 INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_id, sealed) VALUES ($1, $2, $3, $4, $5);
 
 -- name: get
-SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
+SELECT id, public_id, protocol, topic, service, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
        on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, batch_max, template, request_origin, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
        (SELECT g.open_until FROM hookwire.delivery_gates g WHERE g.subscription_id = subscriptions.id AND g.trips > 0) AS breaker_open_until
 FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted';
 
 -- name: list
-SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
+SELECT id, public_id, protocol, topic, service, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
        on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, batch_max, template, request_origin, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
        (SELECT g.open_until FROM hookwire.delivery_gates g WHERE g.subscription_id = subscriptions.id AND g.trips > 0) AS breaker_open_until
 FROM hookwire.subscriptions
@@ -43,7 +43,7 @@ SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, f
         FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
     request_origin = CASE WHEN callback = coalesce($3::text::jsonb ->> 'callback', callback) THEN request_origin END,
     version = version + 1, updated_at = now()
-WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state <> 'deleted' AND version = coalesce($4, version)
+WHERE tenant = $1 AND public_id = $2 AND protocol IN ('webhook', 'service') AND state <> 'deleted' AND version = coalesce($4, version)
 RETURNING id;
 
 -- name: delete

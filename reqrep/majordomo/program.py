@@ -67,7 +67,7 @@ class BrokerProgram:
                 self._pair = BinaryStarServer(
                     pair.role, pair.local, pair.remote, self.reactor, self._transport, pair.options, report
                 )
-            inside = None if titanic is None else Inside(TITANIC_NAMES, self.titanic_counts)
+            inside = None if titanic is None else Inside(TITANIC_NAMES | titanic.others.keys(), self.titanic_counts)
             self.broker = Broker(options, None if self._pair is None else self._pair.vote, inside)
             self.broker.state = self.state
             socket_options = SocketOptions(

@@ -8,7 +8,7 @@ from typing import Final
 from reqrep.frames import Frames
 from reqrep.titanic.store import AcceptedRequest, RequestState, RequestStore, StoreError
 
-__all__ = ["TITANIC_CLOSE", "TITANIC_NAMES", "TITANIC_REPLY", "TITANIC_REQUEST", "TitanicServices"]
+__all__ = ["TITANIC_CLOSE", "TITANIC_NAMES", "TITANIC_REPLY", "TITANIC_REQUEST", "TitanicServices", "split_number"]
 
 _LOG = logging.getLogger(__name__)
 TITANIC_REQUEST: Final = b"titanic.request"
@@ -35,7 +35,7 @@ class TitanicServices:
 
         A first frame that carries the number of a pipelined request is returned in front of the status (MD-24).
         """
-        number, body = (body[:1], body[1:]) if body and body[0].startswith(_NUMBER_MARK) else ([], body)
+        number, body = split_number(body)
         return [*number, *await self._answer(service, body, user)]
 
     async def _answer(self, service: bytes, body: Frames, user: str) -> Frames:
@@ -65,6 +65,11 @@ class TitanicServices:
     async def _close(self, body: Frames) -> Frames:
         await self._store.close(_id_in(body))
         return [_OK]
+
+
+def split_number(body: Frames) -> tuple[Frames, Frames]:
+    """Return the number of a pipelined request, or nothing, and the other frames (MD-24)."""
+    return (body[:1], body[1:]) if body and body[0].startswith(_NUMBER_MARK) else ([], body)
 
 
 def _service_in(body: Frames) -> str | None:

@@ -7,8 +7,10 @@ reactor, in batches too.
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
@@ -19,22 +21,32 @@ from reqrep.inside import CallAnswered, CallMade, ReplyGiven, RequestTaken
 from reqrep.titanic.caller import NotAnswered
 from reqrep.titanic.dispatcher import Dispatcher
 from reqrep.titanic.options import TitanicOptions
-from reqrep.titanic.services import TitanicServices
+from reqrep.titanic.services import TitanicServices, split_number
 from reqrep.titanic.store import AcceptedRequest, RequestStore, StoreError
 
 __all__ = ["BrokerMail", "TitanicPlan", "TitanicThread"]
 
+Announce = Callable[[list[str]], Awaitable[None]]
+AnswerService = Callable[[Frames, str], Awaitable[Frames]]
 OpenStore = Callable[[], AbstractAsyncContextManager[RequestStore]]
+_ANNOUNCE_SECONDS = 10.0
 _COUNTS_SECONDS = 1.0
 _OK = b"200"
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TitanicPlan:
-    """How to open the store, inside the thread's event loop, and how to execute what is in it."""
+    """How to open the store, inside the thread's event loop, and how to execute what is in it.
+
+    ``others``: services that this thread answers beside those of Titanic; they run while the store is open.
+    ``announce``: gets the services that have workers, every ten seconds, for those who do not ask the broker.
+    """
 
     open_store: OpenStore
     options: TitanicOptions = field(default_factory=TitanicOptions)
+    others: Mapping[bytes, AnswerService] = field(default_factory=dict)
+    announce: Announce | None = None
 
 
 BrokerMail = ReplyGiven | CallMade
@@ -111,7 +123,8 @@ class TitanicThread:
             async with asyncio.TaskGroup() as tasks:
                 self._begin = lambda request: tasks.create_task(self._serve(request))
                 dispatcher = Dispatcher(store, self, self._plan.options)
-                working = [tasks.create_task(dispatcher.run()), tasks.create_task(self._count(store, dispatcher))]
+                steps = [dispatcher.run(), self._count(store, dispatcher), self._announce()]
+                working = [tasks.create_task(step) for step in steps]
                 await self._stopping.wait()
                 for task in working:
                     task.cancel()
@@ -127,6 +140,17 @@ class TitanicThread:
             self.counts = {**self.counts, **held, **dispatcher.counters.totals}
             await asyncio.sleep(_COUNTS_SECONDS)
 
+    async def _announce(self) -> None:
+        """Tell which services have workers."""
+        while self._plan.announce is not None:
+            answer = await self._answer(b"mmi.list", [b""], "")
+            services = json.loads(answer.body[1]) if answer.body[:1] == [_OK] else []
+            try:
+                await self._plan.announce([service["name"] for service in services if service["workers"]])
+            except StoreError as error:
+                _LOG.warning("the workers of this broker are not announced: %s", error)
+            await asyncio.sleep(_ANNOUNCE_SECONDS)
+
     def _taken(self, requests: list[RequestTaken], answers: list[CallAnswered]) -> None:
         for answer in answers:
             waiting = self._calls.pop(answer.number, None)
@@ -136,7 +160,12 @@ class TitanicThread:
             self._begin(request)
 
     async def _serve(self, request: RequestTaken) -> None:
-        body = await self._services.answer(request.service, request.body, request.user)
+        other = self._plan.others.get(request.service)
+        if other is None:
+            body = await self._services.answer(request.service, request.body, request.user)
+        else:
+            number, asked = split_number(request.body)
+            body = [*number, *await other(asked, request.user)]
         self._send(ReplyGiven(request.ticket, body))
 
     async def _answer(self, service: bytes, body: Frames, user: str) -> CallAnswered:

@@ -8,8 +8,12 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import asyncpg
+
+from db.pool import PoolOptions, open_database
 from reqrep.titanic.file_store import FileStoreOptions, open_file_store
 from reqrep.titanic.memory_store import MemoryRequestStore
+from reqrep.titanic.postgresql_store import PostgresqlRequestStore
 from reqrep.titanic.store import RequestStore
 
 
@@ -51,6 +55,30 @@ async def in_memory(ground: Ground) -> AsyncIterator[Rig]:
 
 
 @asynccontextmanager
+async def in_postgresql(ground: Ground) -> AsyncIterator[Rig]:
+    url = ground.database_url()
+    async with AsyncExitStack() as stack:
+
+        async def opened() -> RequestStore:
+            database = await open_database(PoolOptions(url))
+            stack.push_async_callback(database.aclose)
+            return PostgresqlRequestStore(database)
+
+        async def pass_time(seconds: float) -> None:
+            connection = await asyncpg.connect(url)
+            try:
+                await connection.execute(
+                    "UPDATE hookwire.requests SET deadline_at = deadline_at - make_interval(secs => $1),"
+                    " created_at = created_at - make_interval(secs => $1)",
+                    seconds,
+                )
+            finally:
+                await connection.close()
+
+        yield Rig(await opened(), pass_time, opened)
+
+
+@asynccontextmanager
 async def in_a_file(ground: Ground) -> AsyncIterator[Rig]:
     """A crash leaves the bytes that are in the file: the copy of it is opened, while the first store still runs."""
     clock = Clock()
@@ -69,6 +97,7 @@ async def in_a_file(ground: Ground) -> AsyncIterator[Rig]:
 
 STORES: dict[str, Callable[[Ground], AbstractAsyncContextManager[Rig]]] = {
     "memory": in_memory,
+    "postgresql": in_postgresql,
     "file": in_a_file,
 }
 DURABLE = [name for name in STORES if name != "memory"]

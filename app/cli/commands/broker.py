@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.entry import Json, say, tell
+from app.cli.entry import Config, Json, say, settings_from, tell
 from app.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ OnDual = Annotated[
 Promote = Annotated[bool, typer.Option("--promote", help="Start active, by the operator's order.")]
 Titanic = Annotated[
     str | None,
-    typer.Option("--titanic", help="Keep requests that outlive everybody: in a file of this folder, or in 'memory'."),
+    typer.Option(
+        "--titanic",
+        help="Keep requests that outlive everybody: in a file of this folder, in 'memory', or in the hub's 'database'.",
+    ),
 ]
 TitanicRetention = Annotated[
     str, typer.Option("--titanic-retention", help="Forget requests that nobody closed: 90s, 15m, 12h, 7d.")
@@ -88,9 +91,12 @@ def broker(
     state_ms: StateMs = 1000, on_dual: OnDual = "survive", promote: Promote = False, titanic: Titanic = None,
     titanic_retention: TitanicRetention = "7d", titanic_concurrency: TitanicConcurrency = 8,
     titanic_timeout: TitanicTimeout = 900.0, titanic_collect_ms: TitanicCollect = 0, metrics: Metrics = None,
-    trace: Trace = False, as_json: Json = False,
+    trace: Trace = False, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Run a Majordomo broker: clients and workers of 7/MDP and 18/MDP connect to it. It needs no database.
+
+    With --titanic database it works with the hub: a request sent here is answered by a worker of HTTP or SQL too,
+    and the reverse, and the service hub.publish publishes events.
 
     Exit codes: 0 stopped, 1 both sides of a pair were active, 2 wrong use.
 
@@ -99,6 +105,8 @@ def broker(
       hookwire broker --bind tcp://127.0.0.1:5555
 
       hookwire broker --titanic ./requests
+
+      hookwire broker --titanic database
 
       hookwire broker --make-key keys/alice
 
@@ -118,7 +126,7 @@ def broker(
             _pair(pair, state_bind, state_peer, state_ms, on_dual),
             trace,
             as_json,
-            _titanic(titanic, titanic_retention, titanic_concurrency, titanic_timeout, titanic_collect_ms),
+            _titanic(titanic, titanic_retention, titanic_concurrency, titanic_timeout, titanic_collect_ms, config),
         )
         try:
             if metrics is not None:
@@ -192,13 +200,14 @@ def _pair(
 
 
 def _titanic(
-    where: str | None, retention: str, concurrency: int, execution_seconds: float, collect_ms: int
+    where: str | None, retention: str, concurrency: int, execution_seconds: float, collect_ms: int, config: Path | None
 ) -> TitanicPlan | None:
     from app.cli.titanic import StoreChoice, titanic_plan
 
     if where is None:
         return None
-    return titanic_plan(StoreChoice(where, collect_ms), concurrency, execution_seconds, retention)
+    settings = settings_from(config) if where == "database" else None
+    return titanic_plan(StoreChoice(where, collect_ms, settings), concurrency, execution_seconds, retention)
 
 
 def _program(

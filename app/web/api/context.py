@@ -22,9 +22,12 @@ from hub.topics import Topics
 from jobs.metrics import QueueMetrics
 from jobs.queues import Queues
 from jobs.waiting import Waiting
+from reqrep.bridge.metrics import RequestMetrics
+from reqrep.bridge.requests import Requests
+from reqrep.bridge.waiting import ServiceWaiting
 from webhooks.pull import Pull
 
-__all__ = ["Context", "JobsContext", "context_of"]
+__all__ = ["Context", "JobsContext", "ServicesContext", "context_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,15 @@ class JobsContext:
     queues: Queues
     waiting: Waiting
     metrics: QueueMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesContext:
+    """Hold what the routes of services and requests need of the room ``reqrep``."""
+
+    requests: Requests
+    waiting: ServiceWaiting
+    metrics: RequestMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,7 @@ class Context:
     outbound: Outbound
     pull: Pull
     jobs: JobsContext
+    services: ServicesContext
     registry: CollectorRegistry
     backlog: Backlog
     overview: Overview

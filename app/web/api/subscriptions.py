@@ -14,8 +14,9 @@ from app.web.api.context import Context, context_of
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.precondition import IfMatch, etag, version_meant
 from app.web.api.refusals import refusals
+from app.web.api.service_refusal import service_name
 from app.web.api.strict_route import StrictRoute
-from app.web.authentication import require_every_topic, require_topic
+from app.web.authentication import grant_of, may_reach_service, require_every_topic, require_topic
 from app.web.problem import Problem
 from db.pool import Row
 from egress.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
@@ -36,6 +37,7 @@ router = APIRouter(
 In = Annotated[Context, Depends(context_of)]
 Format = Literal["as_published", "raw", "binary", "structured", "batch", "websub_ping", "slack", "mattermost"]
 Mode = Literal["at_least_once", "at_most_once", "ordered"]
+_OF_SERVICES = frozenset({"service", "callback", "secret", "state", "timeout_seconds", "headers"})
 Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
 
 
@@ -94,8 +96,15 @@ class SubscriptionIn(DeliveryOptions):
         json_schema_extra={"examples": [{"topic": "orders.*", "callback": "http://127.0.0.1:9000/hook"}]},
     )
 
-    topic: str = Field(description="A topic's name or a pattern: `*` is one word, `#` any number of words.")
-    callback: str = Field(description="Where events are POSTed; kept byte for byte.")
+    topic: str | None = Field(
+        None, description="A topic's name or a pattern: `*` is one word, `#` any number of words."
+    )
+    service: str | None = Field(
+        None,
+        description="Instead of a topic: the callback works for this service. Each request is POSTed, and the body of "
+        "the 2xx answer is the reply. Of the options only `timeout_seconds` and `headers` count.",
+    )
+    callback: str = Field(description="Where events or requests are POSTed; kept byte for byte.")
     secret: str | None = Field(
         None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; none: one is made.", max_length=200
     )
@@ -127,6 +136,7 @@ _EXAMPLE: dict[str, Any] = {
     "id": "sub_3f1c0a9be2d45c7780aa",
     "protocol": "webhook",
     "topic": "orders.*",
+    "service": None,
     "callback": "http://127.0.0.1:9000/hook",
     "state": "active",
     "state_reason": None,
@@ -160,8 +170,9 @@ class SubscriptionOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     id: str
-    protocol: Literal["webhook", "websub", "pull", "rabbithub"]
-    topic: str
+    protocol: Literal["webhook", "websub", "pull", "rabbithub", "service"]
+    topic: str = Field(description="Of a service: a name for its requests; no event has this topic.")
+    service: str | None = Field(description="The service that the callback works for.")
     callback: str = Field(description="Empty for a pull subscription.")
     state: Literal["active", "disabled", "gone", "expired", "denied"]
     state_reason: str | None
@@ -232,6 +243,26 @@ def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str
     return named
 
 
+def _service_in(request: Request, body: SubscriptionIn) -> dict[str, Any]:
+    """The service and its topic, where a callback works for one; else ``Problem`` for a body without a topic."""
+    if body.service is None:
+        if body.topic is None:
+            slug = "invalid-parameter" if "topic" in body.model_fields_set else "missing-parameter"
+            raise Problem(slug, "topic: a topic or a pattern; or give a service.", parameter="topic")
+        return {}
+    _refuse_others(body)
+    name, grant = service_name(body.service), grant_of(request)
+    if grant is not None and not (grant.has("work") and grant.reaches_service(name)):
+        raise Problem("forbidden", f"This needs the scope work, and a key for the service {name}.")
+    return {"topic": f"hookwire.service.{name}.request"}
+
+
+def _refuse_others(body: BaseModel) -> None:
+    """Raise ``Problem`` for an option that counts for events only."""
+    if strange := sorted(body.model_fields_set - _OF_SERVICES):
+        raise Problem("invalid-parameter", f"{strange[0]} is not for a service", parameter=strange[0])
+
+
 def _check_format(options: Mapping[str, Any]) -> None:
     """Who wants several events in one request says how many (WH-C05); a template is for chats, of what there is."""
     form, template = options.get("format"), options.get("template")
@@ -279,7 +310,7 @@ def _callback(callback: str, context: Context) -> str:
 @router.post(
     "",
     status_code=201,
-    summary="Subscribe a callback to a topic or a pattern",
+    summary="Subscribe a callback to a topic or a pattern, or to a service",
     responses=refusals(
         "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
         "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter",
@@ -287,9 +318,10 @@ def _callback(callback: str, context: Context) -> str:
 )  # fmt: skip
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
-    named = _in(body, context)
+    named = _service_in(request, body) | _in(body, context)
     _check_format(named)
-    require_topic(request, named["topic"])
+    if "service" not in named:
+        require_topic(request, named["topic"])
     try:
         row, secret = await context.subscriptions.create(NewSubscription(**named))
     except FilterError as error:
@@ -333,7 +365,10 @@ async def find(request: Request, identity: str, context: Context) -> Row:
     row = await context.subscriptions.get(identity) if named else None
     if row is None:
         raise Problem("not-found", _MISSING)
-    require_topic(request, row["topic"], hidden=_MISSING)
+    if row["service"] is None:
+        require_topic(request, row["topic"], hidden=_MISSING)
+    elif not may_reach_service(request, row["service"]):
+        raise Problem("not-found", _MISSING)
     return row
 
 
@@ -366,6 +401,8 @@ async def change(
 ) -> SubscriptionOut:  # fmt: skip
     """What is left out stays. Setting `state` to `active` also ends a pause and closes the breaker."""
     row = await find(request, subscription_id, context)
+    if row["service"] is not None:
+        _refuse_others(body)
     named = _in(body, context)
     if "topic" in named:
         require_topic(request, named["topic"])

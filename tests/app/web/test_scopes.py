@@ -40,7 +40,7 @@ _TABLE = {
         "GET /rabbithub/subscriptions", "GET /rabbithub/subscriptions/errors",
         "GET /rabbithub/subscriptions/{kind}/{name}", "GET /queues", "GET /queues/{queue}",
         "GET /queues/{queue}/messages", "GET /queues/{queue}/dead", "GET /queues/{queue}/consumers", "GET /tasks",
-        "GET /tasks/counts", "GET /tasks/dead", "GET /tasks/kinds", "GET /tasks/{task_id}",
+        "GET /tasks/counts", "GET /tasks/dead", "GET /tasks/kinds", "GET /tasks/{task_id}", "GET /requests",
     ],
     "read and payloads": ["GET /topics/{topic}"],
     "operate": [
@@ -50,18 +50,22 @@ _TABLE = {
         "POST /replays/{replay}/resume", "POST /replays/{replay}/cancel", "POST /queues/{queue}/pause",
         "POST /queues/{queue}/resume", "POST /queues/{queue}/dead/redrive", "POST /queues/{queue}/dead/purge",
         "POST /tasks/dead/redrive", "POST /tasks/dead/purge", "POST /tasks/{task_id}/cancel",
+        "POST /services/{name}/disable", "POST /services/{name}/enable",
     ],
+    "call": ["POST /services/{name}", "GET /requests/{request_id}", "DELETE /requests/{request_id}"],
+    "call or read": ["GET /services", "GET /services/{name}"],
     "enqueue": ["POST /queues/{queue}/messages"],
     "work": [
         "POST /queues", "POST /queues/{queue}/receive", "POST /queues/{queue}/accept", "POST /queues/{queue}/reject",
         "POST /queues/{queue}/extend", "PUT /queues/{queue}/consumers/{consumer}",
-        "DELETE /queues/{queue}/consumers/{consumer}",
+        "DELETE /queues/{queue}/consumers/{consumer}", "POST /services/{name}/claim",
+        "POST /requests/{request_id}/reply",
     ],
     "admin": [
         "PUT /topics/{topic}/settings", "PUT /foreign-topics", "PUT /upstreams", "DELETE /upstreams", "POST /keys",
         "DELETE /keys/{key_id}", "PUT /rabbithub/endpoint/{kind}/{name}", "DELETE /rabbithub/endpoint/{kind}/{name}",
         "DELETE /rabbithub/subscribe/{kind}/{name}", "POST /rabbithub/subscriptions", "PUT /queues/{queue}",
-        "DELETE /queues/{queue}", "PUT /tasks/kinds/{kind}",
+        "DELETE /queues/{queue}", "PUT /tasks/kinds/{kind}", "PUT /services/{name}",
     ],
 }  # fmt: skip
 
