@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ["Change"]
+__all__ = ["ChangeSignal"]
 
 
-class Change:
+class ChangeSignal:
     """Wakes one waiter. A notification before the wait counts too, once."""
 
     def __init__(self) -> None:

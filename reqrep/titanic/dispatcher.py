@@ -24,7 +24,7 @@ from typing import TypeVar
 from reqrep.counters import Counters
 from reqrep.frames import Frames
 from reqrep.titanic.caller import NotAnswered, ServiceCaller
-from reqrep.titanic.change import Change
+from reqrep.titanic.change import ChangeSignal
 from reqrep.titanic.options import TitanicOptions
 from reqrep.titanic.store import ClaimedRequest, Receipt, RequestStore, Settled, StoreError
 
@@ -47,7 +47,7 @@ class Dispatcher:
         self._running: dict[Receipt, str] = {}
         self._calls: Counter[str] = Counter()
         self._absent_until: dict[str, float] = {}
-        self._wake = Change()
+        self._wake = ChangeSignal()
 
     async def run(self) -> None:
         """Work without end."""

@@ -24,10 +24,10 @@ from typing import Final
 from typing_extensions import override
 
 from reqrep.frames import Frames
-from reqrep.titanic.change import Change
+from reqrep.titanic.change import ChangeSignal
 from reqrep.titanic.group_commit import Chore, GroupCommit
-from reqrep.titanic.index import Entry, RequestIndex
-from reqrep.titanic.log_file import LogFile, LogRecord, Place
+from reqrep.titanic.index import IndexEntry, RequestIndex
+from reqrep.titanic.log_file import LogFile, LogPlace, LogRecord
 from reqrep.titanic.record import (
     RecordKind,
     StoredReply,
@@ -68,6 +68,7 @@ class FileStoreOptions:
 
     ``collect_seconds``: how long a batch waits for more calls before its sync (TI-15). ``reserve_bytes``: room that new
     requests leave for replies and closing when the disk is full. ``compact_bytes_min``: smaller files are not copied.
+    The age of a request follows the wall clock, which goes on while no process runs; leases follow the monotonic one.
     """
 
     folder: Path
@@ -75,7 +76,8 @@ class FileStoreOptions:
     collect_seconds: float = 0.0
     reserve_bytes: int = 1024 * 1024
     compact_bytes_min: int = 64 * 1024 * 1024
-    clock: Callable[[], float] = time.time
+    wall_clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = time.monotonic
 
 
 @asynccontextmanager
@@ -114,8 +116,8 @@ class FileRequestStore(RequestStore):
     def __init__(self, options: FileStoreOptions) -> None:
         path = options.folder / _NAME
         self._log = LogFile(path) if path.exists() else LogFile.create(path, (), pack_opened(0))
-        self._clock = options.clock
-        self._index: RequestIndex[Place] = RequestIndex()
+        self._clock, self._wall_clock = options.clock, options.wall_clock
+        self._index: RequestIndex[LogPlace] = RequestIndex()
         self._epoch = 0
         self._live_bytes = 0
         for record in self._log.records():
@@ -124,11 +126,11 @@ class FileRequestStore(RequestStore):
         self._index.start_fences(self._epoch << _FENCE_BITS)
         self._log.append([(RecordKind.OPENED, pack_opened(self._epoch))])
         self._compact_bytes_min = options.compact_bytes_min
-        self._compact_at = options.compact_bytes_min
+        self._failed_at = self._failed_live_bytes = 0
         self._commit = GroupCommit(
             self._log, self._chore, options.collect_seconds, options.reserve_bytes, options.file_bytes_max
         )
-        self._change = Change()
+        self._change = ChangeSignal()
 
     def close_file(self) -> None:
         """Finish the write in progress and let go of the file."""
@@ -139,7 +141,7 @@ class FileRequestStore(RequestStore):
     @override
     async def accept(self, request: AcceptedRequest) -> str:
         require_request(request)
-        stored = StoredRequest(secrets.token_hex(16), self._clock(), request.service, request.user, request.body)
+        stored = StoredRequest(secrets.token_hex(16), self._wall_clock(), request.service, request.user, request.body)
         await self._commit.write(RecordKind.REQUEST, pack_request(stored), lambda place: self._add(stored, place))
         self._change.notify()
         return stored.id
@@ -161,8 +163,7 @@ class FileRequestStore(RequestStore):
 
     @override
     async def expire(self, retention_seconds: float) -> int:
-        now = self._clock()
-        gone = self._index.expired(now, now - retention_seconds)
+        gone = self._index.expired(self._clock(), self._wall_clock() - retention_seconds)
         await asyncio.gather(*map(self.close, gone))
         return len(gone)
 
@@ -236,11 +237,11 @@ class FileRequestStore(RequestStore):
             case RecordKind.CLOSED:
                 self._remove(read_closed(record.payload))
 
-    def _add(self, request: StoredRequest, place: Place) -> None:
+    def _add(self, request: StoredRequest, place: LogPlace) -> None:
         self._index.add(request.id, request.service, request.accepted_at, place, request.user)
         self._live_bytes += place.length
 
-    def _answer(self, receipt: Receipt, place: Place) -> Settled:
+    def _answer(self, receipt: Receipt, place: LogPlace) -> Settled:
         """Store the first reply of a request that was not closed meanwhile."""
         if self._index.find(receipt.id) is None:
             return Settled.UNKNOWN
@@ -256,30 +257,36 @@ class FileRequestStore(RequestStore):
     # --- compaction ---------------------------------------------------------------------------------------------
 
     def _chore(self) -> Chore | None:
-        """Copy the file when half of it is of no use; after a failure not before it has grown by half."""
-        if self._log.end < self._compact_at or self._live_bytes * 2 > self._log.end:
-            return None
-        self._compact_at = self._log.end + self._log.end // 2
-        entries = list(self._index)
-        return Chore(lambda: self._copied(entries), lambda log: self._replace(entries, log))
+        """Copy the file when half of it is of no use, a small file only when there was no room.
 
-    def _copied(self, entries: list[Entry[Place]]) -> tuple[LogFile, list[Place]] | None:
+        After a copy that failed, wait until the file has grown or what is left has shrunk.
+        """
+        is_due = self._commit.had_no_room or self._log.end >= self._compact_bytes_min
+        may_retry = self._log.end >= self._failed_at * 1.5 or self._live_bytes * 2 <= self._failed_live_bytes
+        if not is_due or not may_retry or self._live_bytes * 2 > self._log.end:
+            return None
+        entries = list(self._index)
+        return Chore(lambda: self._copied(entries), lambda copied: self._replace(entries, copied))
+
+    def _copied(self, entries: list[IndexEntry[LogPlace]]) -> tuple[LogFile, list[LogPlace]] | None:
         """Write what is left to a new file, in the thread; return it with the places, or None when it failed."""
         try:
+            self._log.trim()
             log = LogFile.create(self._log.path, self._useful(entries), pack_opened(self._epoch))
         except StoreError as error:
             _LOG.warning("the file of Titanic stays as it is: %s", error)
             return None
         return log, [record.place for record in log.records()]
 
-    def _useful(self, entries: list[Entry[Place]]) -> Iterator[tuple[RecordKind, bytes]]:
+    def _useful(self, entries: list[IndexEntry[LogPlace]]) -> Iterator[tuple[RecordKind, bytes]]:
         for entry in entries:
             yield RecordKind.REQUEST, self._log.read(entry.body)
             if entry.reply is not None:
                 yield RecordKind.REPLY, self._log.read(entry.reply)
 
-    def _replace(self, entries: list[Entry[Place]], copied: tuple[LogFile, list[Place]] | None) -> None:
+    def _replace(self, entries: list[IndexEntry[LogPlace]], copied: tuple[LogFile, list[LogPlace]] | None) -> None:
         if copied is None:
+            self._failed_at, self._failed_live_bytes = self._log.end, self._live_bytes
             return
         log, places = copied
         following = iter(places)
@@ -289,4 +296,5 @@ class FileRequestStore(RequestStore):
                 entry.reply = next(following)
         self._log.close()
         self._log = self._commit.log = log
-        self._compact_at = self._compact_bytes_min
+        self._failed_at = self._failed_live_bytes = 0
+        self._commit.had_no_room = False

@@ -8,13 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from reqrep.titanic.log_file import RECORD_BYTES, LogFile, Place
+from reqrep.titanic.log_file import RECORD_BYTES, LogFile, LogPlace
 from reqrep.titanic.record import RecordKind
 from reqrep.titanic.store import StoreError, StoreFull, StoreUnavailable
 
 __all__ = ["Chore", "GroupCommit"]
 
-Apply = Callable[[Place], Any]
+Apply = Callable[[LogPlace], Any]
 T = TypeVar("T")
 
 
@@ -36,9 +36,9 @@ class _Write:
     refuse: Callable[[], None]
     done: asyncio.Future[Any]
 
-    def finish(self, outcome: Place | Exception) -> None:
+    def finish(self, outcome: LogPlace | Exception) -> None:
         """Let the change take effect, then answer the caller, who may have been cancelled meanwhile."""
-        if isinstance(outcome, Place):
+        if isinstance(outcome, LogPlace):
             result = self.apply(outcome)
             if not self.done.done():
                 self.done.set_result(result)
@@ -51,7 +51,8 @@ class _Write:
 class GroupCommit:
     """The one writer of a log file. ``chore``: asked before each batch for work that comes first, or None.
 
-    ``reserve_bytes``: room that requests leave to all other records. ``file_bytes_max``: the file grows no further.
+    ``had_no_room``: a record was refused. ``reserve_bytes``: room that requests leave to all other records.
+    ``file_bytes_max``: the file grows no further.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class GroupCommit:
         file_bytes_max: int,
     ) -> None:
         self.log = log
+        self.had_no_room = False
         self._chore = chore
         self._collect_seconds = collect_seconds
         self._reserve_bytes = reserve_bytes
@@ -130,7 +132,7 @@ class GroupCommit:
 
         self._thread.submit(work).add_done_callback(finished)
 
-    def _append(self, batch: Sequence[_Write]) -> list[Place | Exception]:
+    def _append(self, batch: Sequence[_Write]) -> list[LogPlace | Exception]:
         """Write what has room, in the thread; return the place or the failure of each record."""
         try:
             fitting = self._fitting(batch)
@@ -150,6 +152,7 @@ class GroupCommit:
         return urgent if _size(urgent) <= room else []
 
     def _full(self) -> StoreError:
+        self.had_no_room = True
         return StoreFull(
             f"no room in {self.log.path}: free some space on its disk, or close requests; the file may have "
             f"{self._file_bytes_max} bytes; nothing was lost"
@@ -164,6 +167,6 @@ def _size(batch: Sequence[_Write]) -> int:
     return sum(RECORD_BYTES + len(write.payload) for write in batch)
 
 
-def _finish(batch: Sequence[_Write], outcomes: Sequence[Place | Exception]) -> None:
+def _finish(batch: Sequence[_Write], outcomes: Sequence[LogPlace | Exception]) -> None:
     for write, outcome in zip(batch, outcomes, strict=True):
         write.finish(outcome)

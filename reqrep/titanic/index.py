@@ -10,14 +10,14 @@ from typing import Generic, TypeVar
 from reqrep.deadlines import Deadlines
 from reqrep.titanic.store import Receipt, Settled, StoreCounts
 
-__all__ = ["Entry", "RequestIndex"]
+__all__ = ["IndexEntry", "RequestIndex"]
 
 Body = TypeVar("Body")
 _NO_FENCE = 0
 
 
 @dataclass(slots=True, eq=False)
-class Entry(Generic[Body]):
+class IndexEntry(Generic[Body]):
     """One request. ``body`` and ``reply`` are frames, or the place where they are stored.
 
     ``number`` is the order of acceptance. ``fence``: of the claim that may answer, 0 when none may. ``due_at``: when
@@ -54,13 +54,13 @@ class RequestIndex(Generic[Body]):
     def __init__(self) -> None:
         self._last_fence = _NO_FENCE
         self._last_number = 0
-        self._entries: dict[str, Entry[Body]] = {}
-        self._ready: dict[str, list[tuple[int, int, Entry[Body]]]] = {}
-        self._due: Deadlines[Entry[Body]] = Deadlines()
+        self._entries: dict[str, IndexEntry[Body]] = {}
+        self._ready: dict[str, list[tuple[int, int, IndexEntry[Body]]]] = {}
+        self._due: Deadlines[IndexEntry[Body]] = Deadlines()
         self._leased = 0
         self._answered = 0
 
-    def __iter__(self) -> Iterator[Entry[Body]]:
+    def __iter__(self) -> Iterator[IndexEntry[Body]]:
         return iter(self._entries.values())
 
     def __len__(self) -> int:
@@ -70,19 +70,19 @@ class RequestIndex(Generic[Body]):
         """Give only fences above a number, which no earlier process gave."""
         self._last_fence = above
 
-    def add(self, request_id: str, service: str, accepted_at: float, body: Body, user: str = "") -> Entry[Body]:
+    def add(self, request_id: str, service: str, accepted_at: float, body: Body, user: str = "") -> IndexEntry[Body]:
         """Add a request that was not there before."""
         self._last_number += 1
-        entry = Entry(request_id, service, self._last_number, accepted_at, body, user)
+        entry = IndexEntry(request_id, service, self._last_number, accepted_at, body, user)
         self._entries[request_id] = entry
         self._push(entry)
         return entry
 
-    def find(self, request_id: str) -> Entry[Body] | None:
+    def find(self, request_id: str) -> IndexEntry[Body] | None:
         """Return the entry of an id in upper or lower case, or None."""
         return self._entries.get(request_id.lower())
 
-    def claim(self, now: float, limits: Mapping[str, int], lease_seconds: float) -> list[Entry[Body]]:
+    def claim(self, now: float, limits: Mapping[str, int], lease_seconds: float) -> list[IndexEntry[Body]]:
         """Lease the oldest entries that may be claimed, at most so many of each service."""
         self._wake(now)
         return [
@@ -145,7 +145,7 @@ class RequestIndex(Generic[Body]):
         self._due.add(entry.due_at, entry)
         return True
 
-    def remove(self, request_id: str) -> Entry[Body] | None:
+    def remove(self, request_id: str) -> IndexEntry[Body] | None:
         """Forget a request and return it, or None when it is unknown."""
         entry = self._entries.pop(request_id.lower(), None)
         if entry is not None:
@@ -175,20 +175,20 @@ class RequestIndex(Generic[Body]):
         self._wake(now)
         return StoreCounts(len(self._entries) - self._answered, self._leased, self._answered)
 
-    def _lease(self, now: float, entry: Entry[Body], lease_seconds: float) -> Entry[Body]:
+    def _lease(self, now: float, entry: IndexEntry[Body], lease_seconds: float) -> IndexEntry[Body]:
         self._last_fence += 1
         entry.fence = self._last_fence
         entry.attempts += 1
         self._hold(entry, now + lease_seconds)
         return entry
 
-    def _hold(self, entry: Entry[Body], until: float) -> None:
+    def _hold(self, entry: IndexEntry[Body], until: float) -> None:
         self._leased += not entry.is_leased
         entry.is_leased = True
         entry.due_at = until
         self._due.add(entry.due_at, entry)
 
-    def _free(self, entry: Entry[Body]) -> None:
+    def _free(self, entry: IndexEntry[Body]) -> None:
         self._leased -= entry.is_leased
         entry.is_leased = False
 
@@ -200,10 +200,10 @@ class RequestIndex(Generic[Body]):
                 entry.due_at = None
                 self._push(entry)
 
-    def _push(self, entry: Entry[Body]) -> None:
+    def _push(self, entry: IndexEntry[Body]) -> None:
         heapq.heappush(self._ready.setdefault(entry.service, []), (entry.number, id(entry), entry))
 
-    def _top(self, service: str) -> Entry[Body] | None:
+    def _top(self, service: str) -> IndexEntry[Body] | None:
         """Return the oldest entry that may be claimed; drop what is no longer so, and an empty heap."""
         heap = self._ready.get(service)
         while heap:
@@ -214,7 +214,7 @@ class RequestIndex(Generic[Body]):
         self._ready.pop(service, None)
         return None
 
-    def _pop(self, service: str) -> Entry[Body] | None:
+    def _pop(self, service: str) -> IndexEntry[Body] | None:
         entry = self._top(service)
         if entry is not None:
             heapq.heappop(self._ready[service])

@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 from reqrep.titanic.record import RecordKind
 from reqrep.titanic.store import StoreError, StoreFull
 
-__all__ = ["RECORD_BYTES", "LogFile", "LogRecord", "Place"]
+__all__ = ["RECORD_BYTES", "LogFile", "LogPlace", "LogRecord"]
 
 _MAGIC: Final = b"hwtitan1"
 _HEADER: Final = struct.Struct("<8sQI")
@@ -46,7 +46,7 @@ _CHECKSUM_BYTES: Final = 4
 _WRITE_BYTES: Final = 1024 * 1024
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """Where a record stands in the file; ``length`` counts its header too."""
 
     at: int
@@ -58,7 +58,7 @@ class LogRecord(NamedTuple):
 
     kind: RecordKind
     payload: bytes
-    place: Place
+    place: LogPlace
 
 
 class LogFile:
@@ -110,7 +110,7 @@ class LogFile:
                     yield found[0]
                     at += found[0].place.length
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: LogPlace) -> bytes:
         """Return the payload of a record. Raise :class:`StoreError` when it was damaged since it was written."""
         raw = os.pread(self._descriptor, place.length, place.at)
         found = _record_at(raw, 0, self._salt)
@@ -124,7 +124,7 @@ class LogFile:
             self._allocate(self.end + wanted_bytes)
         return self._allocated - self.end
 
-    def append(self, batch: Sequence[tuple[RecordKind, bytes]]) -> list[Place]:
+    def append(self, batch: Sequence[tuple[RecordKind, bytes]]) -> list[LogPlace]:
         """Write records and sync them; return their places.
 
         Raise :class:`StoreFull` when there is no room, :class:`StoreError` for another failure of the disk. The file
@@ -139,14 +139,19 @@ class LogFile:
             raise _explained(error, self.path) from error
         places = []
         for raw in packed:
-            places.append(Place(self.end, len(raw)))
+            places.append(LogPlace(self.end, len(raw)))
             self.end += len(raw)
         self._allocated = max(self._allocated, self.end)
         return places
 
-    def close(self) -> None:
-        """Cut what was allocated ahead, and let go of the file."""
+    def trim(self) -> None:
+        """Give back what was allocated ahead."""
         os.ftruncate(self._descriptor, self.end)
+        self._allocated = self.end
+
+    def close(self) -> None:
+        """Give back what was allocated ahead, and let go of the file."""
+        self.trim()
         os.close(self._descriptor)
 
     def _allocate(self, wanted: int) -> None:
@@ -213,7 +218,7 @@ def _record_at(content: bytes | mmap.mmap, at: int, salt: int) -> tuple[LogRecor
     payload = content[at + _RECORD.size : at + _RECORD.size + length]
     if checksum != _sum(kind, payload, salt, batch_at):
         return None
-    return LogRecord(RecordKind(kind), payload, Place(at, _RECORD.size + length)), batch_at
+    return LogRecord(RecordKind(kind), payload, LogPlace(at, _RECORD.size + length)), batch_at
 
 
 def _write_new(path: Path, records: Iterable[tuple[RecordKind, bytes]]) -> None:

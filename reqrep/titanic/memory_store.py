@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing_extensions import override
 
 from reqrep.frames import Frames
-from reqrep.titanic.change import Change
-from reqrep.titanic.index import Entry, RequestIndex
+from reqrep.titanic.change import ChangeSignal
+from reqrep.titanic.index import IndexEntry, RequestIndex
 from reqrep.titanic.store import (
     AcceptedRequest,
     ClaimedRequest,
@@ -31,11 +31,11 @@ __all__ = ["MemoryRequestStore"]
 class MemoryRequestStore(RequestStore):
     """At most ``requests_max`` requests, answered ones included."""
 
-    def __init__(self, requests_max: int = 1_000_000, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, requests_max: int = 1_000_000, clock: Callable[[], float] = time.monotonic) -> None:
         self._requests_max = requests_max
         self._clock = clock
         self._index: RequestIndex[Frames] = RequestIndex()
-        self._change = Change()
+        self._change = ChangeSignal()
 
     @override
     async def accept(self, request: AcceptedRequest) -> str:
@@ -104,6 +104,6 @@ class MemoryRequestStore(RequestStore):
         return self._index.counts(self._clock())
 
 
-def _claimed(entry: Entry[Frames]) -> ClaimedRequest:
+def _claimed(entry: IndexEntry[Frames]) -> ClaimedRequest:
     request = AcceptedRequest(entry.service, list(entry.body), entry.user)
     return ClaimedRequest(entry.receipt, request, entry.attempts)

@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -64,9 +64,10 @@ class TitanicThread:
         self._calls: dict[int, asyncio.Future[CallAnswered]] = {}
         self._numbers = count(1)
         self._mail: list[BrokerMail] = []
+        self._begin: Callable[[RequestTaken], object]
         self._opened: Future[None] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="titanic")
 
     def start(self) -> None:
@@ -76,15 +77,19 @@ class TitanicThread:
 
     def stop(self) -> None:
         """Finish the write in progress, close the store and end the thread."""
-        if self._loop is not None and self._stopping is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._soon(self._stopping.set)
         if self._thread.ident is not None:
             self._thread.join()
 
     def take(self, requests: list[RequestTaken], answers: list[CallAnswered]) -> None:
         """Take a batch in the broker's thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._taken, requests, answers)
+        self._soon(lambda: self._taken(requests, answers))
+
+    def _soon(self, callback: Callable[[], None]) -> None:
+        """Call it in the thread's loop, unless that has ended; only the thread ends it, at any moment."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(callback)
 
     # --- in the thread ------------------------------------------------------------------------------------------
 
@@ -111,13 +116,12 @@ class TitanicThread:
             self._failed()
 
     async def _work(self) -> None:
-        self._stopping = asyncio.Event()
         async with self._plan.open_store() as store:
             self._services = TitanicServices(store)
             self._loop = asyncio.get_running_loop()
             self._opened.set_result(None)
             async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
+                self._begin = lambda request: tasks.create_task(self._serve(request))
                 dispatcher = Dispatcher(store, self, self._plan.options)
                 steps = [dispatcher.run(), self._count(store, dispatcher), self._announce()]
                 working = [tasks.create_task(step) for step in steps]
@@ -153,7 +157,7 @@ class TitanicThread:
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
         for request in requests:
-            self._tasks.create_task(self._serve(request))
+            self._begin(request)
 
     async def _serve(self, request: RequestTaken) -> None:
         other = self._plan.others.get(request.service)

@@ -85,7 +85,8 @@ async def in_a_file(ground: Ground) -> AsyncIterator[Rig]:
     async with AsyncExitStack() as stack:
 
         async def opened(name: str) -> RequestStore:
-            return await stack.enter_async_context(open_file_store(FileStoreOptions(ground.folder / name, clock=clock)))
+            options = FileStoreOptions(ground.folder / name, wall_clock=clock, clock=clock)
+            return await stack.enter_async_context(open_file_store(options))
 
         async def reopened() -> RequestStore:
             shutil.copytree(ground.folder / "first", ground.folder / "after")

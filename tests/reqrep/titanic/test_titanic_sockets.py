@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from hookwire.services import Pipeline, Worker
+from reqrep.majordomo.options import BrokerOptions
+from reqrep.majordomo.program import BrokerProgram
 from reqrep.titanic.memory_store import MemoryRequestStore
 from reqrep.titanic.options import TitanicOptions
 from reqrep.titanic.store import Receipt
 from reqrep.titanic.thread import TitanicPlan
 from tests.reqrep.running import FAST as FAST_BEATS
-from tests.reqrep.running import client_of, running_broker, running_worker, threaded
+from tests.reqrep.running import FREE, client_of, running_broker, running_worker, threaded
 from tests.reqrep.titanic.peers import ask, close, reply, submit, titanic_broker, until
 
 NEVER = b"0" * 32
@@ -60,7 +62,7 @@ def test_a_request_is_accepted_executed_fetched_and_closed(tmp_path: Path, versi
 def test_what_nobody_expects_gets_a_status_and_breaks_nothing(
     tmp_path: Path, service: str, body: list[bytes], status: bytes
 ) -> None:
-    """TI-04, TI-20, ZD-15: no id is ever part of a path. A name of no service is no service of Titanic."""
+    """TI-04, TI-20, ZD-15, ZD-18: no id and no name of a service is ever part of a path; there is one file."""
     with titanic_broker(tmp_path) as broker, client_of(*broker.endpoints, timeout_seconds=2.0) as client:
         before = submit(client, b"kept")
         if status == b"404":
@@ -214,3 +216,17 @@ def test_the_broker_tells_what_titanic_holds(tmp_path: Path) -> None:
         submit(client, b"x")
         until(lambda: b'"pending":1' in client.call_frames("mmi.titanic", [b""])[1])
     assert there == [b"200", b"200", b"200", b"404"]
+
+
+def test_a_broken_store_ends_the_broker_loudly() -> None:
+    """A programming error in Titanic's thread is no silence: run() raises it, and the command ends."""
+
+    class Broken(MemoryRequestStore):
+        async def waiting(self) -> list[str]:
+            raise AssertionError("simulated")
+
+    titanic = TitanicPlan(lambda: nullcontext(Broken()), TitanicOptions())
+    program = BrokerProgram([FREE], BrokerOptions(), titanic=titanic)
+    with pytest.raises(ExceptionGroup) as found:
+        program.run()
+    assert found.group_contains(AssertionError, match="simulated")
