@@ -11,12 +11,12 @@ from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry
-from pydantic import SecretStr
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
+from app.hub_options import hub_options
 from app.jobs_wiring import JobsAssembly
 from app.listen import Listener
 from app.maintenance.cleanup import Cleanup
@@ -48,10 +48,7 @@ from egress.client import Client, ClientOptions, Outbound
 from egress.guard import GuardPolicy
 from egress.resolver import ThreadResolver
 from hub.acceptance import Hub
-from hub.feed import FEED_BYTES_MAX
 from hub.fetching import Fetching
-from hub.form import FormDialect
-from hub.options import HubOptions
 from hub.publish import Publisher
 from hub.rabbithub.queues import RabbitHubQueues
 from hub.signing_keys import SigningKeys
@@ -294,37 +291,6 @@ class _Builder:
         self._stack.push_async_callback(client.aclose)
         return client
 
-    def _hub_options(self) -> HubOptions:
-        settings = self._settings
-        return HubOptions(
-            self.public_url,
-            self._policy,
-            lease_seconds_min=settings.websub_lease_seconds_min,
-            lease_seconds_default=settings.websub_lease_seconds_default,
-            lease_seconds_max=settings.websub_lease_seconds_max,
-            secret_over_http=settings.websub_secret_over_http,
-            tell_lease_end=settings.websub_tell_lease_end,
-            foreign_topics=settings.foreign_topics,
-            dialect=FormDialect(settings.websub_pshb),
-            sha1_hosts=settings.websub_sha1_hosts,
-            publish_secret=(settings.websub_publish_secret or SecretStr("")).get_secret_value().encode(),
-            strict_topic=settings.websub_strict_topic,
-            verification_slots=settings.websub_verification_slots,
-            first_connect_seconds=settings.websub_first_connect_seconds,
-            verifications_per_minute_host=settings.websub_verifications_per_minute_host,
-            verifications_burst_host=settings.websub_verifications_burst_host,
-            verifications_per_minute_requester=settings.websub_verifications_per_minute_requester,
-            verifications_burst_requester=settings.websub_verifications_burst_requester,
-            pending_requester_max=settings.websub_pending_requester_max,
-            subscriptions_host_max=settings.websub_subscriptions_host_max,
-            subscriptions_requester_max=settings.websub_subscriptions_requester_max,
-            message_id_header=settings.rabbithub_message_id_header.lower(),
-            correlation_id_header=settings.rabbithub_correlation_id_header.lower(),
-            fetch_bytes_max=min(settings.event_bytes_max, FEED_BYTES_MAX),
-            # The due poller finds leases that ended. A refresh is due while a fifth is left; a tenth of it is soon.
-            sweep_seconds=min(max(settings.websub_lease_seconds_max / 50, 1.0), 60.0),
-        )
-
     def _retention_options(self) -> RetentionOptions:
         settings = self._settings
         return RetentionOptions(
@@ -341,7 +307,7 @@ class _Builder:
     def _hub(self) -> Hub:
         return Hub(
             self._database,
-            self._hub_options(),
+            hub_options(self._settings, self.public_url, self._policy),
             self._storage.secrets,
             self._hub_wake.notify,
             self._fetch_wake.notify,
