@@ -55,6 +55,7 @@ class HubOptions:
         message_id_header: in which RabbitHub's publishers and subscribers find a message's id; empty: in none (RH-10).
         correlation_id_header: of a RabbitHub publish, returned and forwarded; empty: none is (RH-11).
         rabbithub_mirror: AMQP gets what is published to an exchange that says nothing else of itself (FM-02).
+        amqp_sources: pairs of an AMQP exchange that is read and the RabbitHub exchange that gets its messages.
         moved_to: another hub's URL, to which every subscribe and unsubscribe is sent by a 307; empty: served here
             (WS-34).
     """
@@ -94,6 +95,7 @@ class HubOptions:
     message_id_header: str = ""
     correlation_id_header: str = ""
     rabbithub_mirror: bool = False
+    amqp_sources: tuple[tuple[str, str], ...] = ()
     moved_to: str = ""
 
     def __post_init__(self) -> None:

@@ -200,10 +200,12 @@ async def _drop_waiting(hub: Hub, source: int) -> None:
 async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
     """Have AMQP get what is published to an exchange from now on, or not, or as the hub's setting says (FM-02).
 
-    Raises ``FormRefused``: 400 it is no exchange of the virtual host "/", 404.
+    Raises ``FormRefused``: 400 it is no exchange of the virtual host "/", 404, 409 a source reads the exchange.
     """
     if mirror and (place.kind != "x" or place.vhost != "/"):
         raise FormRefused(400, "amqp.mirror", "is for exchanges of the virtual host /, because the AMQP URL names one")
+    if mirror and (place.name, place.name) in hub.options.amqp_sources:
+        raise FormRefused(409, "amqp.mirror", "would bring back what HOOKWIRE_AMQP_SOURCES reads from that exchange")
     await hub.database.execute("rabbithub.set_mirror", (await find(hub, place)).id, mirror)
 
 

@@ -36,7 +36,7 @@ from relay.amqp.options import AmqpOptions
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
 
-__all__ = ["DEFAULT_EXCHANGE", "AmqpOptions", "Link"]
+__all__ = ["DEFAULT_EXCHANGE", "AmqpOptions", "Link", "close_in_time"]
 
 _log = structlog.get_logger(__name__)
 DEFAULT_EXCHANGE: Final = "amq.default"
@@ -247,12 +247,19 @@ class Link:
 
     async def close(self) -> None:
         """Close the connection and with it the lock; gives up waiting after a few seconds, never raises."""
-        # The library's close() swallows a cancellation and waits on. So it is a task that may end later: at the
-        # latest when the heartbeat finds the connection dead.
-        closing = asyncio.ensure_future(self._connection.close())
-        _lingering.add(closing)
-        closing.add_done_callback(_forget)
-        await asyncio.wait({closing}, timeout=_CLOSE_SECONDS)
+        await close_in_time(self._connection)
+
+
+async def close_in_time(connection: AbstractConnection) -> None:
+    """Close a connection; give up waiting after a few seconds, never raise.
+
+    The library's close() swallows a cancellation and waits on. So it is a task that may end later: at the latest when
+    the heartbeat finds the connection dead.
+    """
+    closing = asyncio.ensure_future(connection.close())
+    _lingering.add(closing)
+    closing.add_done_callback(_forget)
+    await asyncio.wait({closing}, timeout=_CLOSE_SECONDS)
 
 
 def _forget(closing: asyncio.Future[None]) -> None:
