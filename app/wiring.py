@@ -28,6 +28,7 @@ from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings
 from app.signals import Signals
 from app.sinks import configured_sinks
+from app.sourcing import amqp_sources
 from app.storage import EmbeddedWatch, Storage, open_storage
 from app.web.api.context import Context
 from app.web.application import build_operations, build_web
@@ -47,6 +48,7 @@ from egress.guard import GuardPolicy
 from egress.resolver import ThreadResolver
 from hub.acceptance import Hub
 from hub.fetching import Fetching
+from hub.intake import EventIntake
 from hub.publish import Publisher
 from hub.rabbithub.queues import RabbitHubQueues
 from hub.signing_keys import SigningKeys
@@ -73,7 +75,7 @@ from webhooks.worker import Worker, WorkerOptions
 __all__ = ["ROLES", "Assembly", "open_hub"]
 
 _log = structlog.get_logger(__name__)
-ROLES: Final = ("api", "relay", "deliver")
+ROLES: Final = ("api", "relay", "deliver", "source")
 _BACKLOG_CONNECTIONS = 2048
 _METRICS_DRAIN_SECONDS = 1.0
 _UNASKED_SECONDS = 300.0
@@ -177,13 +179,15 @@ class _Builder:
             self.relaying = self._make_relaying()
         await self._configure(roles)
         phases: list[list[Service]] = []
-        if "api" in roles:
+        serves, reads = "api" in roles, "source" in roles and bool(self._settings.amqp_sources)
+        if serves or reads:
             waking = self._wake_relays()
             publisher = Publisher(
                 self._database, self._signals.published_here.notify, on_stored=self._signals.stored.notify
             )
             self._signals.order_scope.connect(publisher.order_across_topics)
-            phases += [[self._front(publisher, sockets)], [publisher, *self._subscribing()], waking]
+            ways_in = [*([self._front(publisher, sockets)] if serves else []), *(self._sources(publisher, reads=reads))]
+            phases += [ways_in, [publisher, *(self._subscribing() if serves else [])], waking]
         relays = self.relaying.relays if self.relaying else []
         phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
         # Last, so that the drain can be watched.
@@ -203,6 +207,13 @@ class _Builder:
         if "relay" in roles:
             for row in await self._database.fetch("event.configure_sinks", self.sinks):
                 _log.warning("sink_led_elsewhere", sink=row["name"], hint="this process has no address for it")
+
+    def _sources(self, publisher: Publisher, *, reads: bool) -> Sequence[Service]:
+        """Build what reads AMQP queues."""
+        if not reads:
+            return ()
+        intake = EventIntake(self._hub, publisher, self._topics)
+        return amqp_sources(self._settings, self._storage.incarnation, intake, self._registry)
 
     def _wake_relays(self) -> list[Service]:
         """Connect what this process commits to its own relays, or else to a notifier of other processes' relays."""
@@ -278,6 +289,10 @@ class _Builder:
         if self.relaying is not None:
             services += self.relaying.elections
         return services
+
+    @cached_property
+    def _topics(self) -> Topics:
+        return Topics(self._database, auto_create=self._settings.topics_auto_create)
 
     @cached_property
     def _jobs(self) -> JobsAssembly:
@@ -364,7 +379,7 @@ class _Builder:
             public_url=self.public_url,
             incarnation=self._storage.incarnation,
             database=self._database,
-            topics=Topics(self._database, auto_create=self._settings.topics_auto_create),
+            topics=self._topics,
             subscriptions=Subscriptions(self._database, self._storage.secrets),
             signing_keys=SigningKeys(self._database, self._storage.secrets),
             hub=self._hub,

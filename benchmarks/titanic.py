@@ -21,11 +21,11 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import zmq
-from scripts.servers.port import free_port
 
 from reqrep.titanic.file_store import FileStoreOptions, open_file_store
 from reqrep.titanic.memory_store import MemoryRequestStore
 from reqrep.titanic.store import AcceptedRequest, RequestStore
+from runtime.port import free_port
 
 _CLIENTS = 8
 _BODY = b"x" * 200

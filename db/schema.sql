@@ -541,6 +541,32 @@ BEGIN
 END
 $$;
 
+CREATE TABLE hookwire.rabbithub_resources (
+    id bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    vhost text NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    exchange_type text,
+    source bigint,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    mirror boolean,
+    CONSTRAINT rabbithub_resources_check CHECK ((((kind = 'x'::text) = (exchange_type IS NOT NULL)) AND ((kind = 'q'::text) = (source IS NOT NULL)))),
+    CONSTRAINT rabbithub_resources_exchange_type_check CHECK ((exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
+    CONSTRAINT rabbithub_resources_kind_check CHECK ((kind = ANY (ARRAY['x'::text, 'q'::text])))
+);
+
+CREATE FUNCTION hookwire.ensure_built_in_exchanges(tenant text, vhost text) RETURNS void
+    LANGUAGE sql
+    BEGIN ATOMIC
+ INSERT INTO hookwire.rabbithub_resources (tenant, vhost, kind, name, exchange_type)  SELECT ensure_built_in_exchanges.tenant AS tenant,
+             ensure_built_in_exchanges.vhost AS vhost,
+             'x',
+             b.name,
+             b.exchange_type
+            FROM ( VALUES (''::text,'direct'::text), ('amq.direct'::text,'direct'::text), ('amq.fanout'::text,'fanout'::text), ('amq.topic'::text,'topic'::text), ('amq.headers'::text,'headers'::text), ('amq.match'::text,'headers'::text)) b(name, exchange_type) ON CONFLICT DO NOTHING;
+END;
+
 CREATE FUNCTION hookwire.ensure_partitions(spare integer DEFAULT 3) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -2674,20 +2700,6 @@ ALTER TABLE hookwire.queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
-CREATE TABLE hookwire.rabbithub_resources (
-    id bigint NOT NULL,
-    tenant text DEFAULT 'default'::text NOT NULL,
-    vhost text NOT NULL,
-    kind text NOT NULL,
-    name text NOT NULL,
-    exchange_type text,
-    source bigint,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT rabbithub_resources_check CHECK ((((kind = 'x'::text) = (exchange_type IS NOT NULL)) AND ((kind = 'q'::text) = (source IS NOT NULL)))),
-    CONSTRAINT rabbithub_resources_exchange_type_check CHECK ((exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
-    CONSTRAINT rabbithub_resources_kind_check CHECK ((kind = ANY (ARRAY['x'::text, 'q'::text])))
-);
-
 ALTER TABLE hookwire.rabbithub_resources ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.rabbithub_resources_id_seq
     START WITH 1
@@ -2944,6 +2956,8 @@ CREATE TABLE hookwire.topics (
     moved_to text,
     retention_days integer,
     version integer DEFAULT 1 NOT NULL,
+    amqp_exchange_type text,
+    CONSTRAINT topics_amqp_exchange_type_check CHECK ((amqp_exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
     CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text]))),
     CONSTRAINT topics_retention_days_check CHECK (((retention_days >= 0) AND (retention_days <= 36500)))
 );

@@ -17,7 +17,8 @@ class Record(NamedTuple):
     ``id`` rises in commit order per (topic, key); ``sequence`` is the same number, or None where the topic keeps
     no order. ``headers`` has lower-case names, CloudEvents attributes as ``ce-*``. ``event_id`` is the public
     id, the same on every transport. ``kafka_topic``, ``amqp_exchange`` and ``amqp_routing_key`` are the topic's
-    own settings, None for the default.
+    own settings, None for the default. ``amqp_exchange_type``: the exchange is declared as one of this type; None: a
+    topic's own exchange has to exist.
 
     Compat mode alone sets the last two: headers that go out as they are, with none of ours, and a value that is null.
     """
@@ -36,6 +37,7 @@ class Record(NamedTuple):
     kafka_topic: str | None = None
     amqp_exchange: str | None = None
     amqp_routing_key: str | None = None
+    amqp_exchange_type: str | None = None
     kafka_headers: Sequence[tuple[str, bytes]] | None = None
     tombstone: bool = False
 
@@ -50,10 +52,10 @@ def record_from_row(row: Mapping[str, Any], incarnation: str) -> Record:
     """
     (
         identity, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered, _topic_known,
-        kafka_topic, amqp_exchange, amqp_routing_key,
+        kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type,
     ) = row.values()  # fmt: skip
     return Record(
         identity, shard, f"evt_{incarnation}_{identity}", tenant, topic, key, identity if ordered else None,
         content_type, _NO_HEADERS if headers == "{}" else json.loads(headers), payload, accepted_at, kafka_topic,
-        amqp_exchange, amqp_routing_key,
+        amqp_exchange, amqp_routing_key, amqp_exchange_type,
     )  # fmt: skip

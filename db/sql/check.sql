@@ -114,3 +114,22 @@ BEGIN;
 
 -- name: rollback
 ROLLBACK;
+
+-- name: source_loop
+-- Who publishes to the exchange $1 that a source reads, of the topics that the source publishes to: $2, those of
+-- RabbitHub's exchange $3, or any. $4 is the exchange of topics that name none, $5 whether exchanges are mirrored unless
+-- they say otherwise.
+SELECT w.name FROM (
+    SELECT format('the topic %s', coalesce($2, 'of any routing key')) AS name
+    WHERE $1::text = $4::text AND $3::text IS NULL
+      AND NOT EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = $2::text
+                      AND (t.amqp_exchange <> $4 OR 'amqp' <> ALL (t.sinks)))
+    UNION ALL
+    SELECT format('the topic %s', t.name) FROM hookwire.topics t
+    WHERE t.tenant = 'default' AND t.amqp_exchange = $1 AND $3 IS NULL AND t.name = coalesce($2, t.name)
+      AND t.name NOT LIKE 'hookwire.%' AND coalesce('amqp' = ANY (t.sinks), true)
+    UNION ALL
+    SELECT format('RabbitHub''s exchange %s', r.name) FROM hookwire.rabbithub_resources r
+    WHERE r.tenant = 'default' AND r.vhost = '/' AND r.kind = 'x' AND r.name = $3 AND r.name = $1
+      AND coalesce(r.mirror, $5::boolean)
+) AS w WHERE $1 <> '' LIMIT 1;

@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from scripts.servers.port import free_port
 
 from hookwire.services import NoReply, TitanicClient, TitanicOptions, Worker
+from runtime.port import free_port
 from tests.reqrep.running import FAST, WAIT_SECONDS, running_worker, threaded
 from tests.reqrep.test_broker_command import broker_process
 from tests.reqrep.test_examples import ENVIRONMENT
