@@ -1652,7 +1652,7 @@ CREATE TABLE hookwire.dead_letters (
     last_outcome text,
     detail text,
     died_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
+    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'declined'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
 );
 
 CREATE TABLE hookwire.dead_messages (
@@ -1722,7 +1722,10 @@ CREATE TABLE hookwire.delivery_failures (
     failures_before integer DEFAULT 0 NOT NULL,
     succeeded_at timestamp with time zone,
     settled_at timestamp with time zone[] NOT NULL,
-    failed boolean[] NOT NULL
+    failed boolean[] NOT NULL,
+    failing_since timestamp with time zone,
+    last_outcome text,
+    last_status smallint
 )
 WITH (fillfactor='50');
 
@@ -2137,6 +2140,108 @@ CREATE TABLE hookwire.readiness (
     CONSTRAINT readiness_singleton_check CHECK (singleton)
 );
 
+CREATE TABLE hookwire.subscriptions (
+    id bigint NOT NULL,
+    public_id text NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    protocol text NOT NULL,
+    topic text NOT NULL,
+    topic_regex text,
+    topic_url text,
+    callback text NOT NULL,
+    state text NOT NULL,
+    state_reason text,
+    ordered boolean DEFAULT false NOT NULL,
+    signature_method text DEFAULT 'sha256'::text NOT NULL,
+    retry_schedule_seconds integer[],
+    timeout_seconds real,
+    lease_until timestamp with time zone,
+    paused_until timestamp with time zone,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    identity bytea,
+    filter jsonb,
+    filter_path jsonpath,
+    lifetime_seconds integer,
+    retry_age_seconds_max integer,
+    on_4xx text DEFAULT 'retry'::text NOT NULL,
+    on_410 text DEFAULT 'end'::text NOT NULL,
+    at_most_once boolean DEFAULT false NOT NULL,
+    on_exhausted text DEFAULT 'skip'::text NOT NULL,
+    header_names text[],
+    headers_key_id text,
+    headers_sealed bytea,
+    pshb03 boolean DEFAULT false NOT NULL,
+    permanent boolean DEFAULT false NOT NULL,
+    verify_token text,
+    rate_per_second double precision,
+    rate_burst integer,
+    format text DEFAULT 'as_published'::text NOT NULL,
+    request_origin text,
+    batch_max integer,
+    template text,
+    callback_host text,
+    requester_network text,
+    CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
+    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
+    CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
+    CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
+    CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),
+    CONSTRAINT subscriptions_on_410_check CHECK ((on_410 = ANY (ARRAY['end'::text, 'as_4xx'::text]))),
+    CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
+    CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
+    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text]))),
+    CONSTRAINT subscriptions_rate_burst_check CHECK ((rate_burst > 0)),
+    CONSTRAINT subscriptions_rate_per_second_check CHECK ((rate_per_second > (0)::double precision)),
+    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
+);
+
+CREATE VIEW hookwire.receivers AS
+ SELECT s.id,
+    s.tenant,
+    s.public_id,
+    s.protocol,
+    s.topic,
+    s.callback,
+    s.state AS subscription_state,
+    s.state_reason,
+    s.lease_until,
+    s.paused_until,
+        CASE
+            WHEN (g.trips > 0) THEN g.open_until
+            ELSE NULL::timestamp with time zone
+        END AS breaker_until,
+        CASE
+            WHEN (s.rate_per_second IS NOT NULL) THEN (now() + make_interval(secs => GREATEST((0)::double precision, (((1)::double precision - LEAST(COALESCE((s.rate_burst)::double precision, GREATEST(ceil(s.rate_per_second), (1)::double precision)), (g.tokens + ((EXTRACT(epoch FROM (now() - g.refilled_at)))::double precision * s.rate_per_second)))) / s.rate_per_second))))
+            ELSE NULL::timestamp with time zone
+        END AS rate_until,
+    f.failing_since,
+    f.last_outcome AS failure_outcome,
+    f.last_status AS failure_status,
+    now() AS now,
+    ( SELECT count(*) AS count
+           FROM ( SELECT
+                   FROM hookwire.deliveries d
+                  WHERE (d.subscription_id = s.id)
+                 LIMIT 1000) few) AS waiting,
+    ( SELECT NULLIF(d.due_at, 'infinity'::timestamp with time zone) AS "nullif"
+           FROM hookwire.deliveries d
+          WHERE (d.subscription_id = s.id)
+          ORDER BY d.due_at
+         LIMIT 1) AS next_due_at,
+    GREATEST(f.succeeded_at, ( SELECT max(a.started_at) AS max
+           FROM ( SELECT x.started_at,
+                    x.decision
+                   FROM hookwire.attempts x
+                  WHERE (x.subscription_id = s.id)
+                  ORDER BY x.event_id DESC
+                 LIMIT 20) a
+          WHERE (a.decision = 'delivered'::text))) AS last_success_at
+   FROM ((hookwire.subscriptions s
+     LEFT JOIN hookwire.delivery_gates g ON ((g.subscription_id = s.id)))
+     LEFT JOIN hookwire.delivery_failures f ON ((f.subscription_id = s.id)));
+
 CREATE TABLE hookwire.relay_batches (
     sink text NOT NULL COLLATE pg_catalog."C",
     layout smallint NOT NULL,
@@ -2248,63 +2353,6 @@ CREATE TABLE hookwire.subscription_secrets (
     sealed bytea NOT NULL,
     expires_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT now() NOT NULL
-);
-
-CREATE TABLE hookwire.subscriptions (
-    id bigint NOT NULL,
-    public_id text NOT NULL,
-    tenant text DEFAULT 'default'::text NOT NULL,
-    protocol text NOT NULL,
-    topic text NOT NULL,
-    topic_regex text,
-    topic_url text,
-    callback text NOT NULL,
-    state text NOT NULL,
-    state_reason text,
-    ordered boolean DEFAULT false NOT NULL,
-    signature_method text DEFAULT 'sha256'::text NOT NULL,
-    retry_schedule_seconds integer[],
-    timeout_seconds real,
-    lease_until timestamp with time zone,
-    paused_until timestamp with time zone,
-    version bigint DEFAULT 1 NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    identity bytea,
-    filter jsonb,
-    filter_path jsonpath,
-    lifetime_seconds integer,
-    retry_age_seconds_max integer,
-    on_4xx text DEFAULT 'retry'::text NOT NULL,
-    on_410 text DEFAULT 'end'::text NOT NULL,
-    at_most_once boolean DEFAULT false NOT NULL,
-    on_exhausted text DEFAULT 'skip'::text NOT NULL,
-    header_names text[],
-    headers_key_id text,
-    headers_sealed bytea,
-    pshb03 boolean DEFAULT false NOT NULL,
-    permanent boolean DEFAULT false NOT NULL,
-    verify_token text,
-    rate_per_second double precision,
-    rate_burst integer,
-    format text DEFAULT 'as_published'::text NOT NULL,
-    request_origin text,
-    batch_max integer,
-    template text,
-    callback_host text,
-    requester_network text,
-    CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
-    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
-    CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
-    CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
-    CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),
-    CONSTRAINT subscriptions_on_410_check CHECK ((on_410 = ANY (ARRAY['end'::text, 'as_4xx'::text]))),
-    CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
-    CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
-    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text]))),
-    CONSTRAINT subscriptions_rate_burst_check CHECK ((rate_burst > 0)),
-    CONSTRAINT subscriptions_rate_per_second_check CHECK ((rate_per_second > (0)::double precision)),
-    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
 );
 
 ALTER TABLE hookwire.subscriptions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -2613,6 +2661,8 @@ CREATE INDEX deliveries_retrying ON hookwire.deliveries USING btree (event_id, s
 
 CREATE INDEX deliveries_sending ON hookwire.deliveries USING btree (event_id, subscription_id) WHERE ((attempts > 0) AND (fence IS NOT NULL) AND (parked_at IS NULL));
 
+CREATE INDEX delivery_failures_failing ON hookwire.delivery_failures USING btree (failing_since) WHERE (failing_since IS NOT NULL);
+
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
 
 CREATE INDEX foreign_topics_due ON hookwire.foreign_topics USING btree (due_at) WHERE (due_at IS NOT NULL);
@@ -2663,6 +2713,8 @@ CREATE INDEX replays_running ON hookwire.replays USING btree (due_at) WHERE (sta
 
 CREATE UNIQUE INDEX subscriptions_binding ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'pull'::text) AND (state <> 'deleted'::text) AND (identity IS NOT NULL));
 
+CREATE INDEX subscriptions_disabled ON hookwire.subscriptions USING btree (id) WHERE (state = 'disabled'::text);
+
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
 
 CREATE INDEX subscriptions_exact ON hookwire.subscriptions USING btree (tenant, topic) WHERE ((state = 'active'::text) AND (topic_regex IS NULL));
@@ -2676,6 +2728,8 @@ CREATE INDEX subscriptions_of_requester ON hookwire.subscriptions USING btree (r
 CREATE INDEX subscriptions_pair ON hookwire.subscriptions USING btree (tenant, identity, id) WHERE (protocol = 'websub'::text);
 
 CREATE INDEX subscriptions_patterns ON hookwire.subscriptions USING btree (tenant, topic_regex) WHERE ((state = 'active'::text) AND (topic_regex IS NOT NULL));
+
+CREATE INDEX subscriptions_paused ON hookwire.subscriptions USING btree (paused_until) WHERE (paused_until IS NOT NULL);
 
 CREATE INDEX subscriptions_permanent ON hookwire.subscriptions USING btree (lease_until) WHERE (permanent AND (protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
