@@ -60,8 +60,8 @@ def _print(found: list[dict[str, Any]]) -> None:
     counts = Counter(one["health"] for one in found)
     say(", ".join(f"{counts[health]} {health}" for health in _FIRST if counts[health]))
     rows = [
-        (one["id"], one["topic"], one["health"], one["blocked_by"] or "", str(one["waiting"]), one["next_attempt_at"] or "",
-         one["reason"])
+        (one["id"], one["topic"], one["health"], one["blocked_by"] or "", str(one["waiting"]),
+         one["next_attempt_at"] or "", one["reason"])
         for one in found
     ]  # fmt: skip
     show(("Subscription", "Topic", "Health", "Blocker", "Waiting", "Next", "Reason"), rows, folds=("Reason",))
