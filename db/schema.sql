@@ -2259,7 +2259,7 @@ CREATE TABLE hookwire.dead_letters (
     last_outcome text,
     detail text,
     died_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
+    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'declined'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
 );
 
 CREATE TABLE hookwire.dead_messages (
@@ -2329,7 +2329,10 @@ CREATE TABLE hookwire.delivery_failures (
     failures_before integer DEFAULT 0 NOT NULL,
     succeeded_at timestamp with time zone,
     settled_at timestamp with time zone[] NOT NULL,
-    failed boolean[] NOT NULL
+    failed boolean[] NOT NULL,
+    failing_since timestamp with time zone,
+    last_outcome text,
+    last_status smallint
 )
 WITH (fillfactor='50');
 
@@ -2730,6 +2733,51 @@ CREATE TABLE hookwire.readiness (
     written_at timestamp with time zone NOT NULL,
     CONSTRAINT readiness_singleton_check CHECK (singleton)
 );
+
+CREATE VIEW hookwire.receivers AS
+ SELECT s.id,
+    s.tenant,
+    s.public_id,
+    s.protocol,
+    s.topic,
+    s.callback,
+    s.state AS subscription_state,
+    s.state_reason,
+    s.lease_until,
+    s.paused_until,
+        CASE
+            WHEN (g.trips > 0) THEN g.open_until
+            ELSE NULL::timestamp with time zone
+        END AS breaker_until,
+        CASE
+            WHEN (s.rate_per_second IS NOT NULL) THEN (now() + make_interval(secs => GREATEST((0)::double precision, (((1)::double precision - LEAST(COALESCE((s.rate_burst)::double precision, GREATEST(ceil(s.rate_per_second), (1)::double precision)), (g.tokens + ((EXTRACT(epoch FROM (now() - g.refilled_at)))::double precision * s.rate_per_second)))) / s.rate_per_second))))
+            ELSE NULL::timestamp with time zone
+        END AS rate_until,
+    f.failing_since,
+    f.last_outcome AS failure_outcome,
+    f.last_status AS failure_status,
+    now() AS now,
+    ( SELECT count(*) AS count
+           FROM ( SELECT
+                   FROM hookwire.deliveries d
+                  WHERE (d.subscription_id = s.id)
+                 LIMIT 1000) few) AS waiting,
+    ( SELECT NULLIF(d.due_at, 'infinity'::timestamp with time zone) AS "nullif"
+           FROM hookwire.deliveries d
+          WHERE (d.subscription_id = s.id)
+          ORDER BY d.due_at
+         LIMIT 1) AS next_due_at,
+    GREATEST(f.succeeded_at, ( SELECT max(a.started_at) AS max
+           FROM ( SELECT x.started_at,
+                    x.decision
+                   FROM hookwire.attempts x
+                  WHERE (x.subscription_id = s.id)
+                  ORDER BY x.event_id DESC
+                 LIMIT 20) a
+          WHERE (a.decision = 'delivered'::text))) AS last_success_at
+   FROM ((hookwire.subscriptions s
+     LEFT JOIN hookwire.delivery_gates g ON ((g.subscription_id = s.id)))
+     LEFT JOIN hookwire.delivery_failures f ON ((f.subscription_id = s.id)));
 
 CREATE TABLE hookwire.relay_batches (
     sink text NOT NULL COLLATE pg_catalog."C",
@@ -3205,6 +3253,8 @@ CREATE INDEX deliveries_retrying ON hookwire.deliveries USING btree (event_id, s
 
 CREATE INDEX deliveries_sending ON hookwire.deliveries USING btree (event_id, subscription_id) WHERE ((attempts > 0) AND (fence IS NOT NULL) AND (parked_at IS NULL));
 
+CREATE INDEX delivery_failures_failing ON hookwire.delivery_failures USING btree (failing_since) WHERE (failing_since IS NOT NULL);
+
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
 
 CREATE INDEX foreign_topics_due ON hookwire.foreign_topics USING btree (due_at) WHERE (due_at IS NOT NULL);
@@ -3267,6 +3317,8 @@ CREATE INDEX requests_waiting ON hookwire.requests USING btree (service, number)
 
 CREATE UNIQUE INDEX subscriptions_binding ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'pull'::text) AND (state <> 'deleted'::text) AND (identity IS NOT NULL));
 
+CREATE INDEX subscriptions_disabled ON hookwire.subscriptions USING btree (id) WHERE (state = 'disabled'::text);
+
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
 
 CREATE INDEX subscriptions_exact ON hookwire.subscriptions USING btree (tenant, topic) WHERE ((state = 'active'::text) AND (topic_regex IS NULL));
@@ -3280,6 +3332,8 @@ CREATE INDEX subscriptions_of_requester ON hookwire.subscriptions USING btree (r
 CREATE INDEX subscriptions_pair ON hookwire.subscriptions USING btree (tenant, identity, id) WHERE (protocol = 'websub'::text);
 
 CREATE INDEX subscriptions_patterns ON hookwire.subscriptions USING btree (tenant, topic_regex) WHERE ((state = 'active'::text) AND (topic_regex IS NOT NULL));
+
+CREATE INDEX subscriptions_paused ON hookwire.subscriptions USING btree (paused_until) WHERE (paused_until IS NOT NULL);
 
 CREATE INDEX subscriptions_permanent ON hookwire.subscriptions USING btree (lease_until) WHERE (permanent AND (protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 

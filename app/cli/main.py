@@ -92,6 +92,7 @@ def application() -> typer.Typer:
     from app.cli.commands.seed import seed
     from app.cli.commands.serve import deliver, relay, serve
     from app.cli.commands.services import services
+    from app.cli.commands.status import status
     from app.cli.commands.subscribe import subscribe
     from app.cli.commands.sync import sync
     from app.cli.commands.tasks import tasks
@@ -105,7 +106,7 @@ def application() -> typer.Typer:
     offered = {
         "Run": (serve, relay, deliver, doctor, migrate),
         "Publish and receive": (publish, subscribe, listen, monitor, sync, test_filter),
-        "See and mend": (attempts, replay),
+        "See and mend": (status, attempts, replay),
         "Try": (seed, prove, pump),
     }
     for panel, verbs in offered.items():

@@ -368,6 +368,14 @@ _ROWS: Final = (
         "Rotate before ending the last key; end one before making an eleventh.",
     ),
     ProblemKind(
+        "delivery-waits",
+        409,
+        "The delivery cannot be tried just now",
+        "Its subscription is disabled or has ended, its receiver asked for a pause, an earlier event of its key comes "
+        "first, or an attempt is being made at this moment.",
+        "The detail names it: enable the subscription, wait until the time, or decide about the earlier event.",
+    ),
+    ProblemKind(
         "replay-over",
         409,
         "The replay has ended",

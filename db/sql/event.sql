@@ -65,13 +65,13 @@ SELECT s.sink,
             WHEN w.id IS NOT NULL THEN 'held'
             ELSE 'sent' END AS state,
        coalesce(k.configured, false) AS configured,
-       w.detail AS reason
+       w.detail AS reason, w.probe_at
 FROM hookwire.events e
 CROSS JOIN LATERAL unnest(e.sinks) AS s(sink)
 LEFT JOIN hookwire.sinks k ON k.name = s.sink
 LEFT JOIN LATERAL (
     -- Where keys are in order across topics, it may wait behind another topic's hold.
-    SELECT h.id, o.detail FROM hookwire.held h LEFT JOIN hookwire.holds o USING (sink, grp, tenant, topic, key)
+    SELECT h.id, o.detail, o.probe_at FROM hookwire.held h LEFT JOIN hookwire.holds o USING (sink, grp, tenant, topic, key)
     WHERE h.sink = s.sink AND h.id BETWEEN e.id AND e.id ORDER BY h.id LIMIT 1
 ) AS w ON true
 WHERE e.tenant = $1 AND e.id = $2

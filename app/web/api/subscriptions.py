@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.precondition import IfMatch, etag, version_meant
@@ -27,6 +28,7 @@ from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
 from hub.subscriptions import InUse, NewSubscription, Stale, SubscriptionUpdate
 from webhooks.chat import CHAT_FORMATS, TEMPLATE_MAX, TemplateRefused, check_template
+from webhooks.condition import Health, subscription_condition
 from webhooks.custom_header import checked_headers
 
 __all__ = ["find", "pattern_of", "router", "subscription_out"]
@@ -159,6 +161,13 @@ _EXAMPLE: dict[str, Any] = {
     "lease_until": None,
     "paused_until": None,
     "breaker_open_until": None,
+    "health": "healthy",
+    "reason": "the last success was at 2026-01-15T09:31:07Z",
+    "blocked_by": None,
+    "failing_since": None,
+    "last_success_at": "2026-01-15T09:31:07.131002Z",
+    "waiting": 0,
+    "next_attempt_at": None,
     "filter": {"data": {"amount": {"$gte": 100}}},
     "created_at": "2026-01-15T09:30:00Z",
     "updated_at": "2026-01-15T09:30:00Z",
@@ -197,6 +206,16 @@ class SubscriptionOut(BaseModel):
     breaker_open_until: datetime | None = Field(
         description="It fails so often that it is left alone until then; after that one delivery at a time is tried."
     )
+    health: Health = Field(
+        description="Whether its receiver answers: healthy, untried (nothing was sent yet), failing (no success since "
+        "`failing_since`), paused (by its receiver); else its state."
+    )
+    reason: ConditionReason
+    blocked_by: BlockedBy
+    failing_since: datetime | None = Field(description="The first failure since the last success.")
+    last_success_at: datetime | None = Field(description="None: no success is known.")
+    waiting: int = Field(description="Deliveries that it is owed, counted up to 1,000.")
+    next_attempt_at: NextAttemptAt
     filter: dict[str, Any] | None = Field(description="Which events it wants, by content; none: all.")
     created_at: datetime
     updated_at: datetime
@@ -222,7 +241,9 @@ class SubscriptionPage(BaseModel):
 def _out(row: Row) -> dict[str, object]:
     mode = "ordered" if row["ordered"] else "at_most_once" if row["at_most_once"] else "at_least_once"
     wanted = json.loads(row["filter"]) if row["filter"] else None
-    return {**row, "id": row["public_id"], "mode": mode, "filter": wanted}
+    health, reason, blocked_by, next_at = subscription_condition(row)
+    found = {"health": health, "reason": reason, "blocked_by": blocked_by, "next_attempt_at": next_at}
+    return {**row, **found, "id": row["public_id"], "mode": mode, "filter": wanted}
 
 
 def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str, Any]:
