@@ -62,7 +62,7 @@ class LakeAudit:
             records = records.unionByName(ghosts(erased.read(spark), incarnation))
         self._within = within
         self._records = records.where(within)
-        self._is_forgotten = forgotten(table)
+        self._is_forgotten = forgotten(self.snapshot)
 
     def compare(self, ledger: Sequence[Mapping[str, Any]]) -> list[Cell]:
         """All cells of both sides; ``ledger`` has the columns of ``cell.LEDGER``."""
