@@ -94,7 +94,8 @@ def plan_archive(table: Table, kafka: SparkKafkaOptions, options: ArchiveOptions
 def unarchived(snapshot: Snapshot, kafka: SparkKafkaOptions, topics: Collection[str]) -> tuple[Range, ...]:
     """What of these Kafka topics is committed and not part of the snapshot; needs no Spark. Raises KafkaUnreachable."""
     options = ArchiveOptions(tuple(topics), batch_records_max=sys.maxsize, accept_loss=True)
-    return _plan(snapshot, _held(kafka, options), options).ranges if topics else ()
+    ranges = _plan(snapshot, _held(kafka, options), options).ranges if topics else ()
+    return tuple(of for of in ranges if of.start < of.until)
 
 
 def archive(
