@@ -26,8 +26,10 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
        OR EXISTS (SELECT FROM hookwire.task_workers w WHERE w.seen_until <= now()) AS tasks,
        EXISTS (SELECT FROM hookwire.dead_tasks d WHERE d.told_at IS NULL) AS dead_tasks,
        (SELECT r.id FROM hookwire.requests r WHERE r.deadline_at <= now() ORDER BY r.deadline_at LIMIT 1) IS NOT NULL AS requests,
-       EXISTS (SELECT FROM hookwire.subscriptions s WHERE s.protocol = 'service' AND s.state = 'active'
-               AND EXISTS (SELECT FROM hookwire.requests r WHERE r.service = s.service AND r.state = 'waiting')) AS callbacks,
+       -- The bound is far above the number of services with a callback.
+       EXISTS (SELECT FROM (SELECT s.service FROM hookwire.subscriptions s WHERE s.protocol = 'service' AND s.state = 'active'
+                            ORDER BY s.service LIMIT 10000) AS pushed
+               WHERE EXISTS (SELECT FROM hookwire.requests r WHERE r.service = pushed.service AND r.state = 'waiting')) AS callbacks,
        (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r ORDER BY r.subscription_id LIMIT 1) IS NOT NULL AS rabbithub,
        (SELECT l.order_scope = 'key' FROM hookwire.layouts l ORDER BY l.number DESC LIMIT 1) AS orders_across_topics
 FROM hookwire.event_id AS drawn;
