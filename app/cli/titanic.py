@@ -65,7 +65,6 @@ def _database_plan(settings: Settings, options: TitanicOptions) -> TitanicPlan:
             store = PostgresqlRequestStore(database, f"broker at {gethostname()}")
             stores.append(store)
             yield store
-            await store.aclose()
 
     async def announce(services: list[str]) -> None:
         await stores[0].announce(services)

@@ -60,8 +60,8 @@ class PostgresqlRequestStore(RequestStore):
         self._worker = worker
         self._look_seconds = look_seconds
         self._claimable = asyncio.Event()
-        self._accepts: Batches[AcceptedRequest, str] = Batches(self._accept_all, Refused)
-        self._settles: Batches[tuple[Receipt, Frames], Settled] = Batches(self._settle_all, Refused)
+        self._accepts: Batches[AcceptedRequest, str] = Batches(self._accept_all)
+        self._settles: Batches[tuple[Receipt, Frames], Settled] = Batches(self._settle_all)
         self._last_number = 0
         self._looks_again = False
         self._known: set[str] = set()
@@ -172,11 +172,6 @@ class PostgresqlRequestStore(RequestStore):
         """Let these services count as served by workers; names that are no topic words are left out (ZU-08)."""
         with _translated():
             await self._database.execute("service.announce", list(services), _PRESENCE_SECONDS)
-
-    async def aclose(self) -> None:
-        """Finish what was begun; the connections are the caller's."""
-        await self._accepts.aclose()
-        await self._settles.aclose()
 
     async def _until_changed(self) -> None:
         """Look for numbers that other processes have drawn.
