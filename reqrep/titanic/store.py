@@ -54,6 +54,7 @@ __all__ = [
     "is_request_id",
     "require_frames",
     "require_request",
+    "require_room",
 ]
 
 _ID_CHARACTERS = 32
@@ -217,3 +218,9 @@ def require_frames(body: Frames) -> None:
     """Raise ValueError for a body without a frame."""
     if not body:
         raise ValueError("a body needs at least one frame; it may be empty")
+
+
+def require_room(stored: int, requests_max: int) -> None:
+    """Raise :class:`StoreFull` when no further request may be stored."""
+    if stored >= requests_max:
+        raise StoreFull(f"{stored} requests are stored, as many as may be; close those that are done")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from reqrep.titanic.file_store import FileStoreOptions, open_file_store
+from reqrep.titanic.memory_store import MemoryRequestStore
 from reqrep.titanic.store import (
     AcceptedRequest,
     Receipt,
@@ -181,3 +182,27 @@ async def test_fences_of_an_earlier_process_are_not_given_again(tmp_path: Path) 
                 await store.accept(REQUEST)
             receipts += [claimed.receipt for claimed in await store.claim({"echo": 1}, 30)]
     assert [each.fence for each in receipts] == sorted({each.fence for each in receipts})
+
+
+async def test_a_store_takes_no_more_requests_than_it_may_hold(tmp_path: Path) -> None:
+    """XX-04: each request has an entry in memory, so their number is bounded too."""
+    async with open_file_store(FileStoreOptions(tmp_path, requests_max=2)) as store:
+        first, _ = await store.accept(REQUEST), await store.accept(REQUEST)
+        with pytest.raises(StoreFull, match="2 requests are stored"):
+            await store.accept(REQUEST)
+        await store.close(first)
+        await store.accept(REQUEST)
+
+
+@pytest.mark.parametrize("bounds", [{"requests_max": 2}, {"bytes_max": 1_200}], ids=["requests", "bytes"])
+async def test_a_store_in_memory_is_bounded_and_closing_makes_room(bounds: dict[str, int]) -> None:
+    """XX-04: replies count too, and are always taken."""
+    store = MemoryRequestStore(**bounds)
+    first, _ = await store.accept(REQUEST), await store.accept(REQUEST)
+    with pytest.raises(StoreFull, match="are stored"):
+        await store.accept(REQUEST)
+    (claimed, _) = await store.claim({"echo": 9}, 30)
+    settled = await store.settle(claimed.receipt, [b"y" * 5_000])
+    await store.close(first)
+    await store.accept(REQUEST)
+    assert settled is Settled.STORED
