@@ -35,6 +35,7 @@ from reqrep.titanic.postgresql_store import PostgresqlRequestStore
 from reqrep.titanic.store import AcceptedRequest, RequestStore
 from scripts.servers.port import free_port
 
+_KINDS = ("memory", "file", "database")
 _CLIENTS = 8
 _BODY = b"x" * 200
 _RAW_SYNCS = 100
@@ -231,13 +232,13 @@ async def _measure(server: str, options: argparse.Namespace, found: dict[str, Fi
             lambda: _raw_commits(wire, options.requests // _SLICES),
         ),
     }
-    for kind, arena in arenas.items():
-        await _at_the_store(arena, options.requests, options.pending, found[kind])
+    for kind in options.stores:
+        await _at_the_store(arenas[kind], options.requests, options.pending, found[kind])
         await asyncio.to_thread(_over_zeromq, kind, wire, options.requests // 2, found[kind])
 
 
 async def _run(options: argparse.Namespace) -> None:
-    found = {kind: Figures() for kind in ("memory", "file", "database")}
+    found = {kind: Figures() for kind in options.stores}
     with tempfile.TemporaryDirectory() as folder:
         server = EmbeddedServer(EmbeddedOptions(Path(folder)))
         url = await server.start()
@@ -255,6 +256,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--pending", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--stores", nargs="+", choices=_KINDS, default=_KINDS)
     asyncio.run(_run(parser.parse_args()))
 
 
