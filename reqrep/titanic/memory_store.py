@@ -32,16 +32,18 @@ __all__ = ["MemoryRequestStore"]
 class MemoryRequestStore(RequestStore):
     """At most ``requests_max`` requests, answered ones included, of ``bytes_max`` bytes together.
 
-    At both bounds new requests are refused; a reply is always taken.
+    ``services_max``: with requests that wait. At each bound new requests are refused; a reply is always taken.
     """
 
     def __init__(
         self,
         requests_max: int = 1_000_000,
+        services_max: int = 1_000,
         bytes_max: int = 1024**3,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._requests_max = requests_max
+        self._services_max = services_max
         self._bytes_max = bytes_max
         self._bytes = 0
         self._clock = clock
@@ -51,7 +53,8 @@ class MemoryRequestStore(RequestStore):
     @override
     async def accept(self, request: AcceptedRequest) -> str:
         require_request(request)
-        require_room(len(self._index), self._requests_max)
+        has_room = self._index.has_room_for(request.service, self._services_max)
+        require_room(len(self._index), self._requests_max, has_room)
         size = _size(request.body)
         if self._bytes + size > self._bytes_max:
             raise StoreFull(f"requests of {self._bytes} bytes are stored; close those that are done")

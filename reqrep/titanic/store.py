@@ -220,7 +220,9 @@ def require_frames(body: Frames) -> None:
         raise ValueError("a body needs at least one frame; it may be empty")
 
 
-def require_room(stored: int, requests_max: int) -> None:
-    """Raise :class:`StoreFull` when no further request may be stored."""
+def require_room(stored: int, requests_max: int, has_room_for_service: bool) -> None:
+    """Raise :class:`StoreFull` when no further request, or none of one more service, may be stored."""
+    if not has_room_for_service:
+        raise StoreFull("requests for too many services without workers wait; close those, or start their workers")
     if stored >= requests_max:
         raise StoreFull(f"{stored} requests are stored, as many as may be; close those that are done")

@@ -194,6 +194,18 @@ async def test_a_store_takes_no_more_requests_than_it_may_hold(tmp_path: Path) -
         await store.accept(REQUEST)
 
 
+async def test_requests_wait_for_a_bounded_number_of_services() -> None:
+    """MD-32, XX-04: the dispatcher looks for each; a service that has requests already may get more."""
+    store = MemoryRequestStore(services_max=2)
+    for name in ("a", "b", "a"):
+        await store.accept(AcceptedRequest(name, [b"x"]))
+    with pytest.raises(StoreFull, match="too many services"):
+        await store.accept(AcceptedRequest("c", [b"x"]))
+    await store.claim({"b": 1}, 30)
+    await store.waiting()
+    await store.accept(AcceptedRequest("c", [b"x"]))
+
+
 @pytest.mark.parametrize("bounds", [{"requests_max": 2}, {"bytes_max": 1_200}], ids=["requests", "bytes"])
 async def test_a_store_in_memory_is_bounded_and_closing_makes_room(bounds: dict[str, int]) -> None:
     """XX-04: replies count too, and are always taken."""
