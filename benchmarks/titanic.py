@@ -58,10 +58,10 @@ class Arena:
 
 @dataclass
 class Figures:
-    """The results of one store over all rounds."""
+    """The results of one store over all rounds; a slice at a store gives its rate and CPU microseconds."""
 
-    empty: list[float] = field(default_factory=list)
-    full: list[float] = field(default_factory=list)
+    empty: list[tuple[float, float]] = field(default_factory=list)
+    full: list[tuple[float, float]] = field(default_factory=list)
     raw: list[float] = field(default_factory=list)
     single: list[float] = field(default_factory=list)
     windowed: list[float] = field(default_factory=list)
@@ -124,16 +124,16 @@ async def _make_databases(url: str) -> list[str]:
     return urls
 
 
-async def _accept_rate(store: RequestStore, requests: int, clients: int = _CLIENTS) -> float:
-    """Return accepts per second by clients that wait for each answer."""
+async def _accept_rate(store: RequestStore, requests: int, clients: int = _CLIENTS) -> tuple[float, float]:
+    """Return accepts per second by clients that wait for each answer, and this process's CPU us for each."""
 
     async def accept(count: int) -> None:
         for _ in range(count):
             await store.accept(AcceptedRequest("bench", [_BODY]))
 
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     await asyncio.gather(*(accept(requests // clients) for _ in range(clients)))
-    return requests / (time.perf_counter() - began)
+    return requests / (time.perf_counter() - began), (time.process_time() - cpu) / requests * 1e6
 
 
 async def _at_the_store(arena: Arena, requests: int, pending: int, found: Figures) -> None:
@@ -201,21 +201,27 @@ def _over_zeromq(kind: str, database_url: str, requests: int, found: Figures) ->
         found.windowed.append(_rate_over_zeromq(endpoint, requests, _WINDOWS[1]))
 
 
+def _medians(slices: list[tuple[float, float]]) -> tuple[float, float]:
+    rates, costs = zip(*slices, strict=True)
+    return statistics.median(rates), statistics.median(costs)
+
+
 def report(found: dict[str, Figures], pending: int) -> list[str]:
     """Return the table and the bars."""
     lines = [
-        f"{'store':8} {'accepts/s':>10} {'with queue':>11} {'ratio':>6} {'raw/s':>8} {'of raw':>7} {'8 clients/s':>12}"
-        f" {'8 x 25/s':>10}"
+        f"{'store':8} {'accepts/s':>10} {'with queue':>11} {'CPU us':>7} {'with queue':>11} {'raw/s':>8} {'of raw':>7}"
+        f" {'8 clients/s':>12} {'8 x 25/s':>10}"
     ]
     for kind, figures in found.items():
-        empty, full, raw = (statistics.median(rates) for rates in (figures.empty, figures.full, figures.raw))
-        ratio = statistics.median(after / before for before, after in zip(figures.empty, figures.full, strict=True))
-        of_raw = statistics.median(ours / theirs for ours, theirs in zip(figures.empty, figures.raw, strict=True))
+        (empty, cpu), (full, full_cpu) = (_medians(slices) for slices in (figures.empty, figures.full))
+        of_raw = statistics.median(ours / theirs for (ours, _), theirs in zip(figures.empty, figures.raw, strict=True))
+        raw = statistics.median(figures.raw)
         single, windowed = statistics.median(figures.single), statistics.median(figures.windowed)
         lines.append(
-            f"{kind:8} {empty:10.0f} {full:11.0f} {ratio:6.2f} {raw:8.0f} {of_raw:7.2f} {single:12.0f} {windowed:10.0f}"
+            f"{kind:8} {empty:10.0f} {full:11.0f} {cpu:7.1f} {full_cpu:11.1f} {raw:8.0f} {of_raw:7.2f} {single:12.0f}"
+            f" {windowed:10.0f}"
         )
-    lines.append("raw: eight appends to a sync, or INSERT commits of 8 connections; ratios are medians of slices")
+    lines.append("raw: eight appends to a sync, or INSERT commits of 8 connections; of raw: median of the slices")
     lines.append(f"bars: {_BAR_PER_SECOND}/s durable with 8 clients; {pending} pending requests cost 10 % at most")
     return lines
 

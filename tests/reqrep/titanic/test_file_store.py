@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reqrep.titanic.file_store import FileStoreOptions, open_file_store
+from reqrep.titanic.log_file import LogFile
 from reqrep.titanic.memory_store import MemoryRequestStore
 from reqrep.titanic.store import (
     AcceptedRequest,
@@ -46,6 +49,31 @@ async def test_concurrent_clients_share_a_sync(tmp_path: Path, syncs: list[int])
         syncs.clear()
         await asyncio.gather(*(store.accept(REQUEST) for _ in range(80)))
         assert len(syncs) <= 2
+
+
+async def test_callers_that_come_back_one_after_the_other_still_share_a_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TI-15: without the wait for those of the last batch, one of eight would be written alone again and again."""
+    batches: list[int] = []
+    real = LogFile.append
+
+    def slow(self: LogFile, batch: Sequence[Any]) -> Any:
+        batches.append(len(batch))
+        time.sleep(0.02)  # the length of a sync, not a wait
+        return real(self, batch)
+
+    async with open_file_store(FileStoreOptions(tmp_path)) as store:
+        monkeypatch.setattr(LogFile, "append", slow)
+
+        async def client(turns: int) -> None:
+            for _ in range(10):
+                await store.accept(REQUEST)
+                for _ in range(turns):  # each answer takes another way back
+                    await asyncio.sleep(0)
+
+        await asyncio.gather(*(client(turns) for turns in range(8)))
+    assert sum(batches) / len(batches) > 6
 
 
 async def test_a_batch_may_wait_for_more_calls(tmp_path: Path, syncs: list[int]) -> None:
