@@ -1245,7 +1245,7 @@ CREATE TABLE hookwire.task_rows (
     attempts integer DEFAULT 0 NOT NULL,
     last_error text,
     CONSTRAINT task_rows_description_check CHECK ((octet_length(description) <= 1048576)),
-    CONSTRAINT task_rows_id_check CHECK (((octet_length(id) >= 1) AND (octet_length(id) <= 200)))
+    CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text)))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 

@@ -30,7 +30,9 @@ router = APIRouter(
 )
 In = Annotated[Context, Depends(context_of)]
 _LARGEST = 2**63 - 1
-TaskId = Annotated[str, Path(min_length=1, max_length=200)]
+_NO_NUL = r"^[^\x00]*$"  # the database knows no such character
+TaskId = Annotated[str, Path(min_length=1, max_length=200, pattern=_NO_NUL)]
+Kind = Annotated[str | None, Query(max_length=200, pattern=_NO_NUL)]
 
 
 _TASK: dict[str, Any] = {
@@ -173,7 +175,7 @@ async def list_tasks(
     request: Request,
     response: Response,
     context: In,
-    kind: Annotated[str | None, Query(max_length=200)] = None,
+    kind: Kind = None,
     state: Annotated[Literal["waiting", "delayed", "started"] | None, Query()] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
@@ -202,7 +204,7 @@ async def list_dead(
     request: Request,
     response: Response,
     context: In,
-    kind: Annotated[str | None, Query(max_length=200)] = None,
+    kind: Kind = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeadTaskPage:
