@@ -75,6 +75,10 @@ class Grant:
         """Whether it is for tasks and jobs of this kind."""
         return self._reaches_named(self.kinds, kind)
 
+    def reaches_every_kind(self) -> bool:
+        """Whether it is for tasks and jobs of whatever kind."""
+        return self.kinds is None and self._reaches_named(None, "")
+
     def reaches_service(self, service: str) -> bool:
         """Whether it is for this service."""
         return self._reaches_named(self.services, service)

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.web.api import (
+    archive,
     audit,
     dead_letters,
     deliveries,
@@ -72,6 +73,7 @@ _ROUTERS: Sequence[APIRouter] = (
     pull.router,
     messages.router,
     queues.router,
+    archive.router,
     tasks.router,
     services.router,
     requests.router,

@@ -313,3 +313,10 @@ async def test_what_is_wrong_is_refused_with_its_code(sql: asyncpg.Connection) -
         await enqueue(sql)
 
     assert codes == _REFUSED
+
+
+@pytest.mark.parametrize("task", ["a\nb", "\x1b[2J", "\x7f", ""], ids=repr)
+async def test_the_id_of_a_task_is_one_word(sql: asyncpg.Connection, task: str) -> None:
+    """FS-23: it stands in logs, in e-mails and on terminals."""
+    with pytest.raises(asyncpg.CheckViolationError, match="task_rows_id_check"):
+        await sql.execute(INSERT, task)

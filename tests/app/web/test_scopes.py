@@ -42,7 +42,8 @@ _TABLE = {
         "GET /replays", "GET /replays/{replay}", "GET /audit", "GET /metrics", "GET /rabbithub/endpoint/{kind}/{name}",
         "GET /rabbithub/subscriptions", "GET /rabbithub/subscriptions/errors",
         "GET /rabbithub/subscriptions/{kind}/{name}", "GET /queues", "GET /queues/{queue}",
-        "GET /queues/{queue}/messages", "GET /queues/{queue}/dead", "GET /queues/{queue}/consumers", "GET /tasks",
+        "GET /queues/{queue}/messages", "GET /queues/{queue}/dead", "GET /queues/{queue}/consumers",
+        "GET /queues/{queue}/archive", "GET /tasks",
         "GET /tasks/counts", "GET /tasks/dead", "GET /tasks/kinds", "GET /tasks/{task_id}", "GET /requests",
     ],
     "read and payloads": ["GET /topics/{topic}"],
@@ -186,8 +187,45 @@ async def test_a_key_for_some_queues_reaches_no_others(running_hub: RunHub) -> N
             for verb in ("messages", "receive")
         ]
         listed = [item["queue"] for item in (await hub.client.get("/queues", headers=key)).json()["items"]]
+        temporary = await hub.client.post("/queues", json={}, headers=key)  # FS-20
 
-        assert (statuses, listed) == ([201, 200, 403, 403], ["mail.out"])
+        assert (statuses, listed, temporary.status_code) == ([201, 200, 403, 403], ["mail.out"], 403)
+
+
+_DEAD = (
+    "INSERT INTO hookwire.dead_tasks (id, kind, description, reason, attempts, created_at)"
+    " SELECT k || '_dead', k, 'x', 'r', 1, now() FROM unnest('{mine,theirs}'::text[]) AS k"
+)
+_WAITING = (
+    "INSERT INTO hookwire.task_rows (id, kind, description) SELECT k, k, 'x' FROM unnest('{mine,theirs}'::text[]) AS k"
+)
+
+
+@pytest.mark.parametrize("named", [{"kinds": ["mine"]}, {"topics": ["orders.#"], "kinds": ["mine"]}], ids=str)
+async def test_a_key_for_some_kinds_reaches_no_tasks_of_others(running_hub: RunHub, named: dict[str, Any]) -> None:
+    """FS-20: cancelled, redriven or purged by nobody else's key."""
+    async with running_hub(access="keys") as hub:
+        for statement in (_DEAD, _WAITING):
+            await hub.sql(statement)
+        asked = {"name": "k", "scopes": ["operate", "read", "admin"], **named}
+        admin = authorized(await bearer(hub, "admin"))
+        key = authorized((await hub.client.post("/keys", json=asked, headers=admin)).json()["key"])
+
+        async def status(method: str, path: str, body: Any = None) -> int:
+            return (await hub.client.request(method, f"/tasks{path}", json=body, headers=key)).status_code
+
+        why = {"reason": "r"}
+        found = [
+            await status("GET", "/counts"), await status("PUT", "/kinds/*", {}),
+            await status("PUT", "/kinds/theirs", {}), await status("PUT", "/kinds/mine", {}),
+            await status("GET", "/theirs"),
+            await status("POST", "/theirs/cancel", why), await status("POST", "/mine/cancel", why),
+        ]  # fmt: skip
+        purged = await hub.client.post("/tasks/dead/purge", json=why, headers=key)
+        left = {kind for (kind,) in await hub.sql("SELECT kind FROM hookwire.dead_tasks")}
+
+        assert found == [403, 403, 403, 200, 404, 404, 204]
+        assert (len(purged.json()["numbers"]), left) == (1, {"theirs"})
 
 
 async def test_keys_that_could_read_contents_still_can_after_the_migration(database_url: str) -> None:
