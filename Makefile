@@ -41,6 +41,14 @@ test: dev-environment ## Lint, then every test but the long ones, on real server
 	@$(MAKE) --no-print-directory check
 	@$(PYTEST) --dist loadfile -m "not slow"
 
+.PHONY: unit
+unit: ## The tests that need no server (some 15 s); on another Python: make unit PYTHON=python3.13
+	@scripts/unit $(PYTHON)
+
+.PHONY: unit-others
+unit-others: ## `make unit` on each other Python from 3.11 to 3.13 that starts
+	@scripts/unit others
+
 .PHONY: faults
 faults: dev-environment ## The fault scenarios and every other slow test (PROCESSES=1: one at a time)
 	@scripts/install-servers

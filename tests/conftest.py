@@ -41,7 +41,7 @@ from scripts.servers.rabbitmq import RabbitServer
 from scripts.servers.warden import WARDEN
 from tests.databases import Databases
 from tests.overdue import MAY_RUN_AGAIN
-from tests.storeys import mark_storeys
+from tests.storeys import is_unit_folder, mark_storeys
 
 _used_servers = pytest.StashKey[list[str]]()
 
@@ -93,6 +93,11 @@ def pytest_configure(config: pytest.Config) -> None:
     tally: Any = getattr(config, "failures_db", None)
     if hasattr(tally, "sock"):
         tally.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m unit` imports no test file that cannot hold a unit test."""
+    return True if config.option.markexpr == "unit" and not is_unit_folder(collection_path, config.rootpath) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -103,7 +103,8 @@ class _Outlet:
         """Write what is held; nothing when it has left already."""
         if self._held:
             held, self._held, self._held_bytes = self._held, [], 0
-            self._transport.writelines(held)
+            # Not `writelines`: in early releases of Python 3.12 and 3.13 asyncio's never pauses a protocol.
+            self._transport.write(b"".join(held))
 
 
 class HookwireProtocol(HttpToolsProtocol):
