@@ -73,6 +73,7 @@ def amqp_options(settings: Settings, incarnation: str) -> AmqpOptions:
             incarnation,
             exchange=settings.amqp_exchange,
             own_headers=settings.relay_headers,
+            attributes=settings.amqp_cloudevents_prefix,
             tls=amqp_tls(settings),
         )
 

@@ -1237,6 +1237,15 @@ BEGIN
             MESSAGE = 'hookwire.publish: content_type must be one line of at most 255 bytes';
     END IF;
     PERFORM hookwire.check_headers(coalesce(headers, '{}'));
+    IF payload IS NULL THEN
+        IF key IS NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+                MESSAGE = 'hookwire.publish: the payload is missing; a tombstone (payload NULL) has a key';
+        END IF;
+        payload := '';
+        content_type := NULL;
+        headers := coalesce(headers, '{}') || '{"hookwire-tombstone": "true"}';
+    END IF;
     SELECT * INTO STRICT stored FROM hookwire.publish_batch(
         'default', ARRAY[1], ARRAY[topic], ARRAY[key], ARRAY[content_type], ARRAY[headers::text],
         ARRAY[payload], ARRAY[NULL::text], ARRAY[NULL::bytea], true);

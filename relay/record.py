@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from event.tombstone import is_tombstone
+
 __all__ = ["Record", "record_from_row"]
 
 
@@ -20,7 +22,8 @@ class Record(NamedTuple):
     own settings, None for the default. ``amqp_exchange_type``: the exchange is declared as one of this type; None: a
     topic's own exchange has to exist.
 
-    Compat mode alone sets the last two: headers that go out as they are, with none of ours, and a value that is null.
+    Compat mode alone sets ``kafka_headers``, which go out as they are, with none of ours. ``tombstone``: the value is
+    null on Kafka, and the body empty elsewhere.
     """
 
     id: int
@@ -54,8 +57,9 @@ def record_from_row(row: Mapping[str, Any], incarnation: str) -> Record:
         identity, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered, _topic_known,
         kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type,
     ) = row.values()  # fmt: skip
+    given = _NO_HEADERS if headers == "{}" else json.loads(headers)
     return Record(
         identity, shard, f"evt_{incarnation}_{identity}", tenant, topic, key, identity if ordered else None,
-        content_type, _NO_HEADERS if headers == "{}" else json.loads(headers), payload, accepted_at, kafka_topic,
-        amqp_exchange, amqp_routing_key, amqp_exchange_type,
+        content_type, given, payload, accepted_at, kafka_topic,
+        amqp_exchange, amqp_routing_key, amqp_exchange_type, tombstone=is_tombstone(given),
     )  # fmt: skip

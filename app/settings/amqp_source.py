@@ -1,8 +1,8 @@
-"""Settings of the AMQP source: which queues are read, and what their messages become."""
+"""Settings of AMQP that are no sink's address: which queues are read, and how attributes are named."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, unquote
 
 from pydantic import Field, SecretStr, field_validator
@@ -28,6 +28,11 @@ _NAME_BYTES_MAX = 240
 class AmqpSourceSettings(BaseSettings):
     """What is read from AMQP. ``amqp_url`` and its TLS files serve the sink as well."""
 
+    amqp_cloudevents_prefix: Literal["cloudEvents_", "ce-", "both"] = Field(
+        "cloudEvents_",
+        description="How the sink names headers with CloudEvents attributes. `ce-` is read by the RabbitMQ binding of "
+        "the CloudEvents SDK for Python.",
+    )
     amqp_sources: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Queues whose messages become events, comma separated: `QUEUE`, or `QUEUE?exchange=E&key=K` to "

@@ -1,7 +1,8 @@
 """POST /topics/{topic}/events: the hot path, a plain ASGI application inside the service (decision 10).
 
 The body is the event, byte for byte. What the headers add: ``Hookwire-Key`` (or ``?key=``) the ordering key,
-``Idempotency-Key`` safe repetition, ``Content-Type`` as it is, ``ce-*`` CloudEvents attributes. Two types make
+``Idempotency-Key`` safe repetition, ``Content-Type`` as it is, ``ce-*`` CloudEvents attributes,
+``Hookwire-Header-*`` headers of the publisher's own, ``Hookwire-Tombstone`` that there is no value. Two types make
 a batch: ``application/x-ndjson`` (one event per line) and ``application/cloudevents-batch+json``. The answer
 is 202 only after COMMIT; the header ``Hookwire-Notice`` in it says when nobody listens.
 
@@ -23,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from app.web.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
 from app.web.notice import Notices
 from app.web.problem import Problem
+from app.web.publish_headers import OWN_PREFIX, add_own_header
 from app.web.query import refuse_unknown
 from app.web.scopes import Need
 from db.errors import DatabaseError, OutcomeUnknown, Unavailable
@@ -31,6 +33,7 @@ from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from event.identity import format_event_id
 from event.strict_json import StrictJsonError, loads
+from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from event.topic import TopicError, is_reserved, validate_key, validate_topic
 from hub.publish import (
     Accepted,
@@ -51,9 +54,10 @@ _IDEMPOTENCY_KEY_MAX = 255
 _TTL_SECONDS_MAX = 31_536_000
 _PARAMETERS_MAX = 16
 _PARAMETERS = ("key", "partial", "matched", "ignore")
-_READ_ONCE = frozenset(
-    {b"content-type", b"hookwire-key", b"idempotency-key", b"hookwire-hops", b"hookwire-ttl", b"hookwire-retry"}
-)
+_READ_ONCE = frozenset(f"hookwire-{name}".encode() for name in ("key", "hops", "ttl", "retry", "tombstone")) | {
+    b"content-type",
+    b"idempotency-key",
+}
 _CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate", b"hookwire-replay-of": "replay-of"}
 
 
@@ -83,6 +87,7 @@ class _Envelope:
     partial: bool = False
     matched: bool = False
     carried: dict[str, str] = dataclasses.field(default_factory=dict)
+    own: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def is_batch(self) -> bool:
@@ -235,6 +240,8 @@ def _envelope(scope: Scope) -> _Envelope:
             _take_header(envelope, name, value)
         elif name in _CARRIED:
             envelope.carried[_CARRIED[name]] = _line(name, value, 512)
+        elif name.startswith(OWN_PREFIX):
+            add_own_header(envelope.own, name, value)
         elif name.startswith(b"ce-"):
             envelope.cloudevent = True
     if scope["query_string"]:
@@ -294,6 +301,10 @@ def _take_header(envelope: _Envelope, name: bytes, value: bytes) -> None:
         if value != b"never":
             raise Problem("invalid-header", "Hookwire-Retry is never, or left out.", parameter="hookwire-retry")
         envelope.carried["hookwire-retry"] = "never"
+    elif name == b"hookwire-tombstone":
+        if value != b"true":
+            raise Problem("invalid-header", "Hookwire-Tombstone is true, or left out.", parameter="hookwire-tombstone")
+        envelope.carried[TOMBSTONE_HEADER] = "true"
     else:
         key = _line(name, value, _IDEMPOTENCY_KEY_MAX)
         if not key or not key.isprintable():
@@ -367,7 +378,10 @@ def _line_draft(envelope: _Envelope, number: int, line: bytes) -> Draft:
 
 
 def _with_carried(envelope: _Envelope, drafts: list[Draft]) -> list[Draft]:
-    extra = dict(envelope.carried)
+    extra = {**envelope.own, **envelope.carried}
+    if is_tombstone(extra) and (envelope.is_parsed or drafts[0].payload or drafts[0].key is None):
+        detail = "A tombstone has a key and an empty body, and is no batch and no structured event."
+        raise Problem("invalid-header", detail, parameter=TOMBSTONE_HEADER)
     if envelope.hops:
         extra[HOPS_HEADER] = str(envelope.hops)
     if not extra:

@@ -26,6 +26,7 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from event.attribute import CloudEventError, check_content_type
 from event.hops import HOPS_HEADER
+from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from event.topic import TopicError, validate_key
 from relay.source import IntakeRefused, SourceMessage
 
@@ -54,11 +55,14 @@ def read_incoming(message: AbstractIncomingMessage, body_bytes_max: int) -> Sour
     except CloudEventError as error:
         raise IntakeRefused("content_type", error.detail) from None
     headers = _headers(message)
+    key = _key(message, headers)
+    if TOMBSTONE_HEADER in headers and (not is_tombstone(headers) or message.body or key is None):
+        raise IntakeRefused("tombstone", "a tombstone has a key, an empty body and the header hookwire-tombstone: true")
     return SourceMessage(
         message.exchange or "",
         message.routing_key or "",
         message.message_id or "",
-        _key(message, headers),
+        key,
         str(message.headers.get(HOPS_HEADER) or "0"),
         message.content_type or None,
         headers,
@@ -86,7 +90,7 @@ def _named(message: AbstractIncomingMessage) -> Iterator[tuple[str, object]]:
         name = given.lower()
         if name in _OTHER_HUBS or name in _BROKERS_EXACTLY or name.startswith(_BROKERS) or value is None:
             continue
-        if name.startswith("hookwire-"):
+        if name.startswith("hookwire-") and name != TOMBSTONE_HEADER:
             raise IntakeRefused("header", f"the header {name[:80]!a} is the hub's own")
         prefix = next((prefix for prefix in _ATTRIBUTE_PREFIXES if name.startswith(prefix)), None)
         yield (name if prefix is None else f"ce-{name.removeprefix(prefix)}"), value

@@ -126,6 +126,20 @@ _PARAMETERS: list[dict[str, Any]] = [
         "schema": {"type": "string", "enum": ["never"]},
     },
     {
+        "name": "Hookwire-Tombstone",
+        "in": "header",
+        "description": "`true`: the event has no value, and deletes its key's. It has a key and an empty body. On "
+        "Kafka its record has a null value.",
+        "schema": {"type": "string", "enum": ["true"]},
+    },
+    {
+        "name": "Hookwire-Header-{name}",
+        "in": "header",
+        "description": "A header of the publisher's own, which travels as `{name}` to every sink. At most 64 of them, "
+        "16 KiB in all.",
+        "schema": {"type": "string"},
+    },
+    {
         "name": "Idempotency-Key",
         "in": "header",
         "description": "Makes repeating safe: the same key with the same request answers with the first event's id and "
