@@ -62,7 +62,7 @@ _TRIES = 10
 _TRIES_PER_SECOND = 1.0
 _READS: Final = ("GET", "HEAD")
 _OPEN: Final = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/favicon.ico"})
-_TOPICAL: Final = ("/subscriptions", "/events/", "/deliveries", "/undelivered", "/topics/", "/filters/")
+_TOPICAL: Final = ("/subscriptions", "/events", "/deliveries", "/undelivered", "/topics/", "/filters/")
 _CHALLENGE: Final = {
     # Two fields: Chromium reads the first scheme of each, and does not know Bearer (FT-02).
     "WWW-Authenticate": ('Bearer realm="hookwire"', 'Basic realm="hookwire: the key is the password", charset="UTF-8"')
