@@ -932,6 +932,9 @@ CREATE TABLE hookwire.subscriptions (
     callback_host text,
     requester_network text,
     service text COLLATE pg_catalog."C",
+    name text,
+    description text,
+    metadata jsonb,
     CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
     CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
@@ -3298,6 +3301,8 @@ CREATE INDEX deliveries_retrying ON hookwire.deliveries USING btree (event_id, s
 CREATE INDEX deliveries_sending ON hookwire.deliveries USING btree (event_id, subscription_id) WHERE ((attempts > 0) AND (fence IS NOT NULL) AND (parked_at IS NULL));
 
 CREATE INDEX delivery_failures_failing ON hookwire.delivery_failures USING btree (failing_since) WHERE (failing_since IS NOT NULL);
+
+CREATE INDEX events_key ON ONLY hookwire.events USING btree (tenant, key, id) WHERE (key IS NOT NULL);
 
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
 

@@ -45,6 +45,9 @@ class Options:
     batch_max: int | None = None
     template: str | None = None
     headers: Mapping[str, str] | None = None
+    name: str | None = None
+    description: str | None = None
+    metadata: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

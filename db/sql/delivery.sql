@@ -708,7 +708,7 @@ SELECT * FROM (
        AND ($4 IS DISTINCT FROM 'parked' OR d.parked_at IS NOT NULL)
        AND ($4 IS DISTINCT FROM 'sending' OR (d.attempts > 0 AND d.fence IS NOT NULL AND d.parked_at IS NULL))
        AND ($4 IS DISTINCT FROM 'retrying' OR (d.attempts > 0 AND d.fence IS NULL AND d.parked_at IS NULL))
-       AND (d.event_id, d.subscription_id) < ($5, $6)
+       AND (d.event_id, d.subscription_id) < ($5, $6) AND d.event_id >= $8
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $7)
     UNION ALL
     (SELECT a.event_id, a.subscription_id, 'delivered', a.number, a.outcome, a.status, a.total_seconds, NULL, a.started_at, NULL, NULL, NULL,
@@ -716,7 +716,7 @@ SELECT * FROM (
      FROM hookwire.attempts a
      WHERE a.tenant = $1 AND a.decision = 'delivered' AND ($2::bigint IS NULL OR a.event_id = $2)
        AND ($3::bigint IS NULL OR a.subscription_id = $3) AND ($4::text IS NULL OR $4 = 'delivered')
-       AND (a.event_id, a.subscription_id) < ($5, $6)
+       AND (a.event_id, a.subscription_id) < ($5, $6) AND a.event_id >= $8
      ORDER BY a.event_id DESC, a.subscription_id DESC LIMIT $7)
     UNION ALL
     (SELECT l.event_id, l.subscription_id, 'dead', l.attempts, l.last_outcome, l.last_status, NULL, NULL, l.died_at,
@@ -724,7 +724,7 @@ SELECT * FROM (
      FROM hookwire.dead_letters l
      WHERE l.tenant = $1 AND ($2::bigint IS NULL OR l.event_id = $2) AND ($3::bigint IS NULL OR l.subscription_id = $3)
        AND ($4::text IS NULL OR $4 = 'dead')
-       AND (l.event_id, l.subscription_id) < ($5, $6)
+       AND (l.event_id, l.subscription_id) < ($5, $6) AND l.event_id >= $8
      ORDER BY l.event_id DESC, l.subscription_id DESC LIMIT $7)
 ) AS every
 CROSS JOIN LATERAL (

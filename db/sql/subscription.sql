@@ -4,11 +4,13 @@
 -- $3 holds its columns; what is left out has its default.
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
                                     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds,
-                                    at_most_once, on_exhausted, rate_per_second, rate_burst, format, batch_max, template, service)
+                                    at_most_once, on_exhausted, rate_per_second, rate_burst, format, batch_max, template, service,
+                                    name, description, metadata)
 SELECT $1, $2, CASE WHEN o.service IS NULL THEN 'webhook' ELSE 'service' END, o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
        o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'), o.timeout_seconds,
        coalesce(o.at_most_once, false), coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
-       o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template, o.service
+       o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template, o.service,
+       o.name, o.description, o.metadata
 FROM jsonb_populate_record(NULL::hookwire.subscriptions, $3::text::jsonb) AS o
 RETURNING id;
 
@@ -18,7 +20,7 @@ INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_
 -- name: get
 SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.callback, s.state, s.state_reason, s.ordered, s.at_most_once, s.on_exhausted,
        s.retry_schedule_seconds, s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.rate_per_second, s.rate_burst,
-       s.format, s.batch_max, s.template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
+       s.name, s.description, s.metadata::text AS metadata, s.format, s.batch_max, s.template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
        s.filter::text AS filter, s.version, s.created_at, s.updated_at, r.subscription_state, r.breaker_until,
        r.breaker_until AS breaker_open_until, r.rate_until, r.failing_since, r.failure_outcome, r.failure_status, r.now,
        r.waiting, r.next_due_at, r.last_success_at
@@ -28,7 +30,7 @@ WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted';
 -- name: list
 SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.callback, s.state, s.state_reason, s.ordered, s.at_most_once, s.on_exhausted,
        s.retry_schedule_seconds, s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.rate_per_second, s.rate_burst,
-       s.format, s.batch_max, s.template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
+       s.name, s.description, s.metadata::text AS metadata, s.format, s.batch_max, s.template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
        s.filter::text AS filter, s.version, s.created_at, s.updated_at, r.subscription_state, r.breaker_until,
        r.breaker_until AS breaker_open_until, r.rate_until, r.failing_since, r.failure_outcome, r.failure_status, r.now,
        r.waiting, r.next_due_at, r.last_success_at
@@ -65,12 +67,13 @@ ORDER BY r.subscription_state, found.place, found.since NULLS LAST, r.id DESC LI
 UPDATE hookwire.subscriptions s
 SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, filter, filter_path,
      retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds, at_most_once, on_exhausted,
-     rate_per_second, rate_burst, format, batch_max, template) = (
+     rate_per_second, rate_burst, format, batch_max, template, name, description, metadata) = (
         SELECT o.topic, o.topic_regex, o.callback, o.state, o.state_reason, o.paused_until, o.ordered, o.filter, o.filter_path,
                o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'),
                o.timeout_seconds, o.at_most_once,
                coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
-               o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template
+               o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template,
+               o.name, o.description, o.metadata
         FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
     request_origin = CASE WHEN callback = coalesce($3::text::jsonb ->> 'callback', callback) THEN request_origin END,
     version = version + 1, updated_at = now()

@@ -6,16 +6,20 @@ import asyncio
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
+from tests.app.web.test_authentication import bearer
 from tests.app.web.test_ingest import kind
+from tests.hostile.browser import dom_of, picture_of
 from tests.hub.callback import Callbacks, answers, hang, serve_callbacks
 
 __all__ = ["running_hub"]
@@ -26,9 +30,13 @@ Known = dict[str, dict[str, Any]]
 
 
 @asynccontextmanager
-async def troubled_hub(running_hub: RunHub, closed_port: int) -> AsyncIterator[tuple[RunningHub, Known, Callbacks]]:
+async def troubled_hub(
+    running_hub: RunHub, closed_port: int, access: str = "open"
+) -> AsyncIterator[tuple[RunningHub, Known, Callbacks]]:
     """A hub, its subscriptions by name as soon as each is as it will stay, and their receivers."""
-    async with running_hub(ALL_ROLES, **SETTINGS) as hub, serve_callbacks() as callbacks:
+    async with running_hub(ALL_ROLES, **SETTINGS, access=access) as hub, serve_callbacks() as callbacks:
+        if access == "keys":
+            hub.client.headers["Authorization"] = f"Bearer {await bearer(hub, 'admin')}"
         callbacks.script = {
             "/500": answers(500), "/400": answers(400), "/hangs": hang, "/held": answers(500),
             "/paused": answers(429, headers="Retry-After: 3600\r\n"),
@@ -115,6 +123,25 @@ async def test_api_page_command_and_metrics_say_the_same_of_every_receiver(runni
         assert {one: (found["health"], found["blocked_by"] or None) for one, found in labels.items()} == {
             made[name]: found for name, found in HEALTHS.items() if name != "well"
         }
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("access", ["open", "keys"])
+async def test_a_browser_shows_no_green_pill_beside_a_receiver_that_fails(
+    running_hub: RunHub, free_port: int, tmp_path: Path, access: str, width: int
+) -> None:
+    """FT-01, FT-02: in Chromium, on a phone and on a desk, with API keys and without."""
+    async with troubled_hub(running_hub, free_port, access=access) as (hub, _, _):
+        url = hub.url + "/"
+        if access == "keys":
+            url = url.replace("://", f"://me:{await bearer(hub, 'read')}@")
+        page = await dom_of(url, tmp_path / "profile")
+        picture = await picture_of(url, tmp_path / "profile", width, 1400 if width < 500 else 1000)
+
+        assert Counter(found[:2] for found in shown(page).values()) == {
+            ("bad", "failing"): 5, ("good", "healthy"): 1, ("warn", "paused"): 1, ("warn", "disabled"): 1,
+        }  # fmt: skip
+        assert (picture[1:4], int.from_bytes(picture[16:20], "big")) == (b"PNG", width)
 
 
 async def test_every_delivery_says_what_blocks_it_and_what_is_next(running_hub: RunHub, free_port: int) -> None:

@@ -75,7 +75,7 @@ async def test_the_settlement_of_a_head_makes_the_next_one_due(database_url: str
         async with bench.working(schedule_seconds=(1000,)):
             await bench.settled(3)
         assert await lane(bench) == [(failing, "later"), (last, "blocked")]
-        page = await bench.database.fetch("delivery.list", "default", last, None, "pending", ID_MAX, ID_MAX, 10)
+        page = await bench.database.fetch("delivery.list", "default", last, None, "pending", ID_MAX, ID_MAX, 10, 0)
         assert [row["due_at"] for row in page] == [None]
 
 

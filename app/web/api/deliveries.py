@@ -14,6 +14,7 @@ from app.web.api.actor import Reason, Reasoned, actor_of
 from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
 from app.web.api.event_ids import event_number
+from app.web.api.event_search import Since, Until, id_range
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
@@ -170,19 +171,22 @@ async def list_deliveries(
     event_id: Annotated[str | None, Query(max_length=60)] = None,
     subscription_id: Annotated[str | None, Query(max_length=60)] = None,
     state: Annotated[State | None, Query()] = None,
+    since: Since = None,
+    until: Until = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeliveryPage:
-    """Newest event first; `Link: rel="next"` and `next_cursor` lead on."""
+    """Newest event first; `Link: rel="next"` and `next_cursor` lead on. `since` and `until` are about the event."""
     event = event_number(event_id, context.incarnation) if event_id is not None else None
     subscription = None
     if subscription_id is not None:
         subscription = (await find(request, subscription_id, context))["id"]
     else:
         require_every_topic(request)
-    before = read_cursor(cursor, [int, int]) or [_LARGEST, _LARGEST]
+    low, high = await id_range(context, since, until)
+    before = read_cursor(cursor, [int, int]) or [high, 0 if until is not None else _LARGEST]
     rows = await context.database.fetch_filtered(
-        "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1
+        "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1, low
     )
     last = rows[limit - 1] if len(rows) > limit else None
     next_cursor = link_next(request, response, [last["event_id"], last["subscription_id"]] if last else None)

@@ -19,6 +19,7 @@ from app.web.api.refusals import refusals
 from app.web.authentication import grant_of, require_topic, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
+from event.strict_json import StrictJsonError, loads
 from webhooks.condition import Condition, DeliveryState, EventState, delivery_condition, event_condition, sink_condition
 
 __all__ = ["payload_out", "router"]
@@ -27,6 +28,7 @@ router = APIRouter(prefix="/events", tags=["events"], responses=refusals("databa
 In = Annotated[Context, Depends(context_of)]
 _SHOWN_DELIVERIES = 100
 _HEADERS_LEFT_OUT = " Its headers have more than 64 KiB and are left out here."
+_DATA_MAX = 256 * 1024  # parsed on the event loop
 _MISSING = "There is no such event; its retention may have ended."
 
 
@@ -66,6 +68,7 @@ _EXAMPLE: dict[str, Any] = {
     "accepted_at": "2026-01-15T09:31:07.120455Z",
     "payload": '{"order": 4711, "total": "19.90"}',
     "payload_base64": None,
+    "data": {"order": 4711, "total": "19.90"},
     "state": "delivered",
     "reason": "delivered at 2026-01-15T09:31:07Z by attempt 1",
     "blocked_by": None,
@@ -114,6 +117,9 @@ class EventOut(BaseModel):
         description="The body as text, if it is UTF-8. Both are null for a key without the scope `payloads`."
     )
     payload_base64: str | None = Field(description="The body, if it is not text.")
+    data: Any = Field(
+        description="The body as JSON, if its content type says so and it has 256 KiB at most; else null."
+    )
     state: EventState = Field(
         description="Of the part that is furthest from being delivered. unrouted: its topic has no sink. unmatched: no "
         "subscription wanted it."
@@ -161,7 +167,7 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
         for sink in await context.database.fetch("event.sink_states", "default", number)
     ]
     rows = await context.database.fetch(
-        "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES
+        "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES, 0
     )
     grant = grant_of(request)
     # A callback may be a capability, so a key sees those of subscriptions that it reaches (SE-09, FS-10).
@@ -177,12 +183,24 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
             "headers": json.loads(row["headers"]),
             "payload": text,
             "payload_base64": encoded,
+            "data": _json_of(row["content_type"], text),
             **condition._asdict(),
             "sinks": [{"sink": sink, **found._asdict()} for sink, found in sinks],
             "deliveries": [delivery_out(delivery, context.incarnation) for delivery in shown],
             "summary": _summary(sinks, deliveries) + (_HEADERS_LEFT_OUT if row["headers_left_out"] else ""),
         }
     )
+
+
+def _json_of(content_type: str | None, text: str | None) -> Any:
+    """The value of a body that says that it is JSON."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if text is None or len(text) > _DATA_MAX or not (kind == "application/json" or kind.endswith("+json")):
+        return None
+    try:
+        return loads(text.encode())
+    except StrictJsonError:
+        return None
 
 
 def payload_out(payload: bytes) -> tuple[str | None, str | None]:

@@ -40,11 +40,25 @@ router = APIRouter(
 In = Annotated[Context, Depends(context_of)]
 Format = Literal["as_published", "raw", "binary", "structured", "batch", "websub_ping", "slack", "mattermost"]
 Mode = Literal["at_least_once", "at_most_once", "ordered"]
-_OF_SERVICES = frozenset({"service", "callback", "secret", "state", "timeout_seconds", "headers"})
+_OF_SERVICES = frozenset(
+    {"service", "callback", "secret", "state", "timeout_seconds", "headers", "name", "description", "metadata"}
+)
+Metadata = Annotated[
+    dict[Annotated[str, Field(min_length=1, max_length=40)], Annotated[str, Field(max_length=500)]],
+    Field(max_length=20),
+]
 Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
 
 
-class DeliveryOptions(BaseModel):
+class Naming(BaseModel):
+    """What people know a subscription by; it changes nothing else."""
+
+    name: Annotated[str, Field(max_length=100)] | None = None
+    description: Annotated[str, Field(max_length=1_000)] | None = None
+    metadata: Metadata | None = Field(None, description="Names and values of your own, such as an owner; 20 at most.")
+
+
+class DeliveryOptions(Naming):
     """How its events are delivered."""
 
     retry_schedule_seconds: Schedule | None = Field(None, description="Pauses between attempts; none: the hub's.")
@@ -143,6 +157,9 @@ _EXAMPLE: dict[str, Any] = {
     "callback": "http://127.0.0.1:9000/hook",
     "state": "active",
     "state_reason": None,
+    "name": "warehouse",
+    "description": None,
+    "metadata": {"owner": "team-orders"},
     "mode": "at_least_once",
     "ordered": False,
     "retry_schedule_seconds": None,
@@ -186,6 +203,9 @@ class SubscriptionOut(BaseModel):
     callback: str = Field(description="Empty for a pull subscription.")
     state: Literal["active", "disabled", "gone", "expired", "denied"]
     state_reason: str | None
+    name: str | None
+    description: str | None
+    metadata: dict[str, str] | None
     mode: Mode
     ordered: bool
     retry_schedule_seconds: list[int] | None
@@ -242,7 +262,8 @@ def _out(row: Row) -> dict[str, object]:
     mode = "ordered" if row["ordered"] else "at_most_once" if row["at_most_once"] else "at_least_once"
     wanted = json.loads(row["filter"]) if row["filter"] else None
     health, reason, blocked_by, next_at = subscription_condition(row)
-    found = {"health": health, "reason": reason, "blocked_by": blocked_by, "next_attempt_at": next_at}
+    found: dict[str, Any] = {"health": health, "reason": reason, "blocked_by": blocked_by, "next_attempt_at": next_at}
+    found["metadata"] = json.loads(row["metadata"]) if row["metadata"] else None
     return {**row, **found, "id": row["public_id"], "mode": mode, "filter": wanted}
 
 

@@ -177,7 +177,7 @@ def _subscriptions(status: Status) -> str:
     counts = ", ".join(f"{row['subscriptions']:,} {escape(row['state'])}" for row in status.subscription_counts)
     shown = {row["id"]: row for row in [*status.troubled[:_ROWS], *status.subscriptions]}
     rows = [_subscription(row, status.now) for row in [*shown.values()][:_ROWS]]
-    heads = ["Subscription", "Topic or pattern", "Callback", "Health", "Next", "#Waiting"]
+    heads = ["Subscription", "~Topic or pattern", "Callback", "Health", "Next", "#~Waiting"]
     return section("Subscriptions", table(heads, rows), f'{counts}, <a href="subscriptions">list</a>')
 
 

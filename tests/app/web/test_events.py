@@ -29,6 +29,7 @@ async def test_a_delivered_event_tells_its_story(running_hub: RunHub, receiver: 
             "headers": {},
             "payload": '{"n": 1}',
             "payload_base64": None,
+            "data": {"n": 1},
             "state": "delivered",
             "reason": delivery["reason"],
             "blocked_by": None,

@@ -36,8 +36,9 @@ _TABLE = {
         "GET /hub",
     ],
     "read": [
-        "GET /events/{event_id}", "GET /deliveries", "GET /deliveries/{delivery_id}/attempts", "GET /undelivered",
-        "GET /topics", "GET /topics/{topic}/settings", "GET /foreign-topics", "GET /hub/pairs", "GET /upstreams",
+        "GET /events", "GET /events/{event_id}", "GET /deliveries", "GET /deliveries/{delivery_id}/attempts",
+        "GET /undelivered", "GET /topics", "GET /topics/{topic}/settings", "GET /foreign-topics",
+        "GET /hub/pairs", "GET /upstreams",
         "GET /keys", "GET /holds", "GET /holds/{hold}", "GET /dead-letters", "GET /dead-letters/{dead_letter}",
         "GET /replays", "GET /replays/{replay}", "GET /audit", "GET /metrics", "GET /rabbithub/endpoint/{kind}/{name}",
         "GET /rabbithub/subscriptions", "GET /rabbithub/subscriptions/errors",
