@@ -249,7 +249,7 @@ class _Builder:
             *self._jobs.services,
             Listener(
                 self._connect_direct,
-                {"hookwire_outbox": signals.published.notify, "hookwire_jobs": self._jobs.waiting.notify},
+                {"hookwire_outbox": signals.published.notify, "hookwire_jobs": self._jobs.notify},
             ),
             Cleanup(self._database, self._settings.idempotency_seconds),
             Retention(self._database, self._retention_options()),

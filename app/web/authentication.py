@@ -262,7 +262,7 @@ def _judge(grant: Grant, method: str, path: str) -> None:
     elif need.topic is not None:
         if not grant.reaches(need.topic):
             raise _out_of_reach(grant)
-    elif grant.topics is not None and not path.startswith((*_TOPICAL, "/tasks")):
+    elif grant.topics is not None and not path.startswith((*_TOPICAL, "/tasks", "/jobs")):
         raise _out_of_reach(grant)
 
 

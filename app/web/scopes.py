@@ -58,6 +58,8 @@ def need_of(method: str, path: str) -> Need:  # noqa: PLR0911 - a table, rule by
         return Need(("publish",))
     if room in ("subscriptions", "filters") or path == "/hub":
         return Need(("subscribe", "read") if reads else ("subscribe",))
+    if room == "jobs":
+        return _jobs(rest, method)
     if room == "tasks":
         return Need(("read",) if reads else ("admin",) if method == "PUT" else ("operate",))
     return Need(("read",) if reads else ("operate",) if room in _OPERATED else ("admin",))
@@ -68,6 +70,16 @@ def _topics(rest: Sequence[str], *, reads: bool) -> Need:
     if verb == "events":
         return Need(("publish",), topic=topic)
     return Need(("read",) if reads else ("admin",), payloads=reads and not verb, topic=topic)
+
+
+def _jobs(rest: Sequence[str], method: str) -> Need:
+    if method in _READS:
+        return Need(("read",))
+    if rest and rest[0] in ("kinds", "periodic"):
+        return Need(("operate",) if method == "POST" else ("admin",))
+    if not rest:
+        return Need(("enqueue",))
+    return Need(("operate",) if rest[-1] in ("cancel", "retry") else ("work",))
 
 
 def _queues(method: str, rest: Sequence[str]) -> Need:

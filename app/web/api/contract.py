@@ -38,6 +38,7 @@ _TAGS = [
     {"name": "pull", "description": "Fetch deliveries, instead of having them POSTed."},
     {"name": "queues", "description": "Submit, receive, accept, reject: messages for one receiver, or for each."},
     {"name": "tasks", "description": "Work that exists if and only if the caller's transaction committed."},
+    {"name": "jobs", "description": "Work for people and machines: assign, delay, review, claim, complete."},
     {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
     {"name": "holds", "description": "Keys and topics of a broker that wait because a record was refused."},
     {"name": "dead letters", "description": "What was given up, for a broker or a subscription."},

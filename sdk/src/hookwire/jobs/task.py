@@ -11,7 +11,7 @@ from hookwire.call import AsyncConnection, Statement, SyncConnection, call
 __all__ = ["enqueue"]
 
 _ENQUEUE: Final = Statement(
-    "SELECT CAST(hookwire.enqueue(kind => CAST({kind} AS text), args => CAST(CAST({args} AS text) AS jsonb),"
+    "SELECT CAST(hookwire.enqueue_task(kind => CAST({kind} AS text), args => CAST(CAST({args} AS text) AS jsonb),"
     " delay_seconds => CAST({delay_seconds} AS double precision), is_unique => CAST({is_unique} AS boolean)) AS text)",
     "kind", "args", "delay_seconds", "is_unique",
 )  # fmt: skip
