@@ -76,6 +76,7 @@ def application() -> typer.Typer:
     from app.cli.commands.consume import consume
     from app.cli.commands.deadletters import deadletters
     from app.cli.commands.doctor import doctor
+    from app.cli.commands.jobs import jobs
     from app.cli.commands.keys import keys
     from app.cli.commands.layout import layout
     from app.cli.commands.listen import listen
@@ -115,6 +116,7 @@ def application() -> typer.Typer:
     commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(work)
     commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(scale)
     commands.add_typer(queues, name="queues", rich_help_panel="Queues and tasks")
+    commands.add_typer(jobs, name="jobs", rich_help_panel="Queues and tasks")
     commands.add_typer(tasks, name="tasks", rich_help_panel="Queues and tasks")
     commands.add_typer(config, name="config", rich_help_panel="Run")
     commands.add_typer(keys, name="keys", rich_help_panel="Run")
