@@ -261,7 +261,7 @@ class _Builder:
                 self._connect_direct,
                 {
                     "hookwire_outbox": signals.published.notify,
-                    "hookwire_jobs": self._jobs.waiting.notify,
+                    "hookwire_jobs": self._jobs.notify,
                     "hookwire_services": self._services.waiting.notify,
                 },
             ),

@@ -77,6 +77,7 @@ def application() -> typer.Typer:
     from app.cli.commands.consume import consume
     from app.cli.commands.deadletters import deadletters
     from app.cli.commands.doctor import doctor
+    from app.cli.commands.jobs import jobs
     from app.cli.commands.keys import keys
     from app.cli.commands.layout import layout
     from app.cli.commands.listen import listen
@@ -120,7 +121,7 @@ def application() -> typer.Typer:
     commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(scale)
     commands.command(rich_help_panel="Services")(call)
     groups = {
-        "Queues and tasks": {"queues": queues, "tasks": tasks},
+        "Queues and tasks": {"queues": queues, "jobs": jobs, "tasks": tasks},
         "Services": {"services": services, "requests": requests},
         "Run": {"config": config, "keys": keys, "layout": layout},
         "See and mend": {"deadletters": deadletters},

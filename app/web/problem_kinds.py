@@ -100,6 +100,28 @@ _ROWS: Final = (
         "Check the spelling (names are case-sensitive), submit once, or make it with PUT /queues/{queue}.",
     ),
     ProblemKind(
+        "unknown-job",
+        404,
+        "There is no such job",
+        "No live job has this id or token, and none that ended lately. With automatic creation of kinds switched off, "
+        "enqueueing a job of a new kind ends here too.",
+        "Check the id. Ended jobs are kept for the kind's retention_days. Make a kind with PUT /jobs/kinds/{kind}.",
+    ),
+    ProblemKind(
+        "wrong-state",
+        409,
+        "The job is in another state",
+        "Somebody else was faster, or the job has gone on meanwhile. Nothing was changed.",
+        "Read the job with GET /jobs/{id}: its state, its assignee and its trail say what happened.",
+    ),
+    ProblemKind(
+        "stale-receipt",
+        409,
+        "The claim is over",
+        "The lease or the run limit has ended, or the job was settled or cancelled before. Nothing was changed.",
+        "Drop the work and claim again. Extend the lease in time, or raise the kind's lease_seconds and run_seconds.",
+    ),
+    ProblemKind(
         "too-many-queues",
         409,
         "There are too many temporary queues",

@@ -24,6 +24,10 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
        OR EXISTS (SELECT FROM hookwire.task_rows t WHERE t.start_time IS NOT NULL AND t.lease_until <= now())
        OR EXISTS (SELECT FROM hookwire.task_rows t WHERE t.finish_time <= now())
        OR EXISTS (SELECT FROM hookwire.task_workers w WHERE w.seen_until <= now()) AS tasks,
+       EXISTS (SELECT FROM hookwire.jobs j WHERE j.due_at <= now())
+       OR EXISTS (SELECT FROM hookwire.jobs j WHERE j.state = 'running' AND j.lease_until <= now())
+       OR EXISTS (SELECT FROM hookwire.jobs j WHERE j.deadline_at <= now() AND j.state <> 'running')
+       OR EXISTS (SELECT FROM hookwire.job_schedules s WHERE s.next_at <= now() AND NOT s.is_paused) AS jobs,
        EXISTS (SELECT FROM hookwire.dead_tasks d WHERE d.told_at IS NULL) AS dead_tasks,
        (SELECT r.id FROM hookwire.requests r WHERE r.deadline_at <= now() ORDER BY r.deadline_at LIMIT 1) IS NOT NULL AS requests,
        -- The bound is far above the number of services with a callback.

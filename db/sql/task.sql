@@ -1,7 +1,7 @@
 -- Transactional tasks. The rules are the functions of 0043_tasks.sql, which any language may call; these statements call them.
 
 -- name: enqueue
-SELECT hookwire.enqueue($1, $2::text::jsonb, $3, $4);
+SELECT hookwire.enqueue_task($1, $2::text::jsonb, $3, $4);
 
 -- name: claim
 SELECT c.* FROM hookwire.claim_task($1, $2, $3) AS c;

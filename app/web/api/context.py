@@ -19,6 +19,8 @@ from hub.acceptance import Hub
 from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
+from jobs.job_queue import JobQueue
+from jobs.job_waiting import JobWaiting
 from jobs.metrics import QueueMetrics
 from jobs.queues import Queues
 from jobs.waiting import Waiting
@@ -32,11 +34,13 @@ __all__ = ["Context", "JobsContext", "ServicesContext", "context_of"]
 
 @dataclass(frozen=True, slots=True)
 class JobsContext:
-    """Hold what the routes of queues and tasks need of the room ``jobs``."""
+    """Hold what the routes of queues, tasks and jobs need of the room ``jobs``."""
 
     queues: Queues
     waiting: Waiting
     metrics: QueueMetrics
+    queue: JobQueue
+    job_waiting: JobWaiting
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ _TAGS = [
     {"name": "tasks", "description": "Work that exists if and only if the caller's transaction committed."},
     {"name": "services", "description": "Ask a service, or work for one."},
     {"name": "requests", "description": "Requests to services: their replies, now or later."},
+    {"name": "jobs", "description": "Work for people and machines: assign, delay, review, claim, complete."},
     {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
     {"name": "holds", "description": "Keys and topics of a broker that wait because a record was refused."},
     {"name": "dead letters", "description": "What was given up, for a broker or a subscription."},
