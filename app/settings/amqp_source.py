@@ -48,12 +48,12 @@ class AmqpSourceSettings(BaseSettings):
 
     @field_validator("amqp_sources", mode="before")
     @classmethod
-    def _split(cls, value: Any) -> Any:
+    def _split_sources(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     @field_validator("amqp_sources")
     @classmethod
-    def _check(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_sources(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         queues = [route_of(text).queue for text in value]
         if len(set(queues)) < len(queues):
             raise ValueError("names a queue twice")

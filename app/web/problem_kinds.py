@@ -118,8 +118,8 @@ _ROWS: Final = (
         "stale-receipt",
         409,
         "The claim is over",
-        "The lease or the run limit has ended, or the job was settled or cancelled before. Nothing was changed.",
-        "Drop the work and claim again. Extend the lease in time, or raise the kind's lease_seconds and run_seconds.",
+        "The lease or the run limit has ended, or the job or request was settled or closed before. Nothing was changed.",
+        "Drop the work and claim again. Extend the lease in time, or choose a longer one.",
     ),
     ProblemKind(
         "too-many-queues",
@@ -168,13 +168,6 @@ _ROWS: Final = (
         "The key names a request whose reply was fetched and which was closed, or forgotten with time. It is not "
         "executed again.",
         "Use a new key for a new request.",
-    ),
-    ProblemKind(
-        "stale-receipt",
-        409,
-        "The receipt does not hold this any more",
-        "The lease was over and another worker got it, it was answered by another claim, or it was closed.",
-        "Drop the result, claim again, and choose a longer lease if the work takes longer.",
     ),
     ProblemKind(
         "invalid-pattern",
