@@ -28,7 +28,7 @@ from db.errors import OutcomeUnknown
 from db.pool import Database, Row, Session
 from relay.sink import Batch, Receipt, Sink, Term
 
-__all__ = ["MOMENTS", "POINTS", "FailpointDatabase", "FailpointSink", "Failpoints"]
+__all__ = ["MOMENTS", "POINTS", "QUEUE_POINTS", "FailpointDatabase", "FailpointSink", "Failpoints"]
 
 _BEFORE = {
     "event.publish_batch": "publish.before_commit",
@@ -44,6 +44,12 @@ _BEFORE = {
     "delivery.settle": "deliver.after_response",
     "intent.close": "verify.before_close",
     "member.leave": "stop.before_leave",
+    "message.submit": "queue.before_submit",
+    "message.receive": "queue.before_receive",
+    "message.accept": "queue.before_accept",
+    "message.reject": "queue.before_reject",
+    "message.reap": "queue.before_reap",
+    "task.clean": "task.before_clean",
 }
 _DURING = {
     "outbox.purge": "relay.mid_purge",
@@ -64,8 +70,16 @@ _AFTER = {
     "delivery.claim": "deliver.after_claim",
     "delivery.settle": "deliver.after_settle",
     "intent.close": "verify.after_close",
+    "message.submit": "queue.after_submit",
+    "message.receive": "queue.after_receive",
+    "message.accept": "queue.after_accept",
+    "message.reject": "queue.after_reject",
+    "message.reap": "queue.after_reap",
+    "task.clean": "task.after_clean",
 }
-MOMENTS = ("relay.mid_purge", "relay.mid_send", "stop.before_leave")
+QUEUE_POINTS = sorted(point for point in (*_BEFORE.values(), *_AFTER.values()) if point.startswith(("queue.", "task.")))
+"""Before and after each statement of the hub about messages and tasks."""
+MOMENTS = ("relay.mid_purge", "relay.mid_send", "stop.before_leave", *QUEUE_POINTS)
 """Points that are no step of an event's walk."""
 POINTS = sorted(
     {*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"} - {*MOMENTS}
