@@ -28,7 +28,7 @@ from db.errors import OutcomeUnknown
 from db.pool import Database, Row, Session
 from relay.sink import Batch, Receipt, Sink, Term
 
-__all__ = ["MOMENTS", "POINTS", "FailpointDatabase", "FailpointSink", "Failpoints"]
+__all__ = ["MOMENTS", "POINTS", "QUEUE_POINTS", "FailpointDatabase", "FailpointSink", "Failpoints"]
 
 _BEFORE = {
     "event.publish_batch": "publish.before_commit",
@@ -46,6 +46,12 @@ _BEFORE = {
     "member.leave": "stop.before_leave",
     "request.make": "service.before_request",
     "request.reply": "service.before_reply",
+    "message.submit": "queue.before_submit",
+    "message.receive": "queue.before_receive",
+    "message.accept": "queue.before_accept",
+    "message.reject": "queue.before_reject",
+    "message.reap": "queue.before_reap",
+    "task.clean": "task.before_clean",
 }
 _DURING = {
     "outbox.purge": "relay.mid_purge",
@@ -70,10 +76,18 @@ _AFTER = {
     "request.lease": "service.after_claim",
     "request.lease_for_callbacks": "service.after_claim",
     "request.reply": "service.after_reply",
+    "message.submit": "queue.after_submit",
+    "message.receive": "queue.after_receive",
+    "message.accept": "queue.after_accept",
+    "message.reject": "queue.after_reject",
+    "message.reap": "queue.after_reap",
+    "task.clean": "task.after_clean",
 }
+QUEUE_POINTS = sorted(point for point in (*_BEFORE.values(), *_AFTER.values()) if point.startswith(("queue.", "task.")))
+"""Before and after each statement of the hub about messages and tasks."""
 MOMENTS = (
     "relay.mid_purge", "relay.mid_send", "stop.before_leave", "service.before_request", "service.after_request",
-    "service.after_claim", "service.before_reply", "service.after_reply",
+    "service.after_claim", "service.before_reply", "service.after_reply", *QUEUE_POINTS,
 )  # fmt: skip
 """Points that are no step of an event's walk."""
 POINTS = sorted(

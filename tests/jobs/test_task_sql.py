@@ -9,6 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from db.statements import STATEMENTS
+
 INSERT = "INSERT INTO hookwire.tasks (id, description, start_time) VALUES ($1, 'mytask', NULL)"
 
 
@@ -320,3 +322,16 @@ async def test_the_id_of_a_task_is_one_word(sql: asyncpg.Connection, task: str) 
     """FS-23: it stands in logs, in e-mails and on terminals."""
     with pytest.raises(asyncpg.CheckViolationError, match="task_rows_id_check"):
         await sql.execute(INSERT, task)
+
+
+async def test_of_two_dead_tasks_with_one_id_a_redrive_returns_one_and_keeps_the_other(sql: asyncpg.Connection) -> None:
+    """JB-33: both were removed."""
+    await sql.execute(
+        "INSERT INTO hookwire.dead_tasks (id, kind, description, reason, attempts, created_at)"
+        " SELECT 'twice', 'k', d, 'r', 1, now() FROM unnest('{first,second}'::text[]) AS d"
+    )
+    await sql.fetch(STATEMENTS["task.redrive"], None, "tests", "r")
+
+    live = await sql.fetch("SELECT description FROM hookwire.task_rows")
+    dead = await sql.fetch("SELECT description FROM hookwire.dead_tasks")
+    assert ([row[0] for row in live], [row[0] for row in dead]) == (["first"], ["second"])

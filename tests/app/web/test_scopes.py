@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from starlette.routing import Match
 
 from app.web.api.contract import openapi_document
 from app.web.application import build_api
 from app.web.problem import Problems
 from app.web.route_needs import RouteNeeds
+from app.web.scopes import Need
 from hub.keys import Grant
 from tests.app.conftest import ALL_ROLES, RunHub
 from tests.app.web.test_authentication import authorized, bearer
@@ -121,6 +123,21 @@ def test_a_request_of_any_method_and_path_needs_something() -> None:
         found[request] = tuple(needs.of(scope).scopes)
 
     assert found == _REQUESTS
+
+
+def test_a_request_is_judged_by_the_route_that_the_router_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-04: routes overlap, such as /tasks/counts and /tasks/{task_id}; each gets the name of its own declaration."""
+    routes: list[Any] = build_api(Problems()).routes
+    for route in routes:
+        monkeypatch.setattr(route.endpoint, "declared_need", Need((route.path,)))
+    needs, found = RouteNeeds(routes), []
+    for path in [route.path.replace("{", "").replace("}", "") for route in routes]:
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": []}
+            taken = next((one for one in routes if one.matches(scope)[0] is Match.FULL), None)
+            found.append((tuple(needs.of(scope).scopes), (taken.path,) if taken else None))
+    disagreeing = [(needed, taken) for needed, taken in found if taken is not None and needed != taken]
+    assert (len(found) > 400, disagreeing) == (True, [])
 
 
 @pytest.mark.parametrize("name", ["queue", "topic"])
