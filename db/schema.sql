@@ -1697,7 +1697,7 @@ DECLARE
 BEGIN
     FOR step IN 1..most LOOP
         SELECT j.key INTO next_key FROM hookwire.jobs j
-        WHERE j.queue = in_queue AND j.kind = in_kind AND j.key > next_key AND j.key <> '' AND j.state = 'available' AND NOT j.for_people
+        WHERE j.queue = in_queue AND j.kind = in_kind AND j.key > next_key AND j.state = 'available' AND NOT j.for_people
         ORDER BY j.key LIMIT 1;
         EXIT WHEN next_key IS NULL;
         found := found || next_key;
@@ -2133,7 +2133,7 @@ BEGIN
     ), candidates AS (
         SELECT j.id, j.key, j.rank_at, j.seq FROM allowed a CROSS JOIN LATERAL (
             SELECT j.id, j.key, j.rank_at, j.seq FROM hookwire.jobs j
-            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.key <> '' AND j.state = 'available' AND NOT j.for_people
+            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.state = 'available' AND NOT j.for_people
             ORDER BY j.rank_at, j.seq LIMIT greatest(a.count, 0)
         ) AS j
         UNION ALL
@@ -4683,7 +4683,7 @@ CREATE INDEX jobs_deadline ON hookwire.jobs USING btree (deadline_at) WHERE (dea
 
 CREATE INDEX jobs_due ON hookwire.jobs USING btree (due_at) WHERE (due_at IS NOT NULL);
 
-CREATE INDEX jobs_keys ON hookwire.jobs USING btree (queue, kind, key, rank_at, seq) WHERE ((state = 'available'::text) AND (NOT for_people) AND (key <> ''::text));
+CREATE INDEX jobs_keys ON hookwire.jobs USING btree (queue, kind, key, rank_at, seq) WHERE ((state = 'available'::text) AND (NOT for_people));
 
 CREATE INDEX jobs_leased ON hookwire.jobs USING btree (lease_until) WHERE (state = 'running'::text);
 

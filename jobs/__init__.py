@@ -1,4 +1,4 @@
-"""jobs does later: message queues and transactional tasks, in tables beside the data they belong to.
+"""jobs does later: message queues, transactional tasks and jobs, in tables beside the data they belong to.
 
 Layers on one lease core, each usable alone:
 
@@ -8,6 +8,8 @@ layer         concern                                                promise
 message       delivery of opaque payloads to one or more consumers   knows nothing of the outcome of the work
 task          work that exists if and only if a transaction          the row is the truth; a broker's message only
               committed                                              wakes a worker, and losing it is harmless
+job           the state of a piece of work, done by a worker or a    tracks state, keeps history, commits the result
+              person                                                 with its events and follow-up jobs
 ============  =====================================================  ==============================================
 
 The lease core: a fence from one sequence stands in the row that it protects. The attempt is counted at the claim. One
@@ -29,6 +31,9 @@ A task (:mod:`jobs.tasks`)::
       |  |                '--crash: retry | compensate | abandon, by the policy of its kind
       |  '----------------'
       '-- cleaner: notify again
+
+A job (:mod:`jobs.job_queue`) has its diagram there. The *keeper* promotes, times out and ends jobs, and fires
+schedules.
 
 The duties. The *reaper* returns messages whose lease is over. The *cleaner* notifies of tasks that were overlooked and
 recovers tasks whose worker has crashed. The *scaler* says how many workers there should be. :mod:`jobs.waiting` lets

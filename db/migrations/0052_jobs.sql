@@ -138,8 +138,7 @@ CREATE TABLE hookwire.jobs (
         autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000);
 CREATE INDEX jobs_available ON hookwire.jobs (queue, kind, rank_at, seq) WHERE state = 'available' AND NOT for_people;
-CREATE INDEX jobs_keys ON hookwire.jobs (queue, kind, key, rank_at, seq)
-    WHERE state = 'available' AND NOT for_people AND key <> '';
+CREATE INDEX jobs_keys ON hookwire.jobs (queue, kind, key, rank_at, seq) WHERE state = 'available' AND NOT for_people;
 CREATE INDEX jobs_running ON hookwire.jobs (kind, key) WHERE state = 'running';
 CREATE INDEX jobs_leased ON hookwire.jobs (lease_until) WHERE state = 'running';
 CREATE INDEX jobs_due ON hookwire.jobs (due_at) WHERE due_at IS NOT NULL;
@@ -541,7 +540,7 @@ BEGIN
     ), candidates AS (
         SELECT j.id, j.key, j.rank_at, j.seq FROM allowed a CROSS JOIN LATERAL (
             SELECT j.id, j.key, j.rank_at, j.seq FROM hookwire.jobs j
-            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.key <> '' AND j.state = 'available' AND NOT j.for_people
+            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.state = 'available' AND NOT j.for_people
             ORDER BY j.rank_at, j.seq LIMIT greatest(a.count, 0)
         ) AS j
         UNION ALL
@@ -574,7 +573,7 @@ DECLARE
 BEGIN
     FOR step IN 1..most LOOP
         SELECT j.key INTO next_key FROM hookwire.jobs j
-        WHERE j.queue = in_queue AND j.kind = in_kind AND j.key > next_key AND j.key <> '' AND j.state = 'available' AND NOT j.for_people
+        WHERE j.queue = in_queue AND j.kind = in_kind AND j.key > next_key AND j.state = 'available' AND NOT j.for_people
         ORDER BY j.key LIMIT 1;
         EXIT WHEN next_key IS NULL;
         found := found || next_key;

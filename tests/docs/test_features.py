@@ -8,6 +8,8 @@ PAGE = Path("docs/reference/webhook-features.md")
 FEATURES = 31
 RELAYS = Path("docs/reference/outbox-relays.md")
 RELAY_FEATURES = 21
+JOBS = Path("docs/reference/jobs-features.md")
+JOB_FEATURES = 43
 
 
 def rows() -> dict[str, str]:
@@ -65,3 +67,13 @@ def test_each_of_our_cells_names_a_test_that_is_there() -> None:
         if not test or not re.search(rf"^(async )?def {test}\(", path.read_text(), re.MULTILINE)
     ]
     assert (unlinked, missing, len(named) > 2 * RELAY_FEATURES - 5) == ([], [], True)
+
+
+def test_every_feature_of_job_queues_has_our_cell_with_a_page_and_a_test() -> None:
+    found = re.findall(r"^\| ([^|]+?) \| ([^|]*?) \| .* \|$", JOBS.read_text(), re.MULTILINE)
+    table = {feature: ours for feature, ours in found if feature != "Feature"}
+    incomplete = [
+        feature for feature, ours in table.items() if "[page](" not in ours or "[test](../../tests/" not in ours
+    ]
+
+    assert (len(table), incomplete) == (JOB_FEATURES, [])

@@ -116,7 +116,8 @@ class JobWorker:
     async def _handle(self, job: Job) -> None:
         handler = self._handlers.of(job.kind)
         if not handler.in_transaction:
-            self._done.append((job, await called(handler.run, job)))
+            result = await called(handler.run, job)  # before the list is read: a flush replaces it
+            self._done.append((job, result))
             self._flush.set()
             return
         assert isinstance(self._jobs, SqlJobs), "the constructor has checked it"

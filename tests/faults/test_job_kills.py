@@ -1,0 +1,131 @@
+"""Three kinds of workers in one queue, killed again and again: one end for each job, and its effects once (JF-45)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+from asyncio.subprocess import Process
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.chaos.job_checker import EndedJob, JobEvidence, check_jobs
+from tests.app.conftest import RunHub, opened, running_hub
+
+__all__ = ["running_hub"]
+
+_PROGRAM = str(Path(__file__).with_name("job_workers.py"))
+_WAYS = ("sql", "http", "functions")
+_ROOT = str(Path(__file__).parents[2])
+
+
+async def evidence(sql: asyncpg.Connection) -> JobEvidence:
+    """What is left in the database."""
+
+    async def column(statement: str) -> list[str]:
+        return [str(row[0]) for row in await sql.fetch(statement)]
+
+    ended = await sql.fetch(
+        "SELECT id, state, attempts, attempts_max, (result->>'attempt')::int FROM hookwire.job_archive WHERE kind = 'k'"
+    )
+    bodies = await sql.fetch("SELECT payload FROM hookwire.events WHERE topic LIKE 'hookwire.job.k.%' ORDER BY id")
+    numbers: dict[str, list[int]] = {}
+    for body in (json.loads(row["payload"]) for row in bodies):
+        numbers.setdefault(body["id"], []).append(body["number"])
+    return JobEvidence(
+        enqueued=await column("SELECT id FROM enqueued"),
+        ended=[EndedJob(str(row[0]), *row[1:]) for row in map(tuple, ended)],
+        live=await column("SELECT id FROM hookwire.jobs WHERE kind = 'k'"),
+        events=await column("SELECT key FROM hookwire.events WHERE topic = 'result'"),
+        follow_ups=await column("SELECT args->>'job' FROM hookwire.jobs WHERE kind = 'next'"),
+        rows=await column("SELECT job FROM done"),
+        numbers=numbers,
+    )
+
+
+async def prepared(sql: asyncpg.Connection, count: int) -> None:
+    await sql.execute("CREATE TABLE done (job uuid)")
+    await sql.execute(
+        "CREATE TABLE enqueued AS SELECT hookwire.enqueue('k', to_jsonb(n), attempts_max => 1000) AS id"
+        f" FROM generate_series(1, {count}) n"
+    )
+
+
+async def start(way: str, database: str, hub: str) -> Process:
+    environment = {**os.environ, "PYTHONPATH": _ROOT}
+    return await asyncio.create_subprocess_exec(sys.executable, _PROGRAM, way, database, hub, env=environment)
+
+
+@pytest.mark.parametrize("jobs", [300, pytest.param(20_000, marks=pytest.mark.soak)])
+async def test_killed_workers_of_three_kinds_lose_double_and_settle_nothing_late(
+    running_hub: RunHub, database_url: str, jobs: int
+) -> None:
+    """JF-45, JT-15, JP-01: a SIGKILL every half second while there is work."""
+    async with running_hub() as hub, opened(database_url) as (_, sql):
+        await prepared(sql, jobs)
+        url = str(hub.client.base_url)
+        workers = {way: await start(way, database_url, url) for way in _WAYS}
+        try:
+            async with asyncio.timeout(120 + jobs / 20):
+                while await sql.fetchval("SELECT count(*) FROM hookwire.jobs WHERE kind = 'k'"):
+                    await asyncio.sleep(0.5)
+                    way = random.choice(_WAYS)
+                    workers[way].send_signal(signal.SIGKILL)
+                    await workers[way].wait()
+                    workers[way] = await start(way, database_url, url)
+                    await asyncio.sleep(1.5)  # a process needs that long to begin on a busy machine
+        finally:
+            for worker in workers.values():
+                if worker.returncode is None:
+                    worker.kill()
+                await worker.wait()
+        found = await evidence(sql)
+
+    assert (len(found.ended), check_jobs(found)) == (jobs, [])
+
+
+# A bug, the function it is put in, and what is replaced there.
+_BUGS = {
+    "no fence": ("held_jobs", "AND j.claim = r.claim AND j.state = 'running'", ""),
+    "effects without a claim": ("complete_jobs", "x.id = ANY (held) AND", ""),
+    "ended twice": ("end_jobs", "DELETE FROM hookwire.jobs j WHERE j.id = ANY (ids)",
+                    "UPDATE hookwire.jobs j SET state = 'available', claim = NULL WHERE j.id = ANY (ids)"),
+    "not archived": ("end_jobs", "p.retention_days > 0", "p.retention_days > 99"),
+    "a number that does not rise": ("announce_jobs", "'number', j.number", "'number', 7 - j.number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", [None, *_BUGS], ids=str)
+async def test_the_checker_finds_each_seeded_bug(database_url: str, bug: str | None) -> None:
+    """JT-25: a worker that was overtaken settles late; without a bug the checker has nothing to say."""
+    async with opened(database_url) as (_, sql):
+        await prepared(sql, 2)
+        await sql.execute("INSERT INTO hookwire.job_kinds (kind, events) VALUES ('k', '{running,completed}')")
+        if bug is not None:
+            function, text, other = _BUGS[bug]
+            source = await sql.fetchval(f"SELECT pg_get_functiondef('hookwire.{function}'::regproc)")
+            assert text in source
+            await sql.execute(source.replace(text, other))
+        claims = "SELECT id, claim, attempts FROM hookwire.claim_jobs('{k}', 2, 'w')"
+        late = await sql.fetch(claims)
+        await sql.execute("SELECT hookwire.release_jobs($1, $2)", [r["id"] for r in late], [r["claim"] for r in late])
+        await sql.execute("UPDATE hookwire.jobs SET attempts = 1")
+        now = await sql.fetch(claims)
+        for row in [*late, *now]:
+            job = str(row["id"])
+            extra = {
+                "events": [{"topic": "result", "key": job, "payload": 1}],
+                "jobs": [{"kind": "next", "args": {"job": job}}],
+            }
+            await sql.fetch(
+                "SELECT hookwire.complete_jobs(ARRAY[$1::uuid], ARRAY[$2::bigint], ARRAY[$3::jsonb], ARRAY[$4::jsonb])",
+                row["id"], row["claim"], json.dumps({"attempt": row["attempts"]}), json.dumps(extra),
+            )  # fmt: skip
+        found = check_jobs(await evidence(sql))
+
+    assert bool(found) == (bug is not None), found
