@@ -621,6 +621,7 @@ CREATE FUNCTION hookwire.extend(ids bigint[], claim bigint, lease_seconds double
 
 CREATE FUNCTION hookwire.extend_requests(ids text[], claims bigint[], lease_seconds double precision) RETURNS TABLE(id uuid, claim bigint)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 BEGIN
@@ -695,6 +696,7 @@ $$;
 
 CREATE FUNCTION hookwire.forget_requests(ids uuid[], actor text) RETURNS integer
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -949,6 +951,7 @@ CREATE FUNCTION hookwire.last_batch_no(sink text, layout smallint, grp smallint)
 
 CREATE FUNCTION hookwire.lease_requests(service text, most integer, lease_seconds double precision, worker text, presence_seconds double precision) RETURNS TABLE(id uuid, claim bigint, attempts integer, lease_until timestamp with time zone, created_at timestamp with time zone, caller text, content_type text, frame_bytes integer[], body bytea)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1425,6 +1428,7 @@ $$;
 
 CREATE FUNCTION hookwire.reap_requests(most integer) RETURNS TABLE(returned bigint, expired bigint, failed bigint, forgotten bigint)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1712,6 +1716,7 @@ $$;
 
 CREATE FUNCTION hookwire.release_request(id uuid, claim bigint, delay_seconds double precision, why text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1777,6 +1782,7 @@ CREATE FUNCTION hookwire.reply(id text, claim bigint, body text, content_type te
 
 CREATE FUNCTION hookwire.reply_by(id uuid, claim bigint, body bytea, content_type text) RETURNS text
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1791,6 +1797,7 @@ $$;
 
 CREATE FUNCTION hookwire.request_by(service text, body bytea, content_type text, via text, caller text, client text, number text, expiry_seconds double precision) RETURNS TABLE(id uuid, repeated boolean)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1847,6 +1854,7 @@ $$;
 
 CREATE FUNCTION hookwire.settle_requests(ids uuid[], claims bigint[], bodies bytea[], content_types text[] DEFAULT NULL::text[], frame_bytes text[] DEFAULT NULL::text[]) RETURNS TABLE(item integer, outcome text, published boolean)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1915,6 +1923,7 @@ $$;
 
 CREATE FUNCTION hookwire.store_requests(services text[], bodies bytea[], via text, content_types text[] DEFAULT NULL::text[], frame_bytes text[] DEFAULT NULL::text[], callers text[] DEFAULT NULL::text[], clients text[] DEFAULT NULL::text[], numbers text[] DEFAULT NULL::text[], expiries_seconds double precision[] DEFAULT NULL::double precision[]) RETURNS TABLE(item integer, id uuid, repeated boolean)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE

@@ -229,7 +229,7 @@ CREATE FUNCTION hookwire.store_requests(
     callers text[] DEFAULT NULL, clients text[] DEFAULT NULL, numbers text[] DEFAULT NULL,
     expiries_seconds double precision[] DEFAULT NULL
 ) RETURNS TABLE (item integer, id uuid, repeated boolean)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     in_services CONSTANT text[] := store_requests.services;
@@ -293,7 +293,7 @@ $$;
 CREATE FUNCTION hookwire.request_by(
     service text, body bytea, content_type text, via text, caller text, client text, number text, expiry_seconds double precision
 ) RETURNS TABLE (id uuid, repeated boolean)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     parsed record;
@@ -355,7 +355,7 @@ CREATE FUNCTION hookwire.lease_requests(
     id uuid, claim bigint, attempts integer, lease_until timestamptz, created_at timestamptz, caller text, content_type text,
     frame_bytes integer[], body bytea
 )
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     in_service CONSTANT text := lease_requests.service;
@@ -421,7 +421,7 @@ $$;
 CREATE FUNCTION hookwire.settle_requests(
     ids uuid[], claims bigint[], bodies bytea[], content_types text[] DEFAULT NULL, frame_bytes text[] DEFAULT NULL
 ) RETURNS TABLE (item integer, outcome text, published boolean)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     moment CONSTANT timestamptz := clock_timestamp();
@@ -467,7 +467,7 @@ $$;
 
 -- One reply, as HTTP and SQL write them.
 CREATE FUNCTION hookwire.reply_by(id uuid, claim bigint, body bytea, content_type text) RETURNS text
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     parsed record;
@@ -501,7 +501,7 @@ RETURN hookwire.reply(id, claim, convert_to(body::text, 'UTF8'), content_type);
 
 -- Gives a request back for another try after the delay. With a reason the try has failed, and the last one ends the request.
 CREATE FUNCTION hookwire.release_request(id uuid, claim bigint, delay_seconds double precision, why text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     moment CONSTANT timestamptz := clock_timestamp();
@@ -528,7 +528,7 @@ $$;
 
 -- Each of these that its claim still holds is leased for so long from now.
 CREATE FUNCTION hookwire.extend_requests(ids text[], claims bigint[], lease_seconds double precision) RETURNS TABLE (id uuid, claim bigint)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids::uuid[]) ORDER BY r.id FOR UPDATE;
@@ -544,7 +544,7 @@ $$;
 
 -- Forgets requests and their replies; the archive keeps that they were there (ZU-03). Returns how many there were.
 CREATE FUNCTION hookwire.forget_requests(ids uuid[], actor text) RETURNS integer
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     forgotten integer;
@@ -572,7 +572,7 @@ $$;
 
 -- One bounded batch of what is due, the longest due first.
 CREATE FUNCTION hookwire.reap_requests(most integer) RETURNS TABLE (returned bigint, expired bigint, failed bigint, forgotten bigint)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     moment CONSTANT timestamptz := clock_timestamp();

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
@@ -147,6 +148,27 @@ async def test_the_same_idempotency_key_is_the_same_request(running_hub: RunHub)
             [(200, "done")] * 3, 422, 410,
         )  # fmt: skip
         assert await claim(hub) == []
+
+
+async def test_refusals_are_known_where_the_schema_is_on_the_search_path(
+    running_hub: RunHub, database_url: str
+) -> None:
+    """FC-06: a role named hookwire has its schema there, and then errors name our functions without it."""
+    name = database_url.rpartition("/")[2]
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(f"ALTER DATABASE {name} SET search_path TO hookwire, public")
+    await connection.close()
+    async with running_hub(services_auto_create=False) as hub:
+        await hub.client.put("/services/echo", json={"without_workers": "refuse"})
+        await hub.client.put("/services/other", json={})
+        await call(hub, "1", "other", idempotency_key="k", prefer="wait=0")
+        statuses = [
+            (await call(hub, "2", "other", idempotency_key="k", prefer="wait=0")).status_code,
+            (await call(hub, service="unknown")).status_code,
+            (await call(hub)).json()["type"].rpartition("/")[2],
+        ]
+
+        assert statuses == [422, 404, "service-unavailable"]
 
 
 async def test_the_first_reply_wins_and_the_second_is_a_409(running_hub: RunHub) -> None:
