@@ -108,6 +108,8 @@ class Dispatcher:
         finally:
             del self._running[claimed.receipt]
             self._calls[claimed.request.service] -= 1
+            if not self._calls[claimed.request.service]:
+                del self._calls[claimed.request.service]
             self._wake.notify()
 
     async def _again(self, claimed: ClaimedRequest, reason: str) -> None:

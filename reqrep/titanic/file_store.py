@@ -53,6 +53,7 @@ from reqrep.titanic.store import (
     StoreError,
     require_frames,
     require_request,
+    require_room,
 )  # fmt: skip
 
 __all__ = ["FileRequestStore", "FileStoreOptions", "open_file_store"]
@@ -64,7 +65,10 @@ _FENCE_BITS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class FileStoreOptions:
-    """``folder``: of this broker alone. ``file_bytes_max``: the file grows no further; new requests are refused.
+    """``folder``: of this broker alone. ``requests_max``: answered ones included; each has an entry in memory.
+
+    ``services_max``: with requests that wait. ``file_bytes_max``: the file grows no further. At each bound new requests
+    are refused.
 
     ``collect_seconds``: how long a batch waits for more calls before its sync (TI-15). ``reserve_bytes``: room that new
     requests leave for replies and closing when the disk is full. ``compact_bytes_min``: smaller files are not copied.
@@ -72,6 +76,8 @@ class FileStoreOptions:
     """
 
     folder: Path
+    requests_max: int = 1_000_000
+    services_max: int = 1_000
     file_bytes_max: int = 16 * 1024**3
     collect_seconds: float = 0.0
     reserve_bytes: int = 1024 * 1024
@@ -118,6 +124,7 @@ class FileRequestStore(RequestStore):
         self._log = LogFile(path) if path.exists() else LogFile.create(path, (), pack_opened(0))
         self._clock, self._wall_clock = options.clock, options.wall_clock
         self._index: RequestIndex[LogPlace] = RequestIndex()
+        self._requests_max, self._services_max = options.requests_max, options.services_max
         self._epoch = 0
         self._live_bytes = 0
         for record in self._log.records():
@@ -141,6 +148,8 @@ class FileRequestStore(RequestStore):
     @override
     async def accept(self, request: AcceptedRequest) -> str:
         require_request(request)
+        has_room = self._index.has_room_for(request.service, self._services_max)
+        require_room(len(self._index), self._requests_max, has_room)
         stored = StoredRequest(secrets.token_hex(16), self._wall_clock(), request.service, request.user, request.body)
         await self._commit.write(RecordKind.REQUEST, pack_request(stored), lambda place: self._add(stored, place))
         self._change.notify()

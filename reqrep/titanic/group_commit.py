@@ -1,8 +1,13 @@
-"""Writes that share a sync: while one batch is written in a thread, the next one collects (TI-15)."""
+"""Writes that share a sync: while one batch is written in a thread, the next one collects (TI-15).
+
+After a batch, its callers get their answers and may call again. The next batch waits for as many as were there, half
+the time of a sync at most: otherwise batches of one and of all the others would alternate.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +19,7 @@ from reqrep.titanic.store import StoreError, StoreFull, StoreUnavailable
 
 __all__ = ["Chore", "GroupCommit"]
 
+_GATHER_SECONDS_MAX = 0.002
 Apply = Callable[[LogPlace], Any]
 T = TypeVar("T")
 
@@ -70,6 +76,10 @@ class GroupCommit:
         self._reserve_bytes = reserve_bytes
         self._file_bytes_max = file_bytes_max
         self._waiting: list[_Write] = []
+        self._batch_records = 0
+        self._sync_seconds = 0.0
+        self._wanted = 0
+        self._timer: asyncio.TimerHandle | None = None
         self._is_writing = False
         self._is_closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="titanic-file")
@@ -88,7 +98,10 @@ class GroupCommit:
         self._waiting.append(write)
         if not self._is_writing:
             self._is_writing = True
-            loop.call_later(self._collect_seconds, self._begin, loop)
+            self._timer = loop.call_later(self._collect_seconds, self._begin, loop)
+        elif self._timer is not None and not self._collect_seconds and len(self._waiting) == self._wanted:
+            self._timer.cancel()
+            self._begin(loop)
         return await write.done
 
     def close(self) -> None:
@@ -105,6 +118,7 @@ class GroupCommit:
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give the thread its next work."""
+        self._timer = None
         if self._is_closed:
             return
         if (chore := self._chore()) is not None:
@@ -124,7 +138,7 @@ class GroupCommit:
             except BaseException:  # what the file holds is not known: nothing may be written or answered any more
                 self._refuse_all()
                 raise
-            loop.call_later(self._collect_seconds, self._begin, loop)
+            self._gather(loop)
 
         def finished(future: Future[T]) -> None:
             if not loop.is_closed():
@@ -132,13 +146,21 @@ class GroupCommit:
 
         self._thread.submit(work).add_done_callback(finished)
 
+    def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin when the callers of the last batch are back, or after half the time of its sync."""
+        self._wanted = self._batch_records + len(self._waiting)
+        patience = min(self._sync_seconds / 2, _GATHER_SECONDS_MAX) if self._wanted > 1 else 0.0
+        self._timer = loop.call_later(max(self._collect_seconds, patience), self._begin, loop)
+
     def _append(self, batch: Sequence[_Write]) -> list[LogPlace | Exception]:
         """Write what has room, in the thread; return the place or the failure of each record."""
+        began = time.monotonic()
         try:
             fitting = self._fitting(batch)
             places = iter(self.log.append([(write.kind, write.payload) for write in fitting]) if fitting else ())
         except Exception as error:  # noqa: BLE001 - handed to each caller, who raises it
             return [error for _ in batch]
+        self._batch_records, self._sync_seconds = len(batch), time.monotonic() - began
         has_room = {id(write) for write in fitting}
         return [next(places) if id(write) in has_room else self._full() for write in batch]
 

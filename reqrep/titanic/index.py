@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -14,6 +15,8 @@ __all__ = ["IndexEntry", "RequestIndex"]
 
 Body = TypeVar("Body")
 _NO_FENCE = 0
+_NEVER = float("inf")
+_STALE_MIN = 16
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +51,8 @@ class RequestIndex(Generic[Body]):
     """Entries by id, and for each service a heap of those that may be claimed. Times come from the caller.
 
     A step costs at most the logarithm of what waits for one service, so a long queue slows nothing (ZP-34). A heap may
-    hold entries that were closed, answered or leased meanwhile; they are dropped when they come to its top.
+    hold entries that were closed, answered or leased meanwhile; they are dropped when they come to its top, or when
+    they are more than half of it.
     """
 
     def __init__(self) -> None:
@@ -56,6 +60,7 @@ class RequestIndex(Generic[Body]):
         self._last_number = 0
         self._entries: dict[str, IndexEntry[Body]] = {}
         self._ready: dict[str, list[tuple[int, int, IndexEntry[Body]]]] = {}
+        self._stale: Counter[str] = Counter()
         self._due: Deadlines[IndexEntry[Body]] = Deadlines()
         self._leased = 0
         self._answered = 0
@@ -99,6 +104,7 @@ class RequestIndex(Generic[Body]):
             entry = self._entries.get(receipt.id)
             if entry is not None and entry.reply is None and entry.receipt == receipt:
                 if entry.resumes_at is None:
+                    self._leave(entry)
                     self._hold(entry, now + lease_seconds)
                 held.add(receipt)
         return held
@@ -115,7 +121,8 @@ class RequestIndex(Generic[Body]):
         entry = self._entries[receipt.id]
         if entry.reply is None and entry.resumes_at is None:
             entry.resumes_at = now if entry.due_at is None else entry.due_at
-            self._hold(entry, float("inf"))
+            self._leave(entry)
+            self._hold(entry, _NEVER)
 
     def abort_settle(self, receipt: Receipt) -> None:
         """Let the lease go on, because the reply could not be written."""
@@ -129,6 +136,7 @@ class RequestIndex(Generic[Body]):
         entry = self._entries[receipt.id]
         if entry.reply is not None:
             return False
+        self._leave(entry)
         self._free(entry)
         entry.reply, entry.due_at, entry.fence, entry.resumes_at = reply, None, receipt.fence, None
         self._answered += 1
@@ -139,6 +147,7 @@ class RequestIndex(Generic[Body]):
         entry = self._entries.get(receipt.id)
         if entry is None or entry.reply is not None or entry.resumes_at is not None or entry.receipt != receipt:
             return False
+        self._leave(entry)
         self._free(entry)
         entry.fence = _NO_FENCE
         entry.due_at = now + delay_seconds
@@ -149,9 +158,10 @@ class RequestIndex(Generic[Body]):
         """Forget a request and return it, or None when it is unknown."""
         entry = self._entries.pop(request_id.lower(), None)
         if entry is not None:
+            self._leave(entry)
             self._free(entry)
             self._answered -= entry.reply is not None
-            entry.due_at = float("inf")  # whatever a heap still holds of it is dropped there
+            entry.due_at = _NEVER  # whatever a heap still holds of it is dropped there
         return entry
 
     def expired(self, now: float, before: float) -> list[str]:
@@ -164,6 +174,10 @@ class RequestIndex(Generic[Body]):
             if not entry.is_leased:
                 found.append(entry.id)
         return found
+
+    def has_room_for(self, service: str, services_max: int) -> bool:
+        """Return whether requests of this service may wait beside those of so many others."""
+        return service in self._ready or len(self._ready) < services_max
 
     def waiting(self, now: float) -> list[str]:
         """Return the services that have a request to claim."""
@@ -186,7 +200,8 @@ class RequestIndex(Generic[Body]):
         self._leased += not entry.is_leased
         entry.is_leased = True
         entry.due_at = until
-        self._due.add(entry.due_at, entry)
+        if until < _NEVER:
+            self._due.add(until, entry)
 
     def _free(self, entry: IndexEntry[Body]) -> None:
         self._leased -= entry.is_leased
@@ -203,15 +218,28 @@ class RequestIndex(Generic[Body]):
     def _push(self, entry: IndexEntry[Body]) -> None:
         heapq.heappush(self._ready.setdefault(entry.service, []), (entry.number, id(entry), entry))
 
+    def _leave(self, entry: IndexEntry[Body]) -> None:
+        """Count an entry of a heap that may not be claimed from now on; build the heap anew when half of it is so."""
+        if entry.due_at is not None or entry.reply is not None:
+            return
+        heap = self._ready.get(entry.service, [])
+        self._stale[entry.service] += 1
+        if self._stale[entry.service] > max(_STALE_MIN, len(heap) // 2):
+            kept = [each for each in heap if each[2] is not entry and _may_be_claimed(each[2])]
+            heapq.heapify(kept)
+            self._ready[entry.service] = kept
+            del self._stale[entry.service]
+
     def _top(self, service: str) -> IndexEntry[Body] | None:
         """Return the oldest entry that may be claimed; drop what is no longer so, and an empty heap."""
         heap = self._ready.get(service)
         while heap:
             entry = heap[0][2]
-            if entry.due_at is None and entry.reply is None:
+            if _may_be_claimed(entry):
                 return entry
             heapq.heappop(heap)
         self._ready.pop(service, None)
+        self._stale.pop(service, None)
         return None
 
     def _pop(self, service: str) -> IndexEntry[Body] | None:
@@ -219,3 +247,7 @@ class RequestIndex(Generic[Body]):
         if entry is not None:
             heapq.heappop(self._ready[service])
         return entry
+
+
+def _may_be_claimed(entry: IndexEntry[Body]) -> bool:
+    return entry.due_at is None and entry.reply is None

@@ -18,6 +18,7 @@ The checksum starts from the file's salt, so no body of a request can imitate a 
 from __future__ import annotations
 
 import errno
+import logging
 import mmap
 import os
 import secrets
@@ -33,6 +34,7 @@ from reqrep.titanic.store import StoreError, StoreFull
 
 __all__ = ["RECORD_BYTES", "LogFile", "LogPlace", "LogRecord"]
 
+_LOG = logging.getLogger(__name__)
 _MAGIC: Final = b"hwtitan1"
 _HEADER: Final = struct.Struct("<8sQI")
 _MARK: Final = b"\xd7T"
@@ -188,6 +190,7 @@ class LogFile:
             while (found := _record_at(content, end, self._salt)) is not None:
                 end += found[0].place.length
             at = content.find(_MARK, end)
+            is_torn = at >= 0
             while at >= 0:
                 later = _record_at(content, at, self._salt)
                 if later is not None and later[1] > end:
@@ -196,6 +199,8 @@ class LogFile:
                         f"sound records follow at byte {at}; restore the file from a backup"
                     )
                 at = content.find(_MARK, at + 1)
+        if is_torn:
+            _LOG.warning("%s: cut a batch at byte %d that a crash tore; nobody was answered for it", self.path, end)
         return end
 
 

@@ -23,16 +23,29 @@ from reqrep.titanic.store import (
     StoreFull,
     require_frames,
     require_request,
+    require_room,
 )  # fmt: skip
 
 __all__ = ["MemoryRequestStore"]
 
 
 class MemoryRequestStore(RequestStore):
-    """At most ``requests_max`` requests, answered ones included."""
+    """At most ``requests_max`` requests, answered ones included, of ``bytes_max`` bytes together.
 
-    def __init__(self, requests_max: int = 1_000_000, clock: Callable[[], float] = time.monotonic) -> None:
+    ``services_max``: with requests that wait. At each bound new requests are refused; a reply is always taken.
+    """
+
+    def __init__(
+        self,
+        requests_max: int = 1_000_000,
+        services_max: int = 1_000,
+        bytes_max: int = 1024**3,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._requests_max = requests_max
+        self._services_max = services_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
         self._clock = clock
         self._index: RequestIndex[Frames] = RequestIndex()
         self._change = ChangeSignal()
@@ -40,8 +53,12 @@ class MemoryRequestStore(RequestStore):
     @override
     async def accept(self, request: AcceptedRequest) -> str:
         require_request(request)
-        if len(self._index) >= self._requests_max:
-            raise StoreFull(f"{self._requests_max} requests are stored; close some, or raise the limit")
+        has_room = self._index.has_room_for(request.service, self._services_max)
+        require_room(len(self._index), self._requests_max, has_room)
+        size = _size(request.body)
+        if self._bytes + size > self._bytes_max:
+            raise StoreFull(f"requests of {self._bytes} bytes are stored; close those that are done")
+        self._bytes += size
         request_id = secrets.token_hex(16)
         self._index.add(request_id, request.service, self._clock(), request.body, request.user)
         self._change.notify()
@@ -59,8 +76,8 @@ class MemoryRequestStore(RequestStore):
     async def settle(self, receipt: Receipt, reply: Frames) -> Settled:
         require_frames(reply)
         settled = self._index.judge(receipt)
-        if settled is Settled.STORED:
-            self._index.answer(receipt, reply)
+        if settled is Settled.STORED and self._index.answer(receipt, reply):
+            self._bytes += _size(reply)
         return settled
 
     @override
@@ -81,14 +98,16 @@ class MemoryRequestStore(RequestStore):
 
     @override
     async def close(self, request_id: str) -> None:
-        self._index.remove(request_id)
+        entry = self._index.remove(request_id)
+        if entry is not None:
+            self._bytes -= _size(entry.body) + _size(entry.reply or [])
 
     @override
     async def expire(self, retention_seconds: float) -> int:
         now = self._clock()
         gone = self._index.expired(now, now - retention_seconds)
         for request_id in gone:
-            self._index.remove(request_id)
+            await self.close(request_id)
         return len(gone)
 
     @override
@@ -102,6 +121,10 @@ class MemoryRequestStore(RequestStore):
     @override
     async def counts(self) -> StoreCounts:
         return self._index.counts(self._clock())
+
+
+def _size(frames: Frames) -> int:
+    return sum(map(len, frames))
 
 
 def _claimed(entry: IndexEntry[Frames]) -> ClaimedRequest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Final
 
 from reqrep.frames import Frames
@@ -22,6 +23,7 @@ _FAILED: Final = b"500"
 _NUMBER_MARK: Final = b"\x00hookwire-number:"
 _RESERVED: Final = ("mmi.", "titanic.")
 _SERVICE_BYTES_MAX: Final = 255
+_WARN_SECONDS: Final = 10.0
 
 
 class TitanicServices:
@@ -29,6 +31,8 @@ class TitanicServices:
 
     def __init__(self, store: RequestStore) -> None:
         self._store = store
+        self._failures = 0
+        self._warn_at = 0.0
 
     async def answer(self, service: bytes, body: Frames, user: str = "") -> Frames:
         """Return the body of the reply of one of the three services. A failure of the store is 500 (TI-05).
@@ -46,8 +50,17 @@ class TitanicServices:
                 return await self._reply(body)
             return await self._close(body)
         except StoreError as error:
-            _LOG.warning("%s is answered with 500: %s", service.decode("ascii", "replace"), error)
+            self._warn(service, error)
             return [_FAILED]
+
+    def _warn(self, service: bytes, error: StoreError) -> None:
+        """Write one line for all failures of ten seconds."""
+        self._failures += 1
+        now = time.monotonic()
+        if now >= self._warn_at:
+            self._warn_at = now + _WARN_SECONDS
+            name = service.decode("ascii", "replace")
+            _LOG.warning("%s is answered with 500, as %d since the start: %s", name, self._failures, error)
 
     async def _request(self, body: Frames, user: str) -> Frames:
         service = _service_in(body)

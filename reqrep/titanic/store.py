@@ -54,6 +54,7 @@ __all__ = [
     "is_request_id",
     "require_frames",
     "require_request",
+    "require_room",
 ]
 
 _ID_CHARACTERS = 32
@@ -217,3 +218,11 @@ def require_frames(body: Frames) -> None:
     """Raise ValueError for a body without a frame."""
     if not body:
         raise ValueError("a body needs at least one frame; it may be empty")
+
+
+def require_room(stored: int, requests_max: int, has_room_for_service: bool) -> None:
+    """Raise :class:`StoreFull` when no further request, or none of one more service, may be stored."""
+    if not has_room_for_service:
+        raise StoreFull("requests for too many services without workers wait; close those, or start their workers")
+    if stored >= requests_max:
+        raise StoreFull(f"{stored} requests are stored, as many as may be; close those that are done")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reqrep.titanic.file_store import FileStoreOptions, open_file_store
+from reqrep.titanic.log_file import LogFile
+from reqrep.titanic.memory_store import MemoryRequestStore
 from reqrep.titanic.store import (
     AcceptedRequest,
     Receipt,
@@ -45,6 +49,31 @@ async def test_concurrent_clients_share_a_sync(tmp_path: Path, syncs: list[int])
         syncs.clear()
         await asyncio.gather(*(store.accept(REQUEST) for _ in range(80)))
         assert len(syncs) <= 2
+
+
+async def test_callers_that_come_back_one_after_the_other_still_share_a_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TI-15: without the wait for those of the last batch, one of eight would be written alone again and again."""
+    batches: list[int] = []
+    real = LogFile.append
+
+    def slow(self: LogFile, batch: Sequence[Any]) -> Any:
+        batches.append(len(batch))
+        time.sleep(0.02)  # the length of a sync, not a wait
+        return real(self, batch)
+
+    async with open_file_store(FileStoreOptions(tmp_path)) as store:
+        monkeypatch.setattr(LogFile, "append", slow)
+
+        async def client(turns: int) -> None:
+            for _ in range(10):
+                await store.accept(REQUEST)
+                for _ in range(turns):  # each answer takes another way back
+                    await asyncio.sleep(0)
+
+        await asyncio.gather(*(client(turns) for turns in range(8)))
+    assert sum(batches) / len(batches) > 6
 
 
 async def test_a_batch_may_wait_for_more_calls(tmp_path: Path, syncs: list[int]) -> None:
@@ -181,3 +210,39 @@ async def test_fences_of_an_earlier_process_are_not_given_again(tmp_path: Path) 
                 await store.accept(REQUEST)
             receipts += [claimed.receipt for claimed in await store.claim({"echo": 1}, 30)]
     assert [each.fence for each in receipts] == sorted({each.fence for each in receipts})
+
+
+async def test_a_store_takes_no_more_requests_than_it_may_hold(tmp_path: Path) -> None:
+    """XX-04: each request has an entry in memory, so their number is bounded too."""
+    async with open_file_store(FileStoreOptions(tmp_path, requests_max=2)) as store:
+        first, _ = await store.accept(REQUEST), await store.accept(REQUEST)
+        with pytest.raises(StoreFull, match="2 requests are stored"):
+            await store.accept(REQUEST)
+        await store.close(first)
+        await store.accept(REQUEST)
+
+
+async def test_requests_wait_for_a_bounded_number_of_services() -> None:
+    """MD-32, XX-04: the dispatcher looks for each; a service that has requests already may get more."""
+    store = MemoryRequestStore(services_max=2)
+    for name in ("a", "b", "a"):
+        await store.accept(AcceptedRequest(name, [b"x"]))
+    with pytest.raises(StoreFull, match="too many services"):
+        await store.accept(AcceptedRequest("c", [b"x"]))
+    await store.claim({"b": 1}, 30)
+    await store.waiting()
+    await store.accept(AcceptedRequest("c", [b"x"]))
+
+
+@pytest.mark.parametrize("bounds", [{"requests_max": 2}, {"bytes_max": 1_200}], ids=["requests", "bytes"])
+async def test_a_store_in_memory_is_bounded_and_closing_makes_room(bounds: dict[str, int]) -> None:
+    """XX-04: replies count too, and are always taken."""
+    store = MemoryRequestStore(**bounds)
+    first, _ = await store.accept(REQUEST), await store.accept(REQUEST)
+    with pytest.raises(StoreFull, match="are stored"):
+        await store.accept(REQUEST)
+    (claimed, _) = await store.claim({"echo": 9}, 30)
+    settled = await store.settle(claimed.receipt, [b"y" * 5_000])
+    await store.close(first)
+    await store.accept(REQUEST)
+    assert settled is Settled.STORED
