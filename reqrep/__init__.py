@@ -27,6 +27,7 @@ The room holds the broker's side; clients and workers are ``hookwire.services`` 
 only the bytes in ``openapi/mdp-vectors.json``:
 
 * :mod:`reqrep.majordomo`: the broker with named services, 8/MMI, policies, and the program ``hookwire broker``.
+* :mod:`reqrep.titanic`: stored requests (9/TSP), whose answers outlive caller, worker and broker.
 * :mod:`reqrep.pirate`: Simple and Paranoid Pirate (6/PPP), queues without services.
 * :mod:`reqrep.binary_star`: two servers of which one is active. It decides which broker answers clients, nothing else.
 

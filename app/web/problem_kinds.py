@@ -118,7 +118,7 @@ _ROWS: Final = (
         "stale-receipt",
         409,
         "The claim is over",
-        "The lease or the run limit has ended, or the job or request was settled or closed before. Nothing was changed.",
+        "The lease or the run limit has ended, or the work was settled, cancelled or closed. Nothing was changed.",
         "Drop the work and claim again. Extend the lease in time, or choose a longer one.",
     ),
     ProblemKind(

@@ -33,7 +33,8 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
        -- The bound is far above the number of services with a callback.
        EXISTS (SELECT FROM (SELECT s.service FROM hookwire.subscriptions s WHERE s.protocol = 'service' AND s.state = 'active'
                             ORDER BY s.service LIMIT 10000) AS pushed
-               WHERE EXISTS (SELECT FROM hookwire.requests r WHERE r.service = pushed.service AND r.state = 'waiting')) AS callbacks,
+               WHERE (SELECT r.id FROM hookwire.requests r WHERE r.service = pushed.service AND r.state = 'waiting'
+                      ORDER BY r.number LIMIT 1) IS NOT NULL) AS callbacks,
        (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r ORDER BY r.subscription_id LIMIT 1) IS NOT NULL AS rabbithub,
        (SELECT l.order_scope = 'key' FROM hookwire.layouts l ORDER BY l.number DESC LIMIT 1) AS orders_across_topics
 FROM hookwire.event_id AS drawn;

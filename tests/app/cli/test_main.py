@@ -41,6 +41,7 @@ COMMANDS = (
     "replay",
     "attempts",
     "deadletters list",
+    "call",
     "consume",
     "pipeline archive",
     "pipeline runs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -208,3 +209,19 @@ async def test_missing_frames_are_answered() -> None:
     services = TitanicServices(MemoryRequestStore())
     found = [await services.answer(name, []) for name in sorted(TITANIC_NAMES)]
     assert found == [[b"200"], [b"400"], [b"400"]]
+
+
+async def test_nothing_that_a_client_sends_gets_anything_but_a_status() -> None:
+    """TI-05, TI-20: ten thousand bodies of random frames, among them ids that exist and numbers of a pipeline."""
+    dice, store = random.Random(5), MemoryRequestStore()
+    services = TitanicServices(store)
+    pieces = [(await submit(store)).encode(), b"echo", b"", b"\x00hookwire-number:", b"\xff" * 32, b"0" * 32, b"mmi.x"]
+    statuses = set()
+    for _ in range(10_000):
+        body = [
+            dice.choice(pieces) if dice.random() < 0.7 else dice.randbytes(dice.randrange(40))
+            for _ in range(dice.randrange(4))
+        ]
+        found = await services.answer(dice.choice(sorted(TITANIC_NAMES)), body)
+        statuses.add(found[1] if found[0].startswith(b"\x00hookwire-number:") else found[0])
+    assert statuses <= {b"200", b"300", b"400"}
