@@ -15,7 +15,7 @@ import time
 
 NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
-    "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive", "services", "titanic", "queues",
+    "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive", "services", "titanic", "calls", "queues",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
     "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive",

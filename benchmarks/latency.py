@@ -29,11 +29,11 @@ async def run(seconds: float = 8.0, idle_seconds: float = 15.0) -> list[str]:
             (await client.post("/subscriptions", json=subscription)).raise_for_status()
         full = await _full_load(harness, sink, seconds / 2)
         await sink.clear()
-        sent = await _offer(harness, full / 2, seconds)
+        sent = await offer(harness, full / 2, seconds)
         half = await sink.until(sent, 60)
         await asyncio.sleep(idle_seconds)
         await sink.clear()
-        await _offer(harness, 1, 1)
+        await offer(harness, 1, 1)
         first = await sink.until(1, 10)
     return [
         f"published and delivered at once   {full:6.0f}/s",
@@ -49,7 +49,7 @@ async def _full_load(harness: Harness, sink: Sink, seconds: float) -> float:
     return len(load.latencies) / (time.perf_counter() - started)
 
 
-async def _offer(harness: Harness, rate: float, seconds: float) -> int:
+async def offer(harness: Harness, rate: float, seconds: float) -> int:
     """Send at a fixed rate over 32 connections, whatever the answers take."""
     connections = [await asyncio.open_connection("127.0.0.1", harness.port) for _ in range(32 if rate > 1 else 1)]
     drains = [asyncio.ensure_future(reader.read(-1)) for reader, _ in connections]

@@ -27,7 +27,8 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
        EXISTS (SELECT FROM hookwire.dead_tasks d WHERE d.told_at IS NULL) AS dead_tasks,
        (SELECT r.id FROM hookwire.requests r WHERE r.deadline_at <= now() ORDER BY r.deadline_at LIMIT 1) IS NOT NULL AS requests,
        EXISTS (SELECT FROM hookwire.subscriptions s WHERE s.protocol = 'service' AND s.state = 'active'
-               AND EXISTS (SELECT FROM hookwire.requests r WHERE r.service = s.service AND r.state = 'waiting')) AS callbacks,
+               AND (SELECT r.id FROM hookwire.requests r WHERE r.service = s.service AND r.state = 'waiting'
+                    ORDER BY r.number LIMIT 1) IS NOT NULL) AS callbacks,
        (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r ORDER BY r.subscription_id LIMIT 1) IS NOT NULL AS rabbithub,
        (SELECT l.order_scope = 'key' FROM hookwire.layouts l ORDER BY l.number DESC LIMIT 1) AS orders_across_topics
 FROM hookwire.event_id AS drawn;

@@ -56,7 +56,7 @@ FROM unnest($1::text[], $2::integer[]) AS w(service, waiting);
 -- name: over_among
 -- For callers that wait: which of these are not under way any more.
 SELECT w.id FROM unnest($1::text[]) AS w(id)
-WHERE NOT EXISTS (SELECT FROM hookwire.requests r WHERE r.id = w.id::uuid AND r.state IN ('waiting', 'delayed', 'leased'));
+WHERE (SELECT r.state IN ('waiting', 'delayed', 'leased') FROM hookwire.requests r WHERE r.id = w.id::uuid) IS NOT TRUE;
 
 -- name: reap
 SELECT r.returned, r.expired, r.failed, r.forgotten FROM hookwire.reap_requests($1) AS r;
@@ -84,10 +84,10 @@ FROM (SELECT u.service, u.most FROM unnest($1::text[], $2::integer[]) AS u(servi
 
 -- name: extend
 SELECT translate(r.id::text, '-', '') AS id, r.claim
-FROM hookwire.extend_requests($1::text[], $2::bigint[], $3) AS r;
+FROM hookwire.extend_requests($1::text[]::uuid[], $2::bigint[], $3) AS r;
 
 -- name: settle
-SELECT s.outcome, s.published FROM hookwire.settle_requests(
+SELECT s.outcome FROM hookwire.settle_requests(
     $1::text[]::uuid[], $2::bigint[], $3::bytea[], array_fill(NULL::text, ARRAY[cardinality($1::text[])]), $4::text[]) AS s ORDER BY s.item;
 
 -- name: fetch_frames

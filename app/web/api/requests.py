@@ -168,14 +168,21 @@ async def reply(
     held, body = parse_receipt(receipt), await request.body()
     outcome = "unknown"
     if held is not None and held.request_id == request_id.lower():
-        service = await context.services.requests.service_of(held.request_id)
-        if service is not None and not may_reach_service(request, service):
-            raise Problem("forbidden", "The key is not for the service of this request.")
+        await _require_service(request, held.request_id, context)
         with service_refusals():
             outcome = await context.services.requests.reply(held, body, request.headers.get("content-type"))
     context.services.metrics.replied(outcome)
     if outcome != STORED:
         raise Problem("stale-receipt", "Nothing was stored: this receipt does not hold the request.")
+
+
+async def _require_service(request: Request, request_id: str, context: Context) -> None:
+    """Raise ``Problem`` where the key of this request is for other services; only such a key costs a question."""
+    grant = grant_of(request)
+    if grant is not None and (grant.services is not None or grant.topics is not None):
+        service = await context.services.requests.service_of(request_id)
+        if service is not None and not grant.reaches_service(service):
+            raise Problem("forbidden", "The key is not for the service of this request.")
 
 
 def principal_of(request: Request) -> str | None:

@@ -10,6 +10,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from db.statements import STATEMENTS
+
 FRAMES = "application/vnd.hookwire.frames+json"
 
 
@@ -332,3 +334,42 @@ async def test_a_role_with_usage_may_ask_and_fetch_and_not_work(sql: asyncpg.Con
         await sql.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")
 
     assert (seen, refused) == (("waiting", None), ["claim", "reply", "reap_"])
+
+
+async def test_each_statement_reads_a_few_rows_however_many_requests_there_are(sql: asyncpg.Connection) -> None:
+    """RP-03, ZP-34: also with plans of before, when the tables were empty, and without statistics."""
+    await sql.execute("ALTER TABLE hookwire.requests SET (autovacuum_enabled = false)")
+    for state in ("answered", "waiting"):
+        await sql.execute(
+            f"INSERT INTO hookwire.requests (id, number, service, state, deadline_at, expires_at, created_at, via, body)"
+            f" SELECT gen_random_uuid(), nextval('hookwire.request_number'), 'idle', '{state}',"
+            f" now() + interval '1 hour', now() + interval '1 hour', now(), 'sql', '' FROM generate_series(1, 5000)"
+        )
+    await sql.execute(
+        "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, service)"
+        " VALUES ('sub_x', 'service', 'x', 'http://x', 'active', 'other')"
+    )
+    request_id = await ask(sql, client="c", number="1")
+    made = ("echo", b"hello", "text/plain; charset=utf-8", None, "c", "1", None)
+    read = {}
+
+    async def measure(name: str, *steps: tuple[str, tuple[Any, ...]]) -> None:
+        count = "SELECT sum(idx_tup_fetch + seq_tup_read) FROM pg_stat_xact_user_tables WHERE relname = 'requests'"
+        async with sql.transaction():
+            before = await sql.fetchval(count)
+            for statement, arguments in steps:
+                await sql.fetch(statement, *arguments)
+            read[name] = int(await sql.fetchval(count) - before)
+
+    await measure("over", (STATEMENTS["request.over_among"], ([request_id, "0" * 32],)))
+    await measure("due", (STATEMENTS["due.poll"], ()))
+    await measure("waiting", (STATEMENTS["request.waiting_among"], (["echo", "none"], [1, 1])))
+    await measure("repeated", (STATEMENTS["request.make"], made))
+    await measure("lease", (STATEMENTS["request.lease"], ("echo", 1, None, "w", 0.0)))
+    fence = await sql.fetchval("SELECT claim FROM hookwire.requests WHERE service = 'echo'")
+    await measure("reply", (STATEMENTS["request.reply"], (request_id, fence, b"x", None)))
+    await measure("get", (STATEMENTS["request.get"], (request_id, None)))
+    await measure("list", (STATEMENTS["request.list"], (2**62, None, None, 10)))
+    await measure("close", (STATEMENTS["request.close"], (request_id, None, "test")))
+
+    assert {name: rows for name, rows in read.items() if rows > 20} == {}
