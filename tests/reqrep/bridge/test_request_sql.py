@@ -341,7 +341,7 @@ async def test_each_statement_reads_a_few_rows_however_many_requests_there_are(s
     await sql.execute("ALTER TABLE hookwire.requests SET (autovacuum_enabled = false)")
     for state in ("answered", "waiting"):
         await sql.execute(
-            f"INSERT INTO hookwire.requests (id, number, service, state, deadline_at, expires_at, created_at, via, body)"
+            "INSERT INTO hookwire.requests (id, number, service, state, deadline_at, expires_at, created_at, via, body)"
             f" SELECT gen_random_uuid(), nextval('hookwire.request_number'), 'idle', '{state}',"
             f" now() + interval '1 hour', now() + interval '1 hour', now(), 'sql', '' FROM generate_series(1, 5000)"
         )
