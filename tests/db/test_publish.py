@@ -200,7 +200,7 @@ async def test_a_payload_is_needed_and_has_a_limit(sql: asyncpg.Connection) -> N
     await sql.execute("UPDATE hookwire.installation SET payload_bytes_max = 3")
     await sql.execute("SELECT hookwire.publish('t', 'xxx'::bytea)")
     for payload in (b"xxxx", None):
-        with pytest.raises(asyncpg.InvalidParameterValueError, match="payload (is )?missing"):
+        with pytest.raises(asyncpg.InvalidParameterValueError, match=r"payload (is )?missing"):
             await sql.execute("SELECT hookwire.publish('t', $1::bytea)", payload)
 
 
