@@ -24,7 +24,7 @@ from slixmpp.exceptions import IqTimeout
 from app.cli.chat.contacts import ChatOptions, Contacts
 from app.cli.entry import tell
 from app.cli.failure import CommandFailed
-from app.cli.hub_client import bearer
+from app.cli.hub_client import bearer, connected
 from app.cli.monitor.monitoring import event_of
 from app.cli.pulling import Pulling
 from event.topic import TopicError, is_reserved, validate_pattern, validate_topic
@@ -35,6 +35,7 @@ __all__ = ["ChatComponent"]
 
 _PAUSE_SECONDS: Final = (0.5, 30.0)
 _LEASE_SECONDS: Final = 60.0
+_ANSWER_SECONDS: Final = 30.0
 _FETCH_MAX: Final = 20
 _LIFETIME_SECONDS: Final = 2_592_000
 _STANZAS_MAX: Final = 1_000
@@ -79,7 +80,9 @@ class ChatComponent:
                 f"HOOKWIRE_XMPP_COMPONENT_SERVER: {self._place} does not take {self._options.domain}", 3
             )
         tell(f"{self._options.domain} is connected to {self._place}")
-        async with httpx.AsyncClient(headers=bearer(), trust_env=False, timeout=30) as http, TaskGroup() as tasks:
+        async with connected() as http, TaskGroup() as tasks:
+            http.headers.update(bearer())
+            http.timeout = httpx.Timeout(_ANSWER_SECONDS)
             tasks.create_task(self._keep_connected())
             for topic in self._contacts.topics:
                 self._begin(tasks, http, topic)
