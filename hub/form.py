@@ -32,6 +32,8 @@ __all__ = [
 
 FORM_BYTES_MAX = 64 * 1024
 FIELDS_MAX = 64
+PING_FIELDS_MAX = 1_001
+"""Of a publish ping: its mode, and a thousand URLs; clients send a hundred at a time (FX-02)."""
 VERIFY_TOKEN_BYTES_MAX = 1024
 """Our own bound: the token goes back in the request line of the verification."""
 
@@ -41,6 +43,7 @@ LEASE_SECONDS_CEILING = 10**12
 _MEDIA_TYPE = "application/x-www-form-urlencoded"
 _DIGITS = re.compile(r"[0-9]+")
 _COMMA_BEFORE_URL = re.compile(r",\s*(?=https?://)", re.IGNORECASE)
+_PING = re.compile(r"(?:\A|&)hub\.mode=publish(?:&|\Z)")
 _SEPARATORS = re.compile(r"[,\s]+")
 _SINGLE = frozenset(
     {
@@ -60,7 +63,8 @@ _PUBLISHED = ("hub.url", "hub.url[]", "hub.topic", "hub.topic[]")
 class FormDialect(StrEnum):
     """How the words of PubSubHubbub 0.3 are taken (section 3.2 of the hub's requirements).
 
-    OFF knows none of them. TOLERANT echoes ``hub.verify_token``, and ignores ``hub.verify``. STRICT03 is 0.3: the
+    OFF knows none of them. TOLERANT echoes ``hub.verify_token``, and takes ``hub.verify`` for the sign of a subscriber
+    that knows sha1 only. STRICT03 is 0.3: the
     subscriber chooses how it is verified, and a lease that it does not name never ends.
     """
 
@@ -173,10 +177,11 @@ def _fields(content_type: str | None, body: bytes) -> list[tuple[str, str]]:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         raise FormRefused(400, "", "the form is not valid UTF-8") from None
-    if text.count("&") >= FIELDS_MAX:
-        raise FormRefused(400, "", f"the form has more than {FIELDS_MAX} fields")
+    fields_max = PING_FIELDS_MAX if _PING.search(text) else FIELDS_MAX
+    if text.count("&") >= fields_max:
+        raise FormRefused(400, "", f"the form has more than {fields_max} fields")
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", separator="&", max_num_fields=FIELDS_MAX)
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", separator="&", max_num_fields=fields_max)
     except UnicodeDecodeError:
         raise FormRefused(400, _undecodable(text), "has an escape that is not valid UTF-8") from None
     for name, value in pairs:
@@ -224,7 +229,7 @@ def _subscribing(mode: Mode, form: Sequence[tuple[str, str]], dialect: FormDiale
         callback,
         lease_seconds=_lease_seconds(form),
         secret=_secret(form),
-        signature_method=_signature_method(form, "sha1" if verify else HUB_METHOD_DEFAULT),
+        signature_method=_signature_method(form, _default_method(form, dialect)),
         verify_token=token,
         verify=verify,
     )
@@ -294,6 +299,12 @@ def _verify(form: Sequence[tuple[str, str]]) -> Verify:
         if word in tuple(Verify):
             return Verify(word)
     raise FormRefused(400, "hub.verify", "names neither sync nor async")
+
+
+def _default_method(form: Sequence[tuple[str, str]], dialect: FormDialect) -> str:
+    """Choose sha1 for a subscriber of PubSubHubbub 0.3, which knows no other; it sends ``hub.verify`` (FX-01)."""
+    is_old = dialect is not FormDialect.OFF and any(name == "hub.verify" for name, _ in form)
+    return "sha1" if is_old else HUB_METHOD_DEFAULT
 
 
 def _signature_method(form: Sequence[tuple[str, str]], default: str) -> str:

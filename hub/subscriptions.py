@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any
 
 from db.pool import Database, Row, Session
@@ -16,7 +17,7 @@ from hub.invitation import invite, invited
 from webhooks.signature import new_key, parse_key
 from webhooks.subscriber import headers_context, secret_context
 
-__all__ = ["InUse", "NewSubscription", "Options", "Stale", "SubscriptionUpdate", "Subscriptions"]
+__all__ = ["InUse", "NewSubscription", "Options", "ReplayStart", "Stale", "SubscriptionUpdate", "Subscriptions"]
 
 _TENANT = "default"
 _CANCEL_MAX = 5_000
@@ -82,6 +83,14 @@ class InUse(Exception):
     """A RabbitHub queue keeps its messages in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayStart:
+    """From where a subscriber wants what it missed: an event's number, a moment, or, with neither, all that is kept."""
+
+    event: int | None = None
+    since: datetime | None = None
+
+
 class Subscriptions:
     """The API's verbs. Rows have the columns of ``subscription.get``."""
 
@@ -110,18 +119,34 @@ class Subscriptions:
         return row, secret
 
     async def create_pull(
-        self, topic: str, *, ordered: bool, wanted: Mapping[str, Any] | None, lifetime_seconds: int | None
+        self,
+        topic: str,
+        *,
+        ordered: bool,
+        wanted: Mapping[str, Any] | None,
+        lifetime_seconds: int | None,
+        start: ReplayStart | None = None,
+        actor: str = "",
     ) -> str:
         """Store a subscription whose deliveries are fetched; returns its id. Raises ``hub.filter.FilterError``.
 
-        It ends when nobody has asked for anything for its whole lifetime; None: never.
+        It ends when nobody has asked for anything for its whole lifetime; None: never. ``start``: it also gets what was
+        published since then (FM-12).
         """
         public_id = "sub_" + secrets.token_hex(10)
-        await self._database.fetchrow(
-            "pull.create", public_id, _TENANT, topic, compile_pattern(topic), ordered,
-            json.dumps(wanted) if wanted else None, compile_filter(wanted or {}), lifetime_seconds,
-        )  # fmt: skip
+        async with self._database.transaction() as transaction:
+            number = await transaction.fetchval(
+                "pull.create", public_id, _TENANT, topic, compile_pattern(topic), ordered,
+                json.dumps(wanted) if wanted else None, compile_filter(wanted or {}), lifetime_seconds,
+            )  # fmt: skip
+            if start is not None:
+                await _begin_replay(transaction, number, start, actor)
         return public_id
+
+    async def replay(self, number: int, start: ReplayStart, actor: str) -> int:
+        """Begin a replay of what a subscription chooses; returns the replay's number (FM-12)."""
+        async with self._database.transaction() as transaction:
+            return await _begin_replay(transaction, number, start, actor)
 
     async def get(self, public_id: str) -> Row | None:
         """The row, or None."""
@@ -214,3 +239,10 @@ def _columns(given: NewSubscription | SubscriptionUpdate) -> dict[str, Any]:
 def _filter(given: Mapping[str, Any]) -> dict[str, Any]:
     """The filter as it was given, and translated."""
     return {"filter": given or None, "filter_path": compile_filter(given)}
+
+
+async def _begin_replay(session: Session, subscription: int, start: ReplayStart, actor: str) -> int:
+    number: int = await session.fetchval(
+        "replay.begin", _TENANT, subscription, start.since, start.event or 1, actor, "asked for by its subscriber"
+    )
+    return number

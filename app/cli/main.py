@@ -73,6 +73,7 @@ def application() -> typer.Typer:
     from app.cli.commands.attempts import attempts
     from app.cli.commands.broker import broker
     from app.cli.commands.call import call
+    from app.cli.commands.chat import chat
     from app.cli.commands.config import config
     from app.cli.commands.consume import consume
     from app.cli.commands.deadletters import deadletters
@@ -106,7 +107,7 @@ def application() -> typer.Typer:
     commands.callback()(common)
     offered = {
         "Run": (serve, relay, deliver, doctor, migrate),
-        "Publish and receive": (publish, subscribe, listen, monitor, sync, test_filter),
+        "Publish and receive": (publish, subscribe, listen, monitor, chat, sync, test_filter),
         "See and mend": (status, attempts, replay),
         "Try": (seed, prove, pump),
     }

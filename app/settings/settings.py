@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
 from app.settings.amqp_source import AmqpSourceSettings
+from app.settings.chat import ChatSettings
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
 from app.settings.jobs import JobsSettings
 from app.settings.kafka import KafkaSettings
@@ -47,7 +48,7 @@ def _data_dir() -> Path:
 
 
 class Settings(
-    AmqpSourceSettings, JobsSettings, KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings,
+    AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings,
     VerificationSettings,
 ):  # fmt: skip
     """Everything that can be set. Times are in seconds, sizes in bytes."""

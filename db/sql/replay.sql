@@ -15,6 +15,18 @@ WITH made AS (
 )
 SELECT id FROM made;
 
+-- name: begin
+-- Of events that a subscription chooses, from event $4 and moment $3 on, asked for by its subscriber (FM-12).
+WITH made AS (
+    INSERT INTO hookwire.replays (tenant, source, subscription_id, since_at, actor, reason, lower_event_id, last_event_id, upper_event_id)
+    SELECT $1, 'events', $2, $3, $5, $6, $4::bigint - 1, $4::bigint - 1, (SELECT last_value FROM hookwire.event_id)
+    RETURNING id
+), audited AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
+    SELECT $1, $5, 'replay.create', 'replay ' || made.id, $6, 0 FROM made
+)
+SELECT id FROM made;
+
 -- name: count
 -- What a replay would take up, counted up to $10: how many, the oldest and the newest event.
 SELECT count(*) AS records, min(m.event_id) AS oldest, max(m.event_id) AS newest, min(m.at) AS oldest_at, max(m.at) AS newest_at

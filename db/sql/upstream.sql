@@ -36,17 +36,20 @@ SET hub_url = $4, self_url = $5, state = CASE WHEN state = 'active' THEN state E
 WHERE tenant = $1 AND topic = $2 AND claims = $3 AND state <> 'ended' RETURNING topic;
 
 -- name: asked
--- Asked again when no verification has come after $4 seconds.
+-- Asked again when no verification has come after $4 seconds. A denial that came before the answer stays (FX-03).
 UPDATE hookwire.upstreams
-SET claimed_until = NULL, reason = NULL, failures = failures + 1,
-    due_at = CASE WHEN state = 'active' AND due_at > clock_timestamp() THEN due_at
+SET claimed_until = NULL, failures = failures + 1,
+    reason = CASE WHEN state = 'denied' AND due_at > clock_timestamp() THEN reason END,
+    due_at = CASE WHEN state IN ('active', 'denied') AND due_at > clock_timestamp() THEN due_at
                   ELSE clock_timestamp() + make_interval(secs => $4::double precision) END
 WHERE tenant = $1 AND topic = $2 AND claims = $3 AND state <> 'ended';
 
 -- name: failed
 UPDATE hookwire.upstreams
-SET claimed_until = NULL, reason = $5, failures = failures + 1,
-    due_at = clock_timestamp() + make_interval(secs => $4::double precision)
+SET claimed_until = NULL, failures = failures + 1,
+    reason = CASE WHEN state = 'denied' AND due_at > clock_timestamp() THEN reason ELSE $5 END,
+    due_at = CASE WHEN state = 'denied' AND due_at > clock_timestamp() THEN due_at
+                  ELSE clock_timestamp() + make_interval(secs => $4::double precision) END
 WHERE tenant = $1 AND topic = $2 AND claims = $3 AND state <> 'ended';
 
 -- name: by_token

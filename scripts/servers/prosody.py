@@ -19,6 +19,7 @@ from scripts.servers.process import ServerProcess
 HOST = "localhost"
 ROOMS = f"rooms.{HOST}"
 CLOSED = f"closed.{HOST}"
+EVENTS = f"events.{HOST}"
 PASSWORD = "secret"
 ACCOUNTS = ("monitor", "reader")
 
@@ -30,12 +31,16 @@ log = {{ info = "*console" }}
 interfaces = {{ "127.0.0.1" }}
 c2s_ports = {{ {port} }}
 c2s_direct_tls_ports = {{ {direct} }}
+component_ports = {{ {component} }}
+component_interfaces = {{ "127.0.0.1" }}
 c2s_require_encryption = true
 modules_enabled = {{ "disco", "offline", "ping", "presence", "message", "iq", "c2s", "roster", "saslauth", "tls" }}
 modules_disabled = {{ "s2s" }}
 authentication = "internal_plain"
 ssl = {{ certificate = "{folder}/server.pem", key = "{folder}/server.key" }}
 VirtualHost "{host}"
+Component "{events}"
+    component_secret = "{password}"
 Component "{rooms}" "muc"
 Component "{closed}" "muc"
     restrict_room_creation = true
@@ -50,7 +55,7 @@ class ProsodyServer(ServerProcess):
     """
 
     software: ClassVar[str] = "Prosody"
-    port_names: ClassVar[tuple[str, ...]] = ("xmpp", "xmpps")
+    port_names: ClassVar[tuple[str, ...]] = ("xmpp", "xmpps", "component")
     probe: ClassVar[Probe] = Probe(
         b"<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client'"
         b" xmlns:stream='http://etherx.jabber.org/streams'>",
@@ -63,6 +68,11 @@ class ProsodyServer(ServerProcess):
         return self.ports["xmpps"]
 
     @property
+    def component_port(self) -> int:
+        """Where components come in."""
+        return self.ports["component"]
+
+    @property
     def ca_path(self) -> Path:
         """PEM file of who signed the server's certificate: itself."""
         return self.folder / "server.pem"
@@ -70,7 +80,9 @@ class ProsodyServer(ServerProcess):
     @property
     def url(self) -> str:
         """Where it is, and the file of its authority."""
-        return f"xmpp://127.0.0.1:{self.port}/?direct={self.direct_port}&ca={self.ca_path}"
+        return (
+            f"xmpp://127.0.0.1:{self.port}/?direct={self.direct_port}&ca={self.ca_path}&component={self.component_port}"
+        )
 
     @property
     def address(self) -> str:
@@ -97,7 +109,15 @@ class ProsodyServer(ServerProcess):
         if not self.ca_path.exists():
             self._make_certificate()
         configuration = _CONFIGURATION.format(
-            folder=self.folder, port=self.port, direct=self.direct_port, host=HOST, rooms=ROOMS, closed=CLOSED
+            folder=self.folder,
+            port=self.port,
+            direct=self.direct_port,
+            host=HOST,
+            rooms=ROOMS,
+            closed=CLOSED,
+            component=self.component_port,
+            events=EVENTS,
+            password=PASSWORD,
         )
         (self.folder / "prosody.cfg.lua").write_text(configuration)
 

@@ -1,5 +1,8 @@
 """The relay of our own outbox as an object in another program (issue 4 item 10)."""
 
+import asyncio
+import os
+import sys
 from pathlib import Path
 
 import asyncpg
@@ -39,6 +42,39 @@ async def test_a_program_embeds_the_relay_and_is_told_who_leads(database_url: st
     revoked = {event.leader_id for event in events if isinstance(event, LeaderRevoked)}
     assert (led <= acquired, revoked) == (True, acquired)
     assert [event.total for event in events if isinstance(event, MeterRead)][-1] == 3
+
+
+async def test_the_example_publishes_and_relays_in_one_process(database_url: str, tmp_path: Path) -> None:
+    """FM-10."""
+    example = Path(__file__).parents[2] / "examples" / "embedded-relay" / "service.py"
+    environment = {
+        "PATH": os.environ["PATH"], "PYTHONPATH": str(example.parents[2]), "HOOKWIRE_DATABASE_URL": database_url,
+        "HOOKWIRE_DATA_DIR": str(tmp_path),
+    }  # fmt: skip
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, example, env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    sql = await asyncpg.connect(database_url)
+    try:
+        first = await asyncio.wait_for(process.stdout.readline(), 60)
+
+        async def carried() -> bool:
+            return bool(
+                await sql.fetchval(
+                    "SELECT EXISTS (SELECT FROM hookwire.events WHERE topic = 'orders.created')"
+                    " AND NOT EXISTS (SELECT FROM hookwire.outbox)"
+                )
+            )
+
+        await until(carried)
+        process.terminate()
+        rest = (await process.stdout.read()).decode()
+        code = await asyncio.wait_for(process.wait(), 60)
+    finally:
+        await sql.close()
+
+    assert (b"LeaderAcquired" in first, rest.splitlines()[-1], code) == (True, "stopped", 0)
 
 
 @pytest.mark.parametrize(

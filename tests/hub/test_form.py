@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.form import FORM_BYTES_MAX, FormRefused, Mode, Pinging, Subscribing, read
+from hub.form import FORM_BYTES_MAX, FormDialect, FormRefused, Mode, Pinging, Subscribing, read
 
 FORM = "application/x-www-form-urlencoded"
 TOPIC = "http://hub.example/topics/a"
@@ -48,10 +48,12 @@ def test_every_parameter_of_a_subscribe_request_is_read() -> None:
 
 
 def test_unknown_parameters_are_ignored_even_when_repeated() -> None:
-    """WS-16, PS-02."""
+    """WS-16, PS-02, FX-01: `hub.verify` chooses the default signature and nothing else."""
     unknown = (("foo", "bar"), ("foo", "baz"), ("hub.foo", "hub.bar"), ("hub.verify", "sync"), ("hub.verify", "async"))
 
-    assert read(FORM, form(SUBSCRIBE, *unknown)) == Subscribing(Mode.SUBSCRIBE, TOPIC, CALLBACK)
+    assert read(FORM, form(SUBSCRIBE, *unknown)) == Subscribing(
+        Mode.SUBSCRIBE, TOPIC, CALLBACK, signature_method="sha1"
+    )
 
 
 def test_an_unsubscribe_request_does_not_look_at_lease_secret_and_method() -> None:
@@ -265,3 +267,32 @@ def test_what_a_client_encodes_is_what_is_read(topic: str, callback: str) -> Non
         return
 
     assert read(FORM, body) == Subscribing(Mode.SUBSCRIBE, topic, callback)
+
+
+@pytest.mark.parametrize("urls", [64, 100, 1_000])
+def test_a_ping_names_up_to_a_thousand_topics(urls: int) -> None:
+    """FX-02: publishers' clients send a hundred at a time; one more than a thousand is refused."""
+    body = b"hub.mode=publish" + b"".join(b"&hub.url=http://x.example/%d" % number for number in range(urls))
+    found = read(FORM, body, FormDialect.TOLERANT)
+    assert isinstance(found, Pinging)
+    assert len(found.topic_urls) == urls
+    assert refusal(b"hub.mode=publish" + b"&hub.url=http://x/" * 1_001) == (400, "")
+
+
+@pytest.mark.parametrize(
+    ("more", "dialect", "method"),
+    [
+        ({}, FormDialect.TOLERANT, "sha256"),
+        ({"hub.verify": "sync"}, FormDialect.TOLERANT, "sha1"),
+        ({"hub.verify": "sync"}, FormDialect.OFF, "sha256"),
+        ({"hub.verify": "sync"}, FormDialect.STRICT03, "sha1"),
+        ({"hub.verify": "sync", "hub.hash_algorithms": "sha512"}, FormDialect.TOLERANT, "sha512"),
+    ],
+)
+def test_a_subscriber_of_0_3_gets_the_one_signature_that_it_knows(
+    more: dict[str, str], dialect: FormDialect, method: str
+) -> None:
+    """FX-01: django-push sends hub.verify, and ignores every signature but sha1 while it answers 200."""
+    found = read(FORM, form({**SUBSCRIBE, **more}), dialect)
+    assert isinstance(found, Subscribing)
+    assert found.signature_method == method

@@ -29,6 +29,8 @@ class OtherHub:
     port: int = 0
     script: dict[str, tuple[int, str]] = field(default_factory=dict)
     forms: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    before_answer: tuple[asyncio.Event, asyncio.Event] | None = None
+    """Set when a form has come; waited for before it is answered."""
 
     def url(self, path: str = "/hub") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
@@ -40,6 +42,10 @@ class OtherHub:
             body = (await reader.readexactly(length)).decode()
             path = head.split(" ")[1]
             self.forms.append((path, {name: values[0] for name, values in parse_qs(body).items()}))
+            if self.before_answer is not None:
+                asked, go_on = self.before_answer
+                asked.set()
+                await go_on.wait()
             status, headers = self.script.get(path, (202, ""))
             writer.write(f"HTTP/1.1 {status} X\r\n{headers}Content-Length: 0\r\n\r\n".encode())
             await writer.drain()
@@ -215,6 +221,28 @@ async def test_a_denial_is_not_for_ever(database_url: str) -> None:
         again = await on.asked(2)
 
         assert (denied["reason"], again["hub.callback"]) == ("spam", form["hub.callback"])
+
+
+@pytest.mark.parametrize("status", [202, 403])
+async def test_a_denial_that_comes_before_the_answer_stays(database_url: str, status: int) -> None:
+    """FX-03: its reason, and a day until the hub is asked again, whatever the answer to the request is."""
+    async with harness(database_url) as on:
+        on.publish()
+        denied, go_on = asyncio.Event(), asyncio.Event()
+        on.other.before_answer = denied, go_on
+        on.other.script["/hub"] = (status, "")
+        await want(on.rig.hub, on.publisher.url())
+        await asyncio.wait_for(denied.wait(), 60)
+        await on.verify(on.other.forms[-1][1], hub_mode="denied", hub_reason="spam", hub_challenge="")
+        go_on.set()
+        row = await until(
+            lambda: on.rig.sql.fetchrow(
+                "SELECT state, reason, due_at > now() + interval '23 hours' AS is_late FROM hookwire.upstreams"
+                " WHERE claimed_until IS NULL AND failures > 0"
+            )
+        )
+
+    assert tuple(row) == ("denied", "spam", True)
 
 
 async def test_a_lease_is_renewed_before_it_ends_by_a_fresh_discovery(database_url: str) -> None:

@@ -11,9 +11,11 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.actor import actor_of
 from app.web.api.context import Context, context_of
 from app.web.api.events import payload_out
 from app.web.api.refusals import refusals
+from app.web.api.start import START_MEANING, Start, start_of
 from app.web.api.strict_route import StrictRoute
 from app.web.api.subscriptions import SubscriptionOut, find, pattern_of, subscription_out
 from app.web.authentication import require_topic
@@ -45,6 +47,7 @@ class PullIn(BaseModel):
     lifetime_seconds: int | None = Field(
         None, ge=60, le=31_536_000, description="It ends when nobody has asked for so long; none: it stays."
     )
+    start: Start | None = Field(None, description=f"{START_MEANING} None: from now on.")
 
 
 class DequeueIn(BaseModel):
@@ -149,7 +152,7 @@ class SettledList(BaseModel):
     "/pull",
     status_code=201,
     summary="Make a pull subscription",
-    responses=refusals(*_BODY, "invalid-pattern", "invalid-filter"),
+    responses=refusals(*_BODY, "invalid-pattern", "invalid-filter", "not-found"),
 )
 @needs("subscribe", reach="route")
 async def create(request: Request, body: PullIn, response: Response, context: In) -> SubscriptionOut:
@@ -158,7 +161,12 @@ async def create(request: Request, body: PullIn, response: Response, context: In
     require_topic(request, pattern)
     try:
         made = await context.subscriptions.create_pull(
-            pattern, ordered=body.ordered, wanted=body.filter, lifetime_seconds=body.lifetime_seconds
+            pattern,
+            ordered=body.ordered,
+            wanted=body.filter,
+            lifetime_seconds=body.lifetime_seconds,
+            start=None if body.start is None else start_of(body.start, context.incarnation),
+            actor=actor_of(request),
         )
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None

@@ -51,8 +51,8 @@ def verify(
 ) -> Delivery:
     """Check a received delivery; raises :class:`SignatureRefused`, and ValueError for a secret that is none.
 
-    ``secrets``: one ``whsec_...`` or several of them. ``headers``: of any web framework, in any case. ``body``: the
-    raw bytes.
+    ``secrets``: one ``whsec_...`` or several of them; the prefix may be missing. ``headers``: of any web framework, in
+    any case. ``body``: the raw bytes.
     """
     keys = [_key(secret) for secret in ([secrets] if isinstance(secrets, str) else secrets)]
     given = {name.lower(): value for name, value in headers.items()}
@@ -87,11 +87,10 @@ def verify_hub(secret: str, headers: Mapping[str, str], body: bytes) -> None:
 
 
 def _key(secret: str) -> bytes:
-    prefix, _, encoded = secret.partition("_")
     try:
-        key = base64.b64decode(encoded, validate=True)
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except (binascii.Error, ValueError):
         key = b""
-    if prefix != "whsec" or not key:
-        raise ValueError("a secret is whsec_ and base64, as the hub gave it out")
+    if not key:
+        raise ValueError("a secret is base64, as the hub gave it out, with whsec_ before it or without")
     return key

@@ -1,0 +1,274 @@
+"""Component: a hub as a domain of an XMPP server (XEP-0114), whose addresses are topics and patterns (FM-11).
+
+::
+
+    contact --subscribe--> orders.#@events.example.org   may it read? --> pull subscription, "subscribed"
+    contact <--a line for each event--- the address       acknowledged once the server has answered a ping behind it
+    contact --message--> orders.new@...                   may it publish? --> POST, an error in the chat if not stored
+
+What was fetched and not acknowledged when a connection broke is sent again: a line may come twice, and none is lost.
+slixmpp, the optional extra ``chat``, is imported here and in ``app.cli.monitor.xmpp``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from typing import Any, Final
+
+import httpx
+from slixmpp import JID, ComponentXMPP
+from slixmpp.exceptions import IqTimeout
+
+from app.cli.chat.contacts import ChatOptions, Contacts
+from app.cli.entry import tell
+from app.cli.failure import CommandFailed
+from app.cli.hub_client import bearer, connected
+from app.cli.monitor.monitoring import event_of
+from app.cli.pulling import Pulling
+from event.topic import TopicError, is_reserved, validate_pattern, validate_topic
+from runtime.cancellation import TaskGroup
+from webhooks.chat import chat_line
+
+__all__ = ["ChatComponent"]
+
+_PAUSE_SECONDS: Final = (0.5, 30.0)
+_LEASE_SECONDS: Final = 60.0
+_ANSWER_SECONDS: Final = 30.0
+_FETCH_MAX: Final = 20
+_LIFETIME_SECONDS: Final = 2_592_000
+_STANZAS_MAX: Final = 1_000
+_TEXT_BYTES_MAX: Final = 65_536
+
+
+class _Refused(Exception):
+    """A stanza that is answered by an error; ``condition`` is XMPP's word for it (RFC 6120, 8.3.3)."""
+
+    def __init__(self, condition: str, text: str) -> None:
+        super().__init__(text)
+        self.condition = condition
+
+
+class ChatComponent:
+    """One connection as a component, made again after each loss, for as long as :meth:`run` runs."""
+
+    def __init__(self, options: ChatOptions, hub: str, contacts: Contacts) -> None:
+        logging.getLogger("slixmpp").setLevel(logging.CRITICAL)
+        self._options = options
+        self._hub = hub
+        self._contacts = contacts
+        made: Any = ComponentXMPP
+        self._client = made(options.domain, options.secret, *options.server)
+        self._client.register_plugin("xep_0199")
+        self._ready = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._stanzas: asyncio.Queue[Any] = asyncio.Queue(_STANZAS_MAX)
+        self._deliveries: dict[str, asyncio.Task[None]] = {}
+        for name, handler in (
+            ("session_start", self._began), ("disconnected", self._ended), ("connection_failed", self._ended),
+            ("presence_subscribe", self._arrived), ("presence_unsubscribe", self._arrived),
+            ("presence_probe", self._arrived), ("message", self._arrived),
+        ):  # fmt: skip
+            self._client.add_event_handler(name, handler)
+
+    async def run(self) -> None:
+        """Serve until cancelled; raises ``CommandFailed`` where the server takes no component at the start."""
+        await self._connect()
+        if not self._ready.is_set():
+            raise CommandFailed(
+                f"HOOKWIRE_XMPP_COMPONENT_SERVER: {self._place} does not take {self._options.domain}", 3
+            )
+        tell(f"{self._options.domain} is connected to {self._place}")
+        async with connected() as http, TaskGroup() as tasks:
+            http.headers.update(bearer())
+            http.timeout = httpx.Timeout(_ANSWER_SECONDS)
+            tasks.create_task(self._keep_connected())
+            for topic in self._contacts.topics:
+                self._begin(tasks, http, topic)
+            while True:
+                await self._answer(tasks, http, await self._stanzas.get())
+
+    @property
+    def _place(self) -> str:
+        return f"{self._options.server[0]}:{self._options.server[1]}"
+
+    # --- the connection ---
+
+    async def _connect(self) -> None:
+        """Return when it is ready, or has failed."""
+        self._lost.clear()
+        self._client.connect()
+        waits = [asyncio.shield(self._event(event)) for event in (self._ready, self._lost)]
+        try:
+            await asyncio.wait(waits, timeout=self._options.answer_seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not self._ready.is_set():
+            self._client.cancel_connection_attempt()
+            self._client.abort()
+
+    @staticmethod
+    async def _event(event: asyncio.Event) -> None:
+        await event.wait()
+
+    async def _keep_connected(self) -> None:
+        pause, pause_max = _PAUSE_SECONDS
+        while True:
+            await self._lost.wait()
+            tell(f"the connection to {self._place} was lost; trying again in {pause:g} s")
+            await asyncio.sleep(pause)
+            await self._connect()
+            if self._ready.is_set():
+                pause = _PAUSE_SECONDS[0]
+            else:
+                self._lost.set()
+                pause = min(pause * 2, pause_max)
+
+    def _began(self, _: object) -> None:
+        self._ready.set()
+
+    def _ended(self, _: object) -> None:
+        self._ready.clear()
+        self._lost.set()
+
+    def _arrived(self, stanza: Any) -> None:
+        """Keep it for :meth:`run`; more than a thousand at once are answered by nobody, and senders repeat them."""
+        if not self._stanzas.full():
+            self._stanzas.put_nowait(stanza)
+
+    # --- what contacts want ---
+
+    async def _answer(self, tasks: TaskGroup, http: httpx.AsyncClient, stanza: Any) -> None:
+        address, topic = stanza["from"].bare, stanza["to"].node
+        try:
+            if stanza["type"] == "subscribe":
+                await self._subscribe(tasks, http, address, topic)
+            elif stanza["type"] == "unsubscribe":
+                await self._unsubscribe(http, address, topic)
+            elif stanza["type"] == "probe":
+                self._presence(address, topic, "available" if address in self._contacts.of(topic) else "unsubscribed")
+            elif stanza["type"] in ("chat", "normal") and stanza["body"]:
+                await self._publish(http, address, topic, stanza)
+        except _Refused as refused:
+            self._refuse(stanza, refused)
+        except (httpx.HTTPError, OSError) as error:
+            self._refuse(stanza, _Refused("service-unavailable", f"the hub does not answer: {error}"[:200]))
+
+    async def _subscribe(self, tasks: TaskGroup, http: httpx.AsyncClient, address: str, topic: str) -> None:
+        pattern = _checked(validate_pattern, topic)
+        if not any(one.allows(address, pattern) for one in self._options.readers):
+            raise _Refused("forbidden", f"{address} may not read {topic}: HOOKWIRE_XMPP_READERS")
+        subscription = self._contacts.subscription(topic)
+        if subscription is None:
+            subscription = await self._make(http, pattern)
+        try:
+            self._contacts.add(topic, address, subscription)
+        except OverflowError:
+            raise _Refused("resource-constraint", "there are too many contacts") from None
+        self._begin(tasks, http, topic)
+        self._presence(address, topic, "subscribed")
+        self._presence(address, topic, "available")
+
+    async def _unsubscribe(self, http: httpx.AsyncClient, address: str, topic: str) -> None:
+        ended = self._contacts.remove(topic, address)
+        self._presence(address, topic, "unsubscribed")
+        if ended is not None:
+            if (delivering := self._deliveries.pop(topic, None)) is not None:
+                delivering.cancel()
+            await http.delete(f"{self._hub}/subscriptions/{ended}")
+
+    async def _publish(self, http: httpx.AsyncClient, address: str, topic: str, message: Any) -> None:
+        name, body = _checked(validate_topic, topic), str(message["body"]).encode()
+        if is_reserved(name) or not any(one.allows(address, name) for one in self._options.publishers):
+            raise _Refused("forbidden", f"{address} may not publish to {topic}: HOOKWIRE_XMPP_PUBLISHERS")
+        if len(body) > _TEXT_BYTES_MAX:
+            raise _Refused("policy-violation", f"a message has at most {_TEXT_BYTES_MAX} bytes")
+        headers = {"Content-Type": "text/plain; charset=utf-8", "Hookwire-Header-xmpp-from": address}
+        if message["id"]:  # a server that repeats a message after a broken link repeats its id
+            identity = hashlib.sha256(f"{message['from']}\0{message['id']}".encode()).hexdigest()
+            headers["Idempotency-Key"] = f"xmpp-{identity}"
+        answer = await http.post(f"{self._hub}/topics/{name}/events", content=body, headers=headers)
+        if not answer.is_success:
+            condition = "wait" if answer.is_server_error else "not-acceptable"
+            raise _Refused("service-unavailable" if condition == "wait" else condition, answer.text[:200])
+
+    def _presence(self, address: str, topic: str, kind: str) -> None:
+        sender = f"{topic}@{self._options.domain}"
+        self._client.send_presence(pto=JID(address), pfrom=JID(sender), ptype=None if kind == "available" else kind)
+
+    def _refuse(self, stanza: Any, refused: _Refused) -> None:
+        if stanza["type"] == "subscribe":
+            self._presence(stanza["from"].bare, stanza["to"].node, "unsubscribed")
+        if stanza.name == "message":
+            answer = stanza.reply(clear=False)
+            answer["type"] = "error"
+            answer["error"]["type"] = "cancel"
+            answer["error"]["condition"] = refused.condition
+            answer["error"]["text"] = str(refused)
+            answer.send()
+        tell(f"{stanza['from'].bare}: {refused}")
+
+    # --- what they get ---
+
+    def _begin(self, tasks: TaskGroup, http: httpx.AsyncClient, topic: str) -> None:
+        if topic not in self._deliveries:
+            self._deliveries[topic] = tasks.create_task(self._deliver(http, topic))
+
+    async def _make(self, http: httpx.AsyncClient, pattern: str) -> str:
+        """Make a pull subscription, which ends by itself if nobody asks for a month; raises ``_Refused``."""
+        asked = {"topic": pattern, "ordered": True, "lifetime_seconds": _LIFETIME_SECONDS}
+        answer = await http.post(f"{self._hub}/subscriptions/pull", json=asked)
+        if not answer.is_success:
+            raise _Refused("not-acceptable", f"the hub answered {answer.status_code}")
+        return str(answer.json()["id"])
+
+    async def _deliver(self, http: httpx.AsyncClient, topic: str) -> None:
+        """Hand each event of a topic to its contacts; begin anew where its subscription has ended."""
+        while True:
+            given = self._contacts.subscription(topic)
+            assert given is not None, "a topic with contacts has a subscription"
+            try:
+                await self._drain(topic, given)
+            except CommandFailed as failed:
+                tell(f"{topic}: {failed}; it is subscribed to anew")
+            await asyncio.sleep(_PAUSE_SECONDS[0])
+            try:
+                self._contacts.renew(topic, await self._make(http, topic))
+            except (_Refused, httpx.HTTPError) as error:
+                tell(f"{topic}: {error}; trying again in {_PAUSE_SECONDS[1]:g} s")
+                await asyncio.sleep(_PAUSE_SECONDS[1])
+
+    async def _drain(self, topic: str, given: str) -> None:
+        async with Pulling(self._hub, {"topic": topic}, given) as pulling:
+            while True:
+                for one in await pulling.fetch(_FETCH_MAX, lease_seconds=_LEASE_SECONDS):
+                    if await self._hand_over(topic, chat_line("xmpp", None, event_of(one["event"]))):
+                        await pulling.ack([one["receipt"]])
+
+    async def _hand_over(self, topic: str, line: str) -> bool:
+        """Send a line to all contacts; whether the server has dealt with it."""
+        await self._ready.wait()
+        sender = JID(f"{topic}@{self._options.domain}")
+        contacts = self._contacts.of(topic)
+        for address in contacts:
+            self._client.send_message(mto=JID(address), mbody=line, mfrom=sender, mtype="chat")
+        for domain in sorted({address.partition("@")[2] for address in contacts}):
+            ping = self._client.plugin["xep_0199"].send_ping(
+                JID(domain), ifrom=JID(self._options.domain), timeout=self._options.answer_seconds
+            )
+            try:
+                await ping
+            except IqTimeout:
+                return False
+            except Exception as error:  # noqa: BLE001 - an error is an answer as well: not every server knows the ping
+                tell(f"{domain} answers a ping by an error: {type(error).__name__}")
+        return self._ready.is_set()
+
+
+def _checked(check: Any, topic: str) -> str:
+    try:
+        return str(check(topic))
+    except TopicError as error:
+        raise _Refused("jid-malformed", str(error)) from None

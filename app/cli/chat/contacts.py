@@ -1,0 +1,128 @@
+"""Contacts: which XMPP addresses have subscribed to which topics, and what each address may do.
+
+The file is written anew and renamed for each change, so a crash leaves the old one or the new one. An address is bare,
+without its resource. Whom a message is from is the XMPP server's word: it stamps the address, and refuses forged ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.settings.settings import Settings, SettingsRefused
+from event.topic import TopicError, covers, validate_pattern
+
+__all__ = ["ChatOptions", "Contacts", "Permission", "chat_options"]
+
+_CONTACTS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """``address``, or every address of a domain (``*@domain``), and the topics that it counts for."""
+
+    address: str
+    pattern: str
+
+    def allows(self, address: str, topic: str) -> bool:
+        """Whether it lets this bare address use this topic or pattern."""
+        domain = address.partition("@")[2]
+        return self.address in (address, f"*@{domain}") and covers(self.pattern, topic)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """The component at its XMPP server, and the permissions."""
+
+    domain: str
+    server: tuple[str, int]
+    secret: str = field(repr=False)
+    readers: Sequence[Permission] = ()
+    publishers: Sequence[Permission] = ()
+    answer_seconds: float = 15.0
+
+
+def chat_options(settings: Settings) -> ChatOptions:
+    """Return the options; raise ``SettingsRefused`` that names what to change."""
+    if not settings.xmpp_component or settings.xmpp_component_secret is None:
+        raise SettingsRefused("HOOKWIRE_XMPP_COMPONENT and HOOKWIRE_XMPP_COMPONENT_SECRET name the XMPP component")
+    host, _, port = settings.xmpp_component_server.rpartition(":")
+    if host not in ("127.0.0.1", "::1", "[::1]", "localhost") or not (port.isdigit() and 0 < int(port) < 2**16):
+        raise SettingsRefused("HOOKWIRE_XMPP_COMPONENT_SERVER is host:port on this machine, such as 127.0.0.1:5347")
+    return ChatOptions(
+        settings.xmpp_component.lower(),
+        (host.strip("[]"), int(port)),
+        settings.xmpp_component_secret.get_secret_value(),
+        [_permission("READERS", text) for text in settings.xmpp_readers],
+        [_permission("PUBLISHERS", text) for text in settings.xmpp_publishers],
+    )
+
+
+def _permission(name: str, text: str) -> Permission:
+    address, _, pattern = text.partition("=")
+    try:
+        if "@" not in address or "/" in address:
+            raise TopicError("an address is name@domain or *@domain")
+        return Permission(address.lower(), validate_pattern(pattern))
+    except TopicError as error:
+        raise SettingsRefused(f"HOOKWIRE_XMPP_{name}: {text!a:.100}: {error}") from None
+
+
+class Contacts:
+    """Per topic or pattern: the pull subscription and its contacts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._topics: dict[str, dict[str, Any]] = json.loads(path.read_bytes()) if path.exists() else {}
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """Those that have contacts."""
+        return list(self._topics)
+
+    def of(self, topic: str) -> Sequence[str]:
+        """The bare addresses that get a topic's events."""
+        found: list[str] = self._topics.get(topic, {}).get("contacts", [])
+        return list(found)
+
+    def subscription(self, topic: str) -> str | None:
+        """The id of the topic's pull subscription."""
+        found = self._topics.get(topic, {}).get("subscription")
+        return str(found) if found else None
+
+    def add(self, topic: str, address: str, subscription: str) -> None:
+        """Remember a contact; raises ``OverflowError`` beyond 10,000."""
+        contacts = dict.fromkeys([*self.of(topic), address])
+        if sum(len(self.of(one)) for one in self.topics) >= _CONTACTS_MAX:
+            raise OverflowError
+        self._topics[topic] = {"subscription": subscription, "contacts": list(contacts)}
+        self._write()
+
+    def renew(self, topic: str, subscription: str) -> None:
+        """Remember another pull subscription of a topic that has contacts."""
+        if topic in self._topics:
+            self._topics[topic]["subscription"] = subscription
+            self._write()
+
+    def remove(self, topic: str, address: str) -> str | None:
+        """Forget a contact; returns the pull subscription where it was the last one."""
+        subscription = self.subscription(topic)
+        left = [one for one in self.of(topic) if one != address]
+        if left:
+            self._topics[topic] = {"subscription": subscription, "contacts": left}
+        else:
+            self._topics.pop(topic, None)
+        self._write()
+        return None if left else subscription
+
+    def _write(self) -> None:
+        written = self._path.with_suffix(".new")
+        with written.open("w", encoding="utf-8") as file:
+            json.dump(self._topics, file)
+            file.flush()
+            os.fsync(file.fileno())
+        written.replace(self._path)

@@ -1,0 +1,36 @@
+"""Settings of ``hookwire chat``, the XMPP component."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode
+from typing_extensions import Annotated  # noqa: UP035 - one home for it on 3.11
+
+__all__ = ["ChatSettings"]
+
+
+class ChatSettings(BaseSettings):
+    """Where the XMPP server takes components, and which addresses may do what."""
+
+    xmpp_component: str = Field(
+        "", max_length=255, description="For hookwire chat: our domain at the XMPP server, events.example.org."
+    )
+    xmpp_component_secret: SecretStr | None = Field(None, description="What the XMPP server knows the component by.")
+    xmpp_component_server: str = Field(
+        "127.0.0.1:5347", description="Where it takes components; on this machine, because XEP-0114 has no encryption."
+    )
+    xmpp_readers: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Addresses that may subscribe, comma separated, each with a pattern of topics: "
+        "ada@example.org=orders.#, or *@example.org=# for a whole domain.",
+    )
+    xmpp_publishers: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Addresses that may publish by a message to a topic, written as XMPP_READERS are."
+    )
+
+    @field_validator("xmpp_readers", "xmpp_publishers", mode="before")
+    @classmethod
+    def _split_addresses(cls, value: Any) -> Any:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

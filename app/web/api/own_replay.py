@@ -1,0 +1,63 @@
+"""/subscriptions/{id}/replay: a subscriber asks for what it missed, within the topics of its key (FM-12)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.actor import actor_of
+from app.web.api.context import Context, context_of
+from app.web.api.refusals import refusals
+from app.web.api.start import START_MEANING, Start, start_of
+from app.web.api.strict_route import StrictRoute
+from app.web.api.subscriptions import find
+from app.web.problem import Problem
+from app.web.scopes import needs
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/subscriptions",
+    tags=["subscriptions"],
+    route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy"),
+)
+In = Annotated[Context, Depends(context_of)]
+
+
+class OwnReplayIn(BaseModel):
+    """From where it begins."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"start": "2026-01-15T00:00:00Z"}]})
+
+    start: Start = Field(description=START_MEANING)
+
+
+class OwnReplayOut(BaseModel):
+    """The replay that was begun."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "replay_3"}]})
+
+    id: str
+
+
+@router.post(
+    "/{subscription_id}/replay",
+    status_code=202,
+    summary="Get again what was missed",
+    responses=refusals(
+        "not-found", "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type",
+        "body-too-large",
+    ),
+)  # fmt: skip
+@needs("subscribe", reach="route")
+async def replay(request: Request, subscription_id: str, body: OwnReplayIn, context: In) -> OwnReplayOut:
+    """Deliver again all events since then that the subscription chooses. They are marked `hookwire-replay: true`."""
+    row = await find(request, subscription_id, context)
+    if row["state"] != "active":
+        raise Problem("invalid-parameter", f"The subscription is {row['state']}.", parameter="subscription_id")
+    start = start_of(body.start, context.incarnation)
+    number = await context.subscriptions.replay(row["id"], start, actor_of(request))
+    return OwnReplayOut(id=f"replay_{number}")
