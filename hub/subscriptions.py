@@ -106,16 +106,23 @@ class Subscriptions:
         return row, secret
 
     async def create_pull(
-        self, topic: str, *, ordered: bool, wanted: Mapping[str, Any] | None, lifetime_seconds: int | None
+        self,
+        topic: str,
+        *,
+        ordered: bool,
+        wanted: Mapping[str, Any] | None,
+        lifetime_seconds: int | None,
+        drops_at_end: bool = False,
     ) -> str:
         """Store a subscription whose deliveries are fetched; returns its id. Raises ``hub.filter.FilterError``.
 
-        It ends when nobody has asked for anything for its whole lifetime; None: never.
+        It ends when nobody has asked for anything for its whole lifetime; None: never. ``drops_at_end``: what it is
+        still owed then becomes no dead letter.
         """
         public_id = "sub_" + secrets.token_hex(10)
         await self._database.fetchrow(
             "pull.create", public_id, _TENANT, topic, compile_pattern(topic), ordered,
-            json.dumps(wanted) if wanted else None, compile_filter(wanted or {}), lifetime_seconds,
+            json.dumps(wanted) if wanted else None, compile_filter(wanted or {}), lifetime_seconds, drops_at_end,
         )  # fmt: skip
         return public_id
 

@@ -44,6 +44,9 @@ class PullIn(BaseModel):
     lifetime_seconds: int | None = Field(
         None, ge=60, le=31_536_000, description="It ends when nobody has asked for so long; none: it stays."
     )
+    on_end: Literal["dead_letters", "drop"] = Field(
+        "dead_letters", description="What it is still owed when it ends becomes dead letters, or nothing."
+    )
 
 
 class DequeueIn(BaseModel):
@@ -156,7 +159,11 @@ async def create(request: Request, body: PullIn, response: Response, context: In
     require_topic(request, pattern)
     try:
         made = await context.subscriptions.create_pull(
-            pattern, ordered=body.ordered, wanted=body.filter, lifetime_seconds=body.lifetime_seconds
+            pattern,
+            ordered=body.ordered,
+            wanted=body.filter,
+            lifetime_seconds=body.lifetime_seconds,
+            drops_at_end=body.on_end == "drop",
         )
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None
