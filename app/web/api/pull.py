@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
 from app.web.api.events import payload_out
 from app.web.api.refusals import refusals
@@ -167,6 +168,7 @@ async def create(request: Request, body: PullIn, response: Response, context: In
         )
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None
+    await audited(request, context, "subscription.make", made)
     response.headers["Location"] = f"/subscriptions/{made}"
     return subscription_out(await context.subscriptions.get(made))
 

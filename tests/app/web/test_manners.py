@@ -97,3 +97,28 @@ async def test_times_are_rounded_and_an_answer_ends_with_a_line_feed(running_hub
         seconds = [item["last_seconds"], *(value for name, value in attempt.items() if name.endswith("_seconds"))]
         assert [value for value in seconds if value is not None and round(value, 6) != value] == []
         assert (answer.content[-2:], item["at"][-1], attempt["started_at"][-1]) == (b"}\n", "Z", "Z")
+
+
+async def test_whatever_changes_keys_subscriptions_or_settings_is_in_the_audit_trail(running_hub: RunHub) -> None:
+    """FT-09: with its actor, newest first."""
+    async with running_hub() as hub:
+        hub.client.headers["Hookwire-Actor"] = "ada"
+        made = await hub.subscribe("a", "http://127.0.0.1:9000/")
+        path = f"/subscriptions/{made['id']}"
+        await hub.client.post(f"{path}/keys", json={})
+        await hub.client.delete(f"{path}/keys/1")
+        await hub.client.patch(path, json={"state": "disabled"})
+        await hub.client.delete(path)
+        pull = (await hub.client.post("/subscriptions/pull", json={"topic": "a"})).json()["id"]
+        await hub.client.put("/topics/a/settings", json={"order": "none"})
+        key = (await hub.client.post("/keys", json={"name": "k", "scopes": ["read"]})).json()["id"]
+        await hub.client.delete(f"/keys/{key}")
+        entries = (await hub.client.get("/audit")).json()["items"]
+
+        assert {entry["actor"] for entry in entries} == {"ada@127.0.0.1"}
+        assert [(entry["action"], entry["subject"]) for entry in entries[::-1]] == [
+            ("subscription.make", made["id"]), ("signing_key.make", f"{made['id']} 2"),
+            ("signing_key.end", f"{made['id']} 1"), ("subscription.change", made["id"]),
+            ("subscription.end", made["id"]), ("subscription.make", pull), ("topic.settings", "a"),
+            ("key.make", key), ("key.revoke", key),
+        ]  # fmt: skip
