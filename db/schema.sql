@@ -1248,18 +1248,19 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.extend_requests(ids text[], claims bigint[], lease_seconds double precision) RETURNS TABLE(id uuid, claim bigint)
+CREATE FUNCTION hookwire.extend_requests(ids uuid[], claims bigint[], lease_seconds double precision) RETURNS TABLE(id uuid, claim bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids::uuid[]) ORDER BY r.id FOR UPDATE;
-    RETURN QUERY
-    UPDATE hookwire.requests r SET state = 'leased', deadline_at = clock_timestamp() + make_interval(secs => lease_seconds)
-    FROM unnest(ids::uuid[], claims) AS g(id, claim)
-    WHERE r.id = g.id AND r.claim = g.claim AND r.state IN ('waiting', 'leased')
-    RETURNING r.id, r.claim;
+    PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids) ORDER BY r.id FOR UPDATE;
+    FOR n IN 1 .. cardinality(ids) LOOP
+        RETURN QUERY
+        UPDATE hookwire.requests r SET state = 'leased', deadline_at = clock_timestamp() + make_interval(secs => lease_seconds)
+        WHERE r.id = ids[n] AND r.claim = claims[n] AND r.state IN ('waiting', 'leased')
+        RETURNING r.id, r.claim;
+    END LOOP;
 END
 $$;
 
@@ -1404,9 +1405,18 @@ END
 $$;
 
 CREATE FUNCTION hookwire.frames_body(body bytea, frame_bytes integer[]) RETURNS bytea
-    LANGUAGE sql IMMUTABLE
-    RETURN CASE WHEN (frame_bytes IS NULL) THEN body ELSE (SELECT convert_to((jsonb_build_object('frames', jsonb_agg(translate(encode(SUBSTRING(frames_body.body FROM (f.after + 1) FOR f.size), 'base64'::text), '
-'::text, ''::text) ORDER BY f.n)))::text, 'UTF8'::name) AS convert_to FROM (SELECT u.n, u.size, ((sum(u.size) OVER (ORDER BY u.n) - u.size))::integer AS after FROM unnest(frames_body.frame_bytes) WITH ORDINALITY u(size, n)) f) END;
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF frame_bytes IS NULL THEN
+        RETURN body;
+    END IF;
+    RETURN (
+        SELECT convert_to(jsonb_build_object('frames', jsonb_agg(translate(encode(substring(body FROM f.after + 1 FOR f.size), 'base64'), E'\n', '') ORDER BY f.n))::text, 'UTF8')
+        FROM (SELECT u.n, u.size, (sum(u.size) OVER (ORDER BY u.n) - u.size)::integer AS after
+              FROM unnest(frame_bytes) WITH ORDINALITY AS u(size, n)) AS f);
+END
+$$;
 
 CREATE FUNCTION hookwire.frames_type(content_type text, frame_bytes integer[]) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -1569,6 +1579,7 @@ CREATE TABLE hookwire.subscriptions (
     name text,
     description text,
     metadata jsonb,
+    drops_at_end boolean DEFAULT false NOT NULL,
     CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
     CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
@@ -3054,50 +3065,59 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.settle_requests(ids uuid[], claims bigint[], bodies bytea[], content_types text[] DEFAULT NULL::text[], frame_bytes text[] DEFAULT NULL::text[]) RETURNS TABLE(item integer, outcome text, published boolean)
+CREATE FUNCTION hookwire.settle_requests(ids uuid[], claims bigint[], bodies bytea[], content_types text[] DEFAULT NULL::text[], frame_bytes text[] DEFAULT NULL::text[]) RETURNS TABLE(item integer, outcome text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
+    house hookwire.installation;
     moment CONSTANT timestamptz := clock_timestamp();
-    fresh integer[];
-    told record;
+    answered hookwire.requests;
+    told_topics text[] := '{}';
+    told_types text[] := '{}';
+    told_headers text[] := '{}';
+    told_bodies bytea[] := '{}';
+    told_body bytea;
+    size integer[];
 BEGIN
+    SELECT * INTO house FROM hookwire.installation;
     PERFORM hookwire.check_contents(bodies, content_types);
     PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids) ORDER BY r.id FOR UPDATE;
-    WITH given AS (
-        SELECT DISTINCT ON (g.id) g.* FROM unnest(ids, claims, bodies, content_types, frame_bytes) WITH ORDINALITY
-            AS g(id, claim, body, content_type, frame_bytes, n) JOIN hookwire.requests r ON r.id = g.id AND r.claim = g.claim
-        ORDER BY g.id, g.n
-    ), done AS (
+    FOR n IN 1 .. cardinality(ids) LOOP
         UPDATE hookwire.requests r
-        SET state = 'answered', answered_at = moment, reply = g.body, reply_content_type = g.content_type,
-            reply_frame_bytes = g.frame_bytes::integer[], last_error = NULL,
-            deadline_at = moment + make_interval(secs => (SELECT (p).retention_seconds FROM hookwire.service_settings(r.service) AS p))
-        FROM given g WHERE r.id = g.id AND r.state IN ('waiting', 'delayed', 'leased')
-        RETURNING g.n::integer
-    )
-    SELECT coalesce(array_agg(d.n), '{}') INTO fresh FROM done d;
-    SELECT array_agg(1) AS units, array_agg('hookwire.service.' || r.service || '.reply') AS topics, array_agg(NULL::text) AS nothing,
-           array_agg(hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes)) AS content_types,
-           array_agg(jsonb_build_object('request-id', translate(r.id::text, '-', ''))::text) AS headers,
-           array_agg(hookwire.frames_body(r.reply, r.reply_frame_bytes)) AS bodies
-    INTO told
-    FROM unnest(ids) WITH ORDINALITY AS g(id, n) JOIN hookwire.requests r ON r.id = g.id
-    WHERE g.n = ANY (fresh) AND hookwire.is_queue_name(r.service)
-      AND octet_length(hookwire.frames_body(r.reply, r.reply_frame_bytes)) <= (SELECT i.payload_bytes_max FROM hookwire.installation i);
-    IF told.units IS NOT NULL THEN
-        PERFORM hookwire.publish_batch('default', told.units, told.topics, told.nothing, told.content_types, told.headers, told.bodies,
-                                       told.nothing, array_fill(NULL::bytea, ARRAY[cardinality(told.units)]), true);
+        SET state = 'answered', answered_at = moment, reply = bodies[n], reply_content_type = content_types[n],
+            reply_frame_bytes = (settle_requests.frame_bytes)[n]::integer[], last_error = NULL,
+            deadline_at = moment + make_interval(secs => (hookwire.service_settings(r.service)).retention_seconds)
+        WHERE r.id = ids[n] AND r.claim = claims[n] AND r.state IN ('waiting', 'delayed', 'leased')
+        RETURNING r.* INTO answered;
+        item := n;
+        outcome := 'stored';
+        IF FOUND THEN
+            told_body := hookwire.frames_body(answered.reply, answered.reply_frame_bytes);
+            IF hookwire.is_queue_name(answered.service) AND octet_length(told_body) <= house.payload_bytes_max THEN
+                told_topics := told_topics || ('hookwire.service.' || answered.service || '.reply');
+                told_types := told_types || hookwire.frames_type(answered.reply_content_type, answered.reply_frame_bytes);
+                told_headers := told_headers || jsonb_build_object('request-id', translate(answered.id::text, '-', ''))::text;
+                told_bodies := told_bodies || told_body;
+            END IF;
+        ELSE
+            SELECT CASE WHEN r.state IN ('expired', 'failed') THEN 'unknown'
+                        WHEN r.state = 'answered' AND r.claim = claims[n] THEN 'stored' ELSE 'stale' END
+            INTO outcome FROM hookwire.requests r WHERE r.id = ids[n];
+            outcome := coalesce(outcome, 'unknown');
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    IF told_topics <> '{}' THEN
+        size := ARRAY[cardinality(told_topics)];
+        PERFORM hookwire.publish_batch(
+            'default', array_fill(1, size), told_topics, array_fill(NULL::text, size), told_types, told_headers, told_bodies,
+            array_fill(NULL::text, size), array_fill(NULL::bytea, size), true);
     END IF;
-    IF fresh <> '{}' AND (SELECT i.sql_notify FROM hookwire.installation i) THEN
+    IF house.sql_notify THEN
         PERFORM pg_notify('hookwire_services', ''), pg_notify('hookwire_outbox', '');
     END IF;
-    RETURN QUERY
-    SELECT g.n::integer, CASE WHEN r.claim = g.claim AND r.state = 'answered' THEN 'stored'
-                              WHEN r.id IS NULL OR r.state IN ('expired', 'failed') THEN 'unknown' ELSE 'stale' END, g.n = ANY (fresh)
-    FROM unnest(ids, claims) WITH ORDINALITY AS g(id, claim, n) LEFT JOIN hookwire.requests r ON r.id = g.id ORDER BY g.n;
 END
 $$;
 
@@ -3182,11 +3202,10 @@ BEGIN
         WHERE d.number IS NOT NULL ORDER BY d.client, d.number, d.n
         ON CONFLICT (client, number) DO UPDATE SET digest = excluded.digest, request_id = excluded.request_id, expires_at = excluded.expires_at
         WHERE k.expires_at <= clock_timestamp();
-        SELECT array_agg(coalesce(k.request_id, d.id) ORDER BY d.n) INTO kept
-        FROM unnest(clients, numbers, made) WITH ORDINALITY AS d(client, number, id, n)
-        LEFT JOIN hookwire.request_keys k ON k.client = d.client AND k.number = d.number;
+        SELECT array_agg(coalesce((SELECT k.request_id FROM hookwire.request_keys k WHERE k.client = d.client AND k.number = d.number), d.id) ORDER BY d.n)
+        INTO kept FROM unnest(clients, numbers, made) WITH ORDINALITY AS d(client, number, id, n);
         IF EXISTS (SELECT FROM unnest(clients, numbers, digests) AS d(client, number, digest)
-                   JOIN hookwire.request_keys k ON k.client = d.client AND k.number = d.number WHERE k.digest <> d.digest) THEN
+                   WHERE (SELECT k.digest FROM hookwire.request_keys k WHERE k.client = d.client AND k.number = d.number) <> d.digest) THEN
             RAISE EXCEPTION USING ERRCODE = 'unique_violation',
                 MESSAGE = 'this client has used this number before, for a request with other contents';
         END IF;

@@ -127,17 +127,19 @@ class Subscriptions:
         lifetime_seconds: int | None,
         start: ReplayStart | None = None,
         actor: str = "",
+        drops_at_end: bool = False,
     ) -> str:
         """Store a subscription whose deliveries are fetched; returns its id. Raises ``hub.filter.FilterError``.
 
         It ends when nobody has asked for anything for its whole lifetime; None: never. ``start``: it also gets what was
-        published since then (FM-12).
+        published since then (FM-12). ``drops_at_end``: what it is still owed at its end becomes no dead letter.
         """
         public_id = "sub_" + secrets.token_hex(10)
         async with self._database.transaction() as transaction:
             number = await transaction.fetchval(
                 "pull.create", public_id, _TENANT, topic, compile_pattern(topic), ordered,
                 json.dumps(wanted) if wanted else None, compile_filter(wanted or {}), lifetime_seconds,
+                drops_at_end,
             )  # fmt: skip
             if start is not None:
                 await _begin_replay(transaction, number, start, actor)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import structlog
@@ -39,7 +40,8 @@ _USUAL = BreakerOptions()
 class Result(NamedTuple):
     """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
     it, for the breaker too. ``failed``: whether it speaks against the receiver; None: it says nothing of it. ``tells``:
-    operators may hear of it. ``counts``: it is an error of RabbitHub's kind. ``is_in_lane``: others wait behind it."""
+    operators may hear of it. ``counts``: it is an error of RabbitHub's kind. ``is_in_lane``: others wait behind it.
+    ``names``: public ids of the event and the subscription, for the log (FT-10)."""
 
     event_id: int
     subscription_id: int
@@ -53,6 +55,7 @@ class Result(NamedTuple):
     tells: bool = True
     counts: bool = False
     is_in_lane: bool = False
+    names: Mapping[str, str] = MappingProxyType({})
 
 
 class Settlement:

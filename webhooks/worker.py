@@ -336,6 +336,7 @@ class Worker:
             failed=is_failure(outcome) if leads else None,
             tells=not claim.event.topic.startswith(RESERVED_PREFIX),
             counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered", is_in_lane=claim.is_in_lane,
+            names={"event_id": claim.event.event_id, "subscription": subscriber.public_id},
         )  # fmt: skip
         if self._paused.begin(result):
             self._release_waiting(subscriber.id)
@@ -362,7 +363,7 @@ class Worker:
             if decision.dead_kind is not None:
                 self._metrics.dead.labels(decision.dead_kind).inc()
                 _log.warning(
-                    "delivery_dead", event_id=result.event_id, subscription=result.subscription_id,
+                    "delivery_dead", delivery=f"dlv_{result.event_id}_{result.subscription_id}", **result.names,
                     kind=decision.dead_kind, outcome=result.outcome.kind, status=result.outcome.status,
                 )  # fmt: skip
         self._wake.set()

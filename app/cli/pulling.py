@@ -29,7 +29,7 @@ class Pulling:
 
     def __init__(self, hub: str, asked: dict[str, Any], given: str | None) -> None:
         self._hub = hub
-        self._asked = {**asked, "lifetime_seconds": _LIFETIME_SECONDS}
+        self._asked = {**asked, "lifetime_seconds": _LIFETIME_SECONDS, "on_end": "drop"}
         self._given = given
         self._subscription = given
         self._client = httpx.AsyncClient(headers=bearer(), trust_env=False, timeout=WAIT_SECONDS + 15)

@@ -124,7 +124,7 @@ class Ingest:
             drafts, refused = self._read_drafts(envelope, scope, body)
         fingerprint = _named(envelope, drafts, body)
         await self._admit(envelope.topic)
-        notice = await self._notices.of(envelope.topic)
+        notice = _notice_of_body(envelope, body) or await self._notices.of(envelope.topic)
         accepted = await self._store(drafts, fingerprint) if drafts else []
         items = [self._item(one) for one in accepted]
         if envelope.matched:
@@ -196,7 +196,7 @@ class Ingest:
     async def _answer(
         self, send: Send, items: list[dict[str, object]], notice: str | None, *, batch: bool, replayed: bool
     ) -> None:
-        body = json.dumps(items if batch else items[0], separators=(",", ":")).encode()
+        body = json.dumps(items if batch else items[0], separators=(",", ":")).encode() + b"\n"
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         if replayed:
             headers.append((b"idempotency-replayed", b"true"))
@@ -227,6 +227,20 @@ def _refused_item(problem: Problem) -> dict[str, object]:
             "detail": problem.detail,
         }
     }
+
+
+def _notice_of_body(envelope: _Envelope, body: bytes) -> str | None:
+    """Tell that a body is not the JSON that its type says; it is stored as it is (FT-12)."""
+    if envelope.is_batch or not 0 < len(body) <= _PARSED_HERE_BYTES_MAX:
+        return None
+    if envelope.media_type != "application/json":
+        return None
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError) as error:
+        place = f" (character {error.pos})" if isinstance(error, json.JSONDecodeError) else ""
+        return f"the body is not valid JSON{place}, though its content type says so; it was stored as it is"
+    return None
 
 
 def _envelope(scope: Scope) -> _Envelope:

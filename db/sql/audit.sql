@@ -1,5 +1,8 @@
--- Audit: who did what, and why. Entries are written by the statements that do it.
+-- Audit: who did what, and why. Entries are written by the statements that do it, or by the route.
 
 -- name: page
 SELECT id, at, actor, action, subject, reason, records FROM hookwire.audit
 WHERE tenant = $1 AND id < $2 ORDER BY id DESC LIMIT $3;
+
+-- name: add
+INSERT INTO hookwire.audit (tenant, actor, action, subject) VALUES ($1, $2, $3, $4);

@@ -629,9 +629,9 @@ WHERE until_id < coalesce((
 
 -- name: cancel_ended
 -- Up to $2 deliveries of subscriptions that have ended: what they were still owed becomes dead letters with that reason
--- (WH-R09); WebSub's are dropped (DL-2, DL-10). What a consumer of a RabbitHub queue held goes back there instead (RH-29).
+-- (WH-R09); WebSub's are dropped (DL-2, DL-10), and those of one that says so (FT-07). What a consumer of a RabbitHub queue held goes back there instead (RH-29).
 WITH owed AS MATERIALIZED (
-    SELECT q.event_id, q.subscription_id, s.protocol, s.state_reason
+    SELECT q.event_id, q.subscription_id, s.protocol <> 'websub' AND NOT s.drops_at_end AS is_kept, s.state_reason
     FROM hookwire.subscriptions s JOIN hookwire.deliveries q ON q.subscription_id = s.id
     WHERE s.id = ANY ($1::bigint[]) AND s.state IN ('gone', 'expired', 'denied', 'deleted')
       AND NOT EXISTS (SELECT FROM hookwire.rabbithub_subscriptions r
@@ -641,11 +641,11 @@ WITH owed AS MATERIALIZED (
 ), gone AS (
     DELETE FROM hookwire.deliveries d USING owed o
     WHERE d.event_id = o.event_id AND d.subscription_id = o.subscription_id
-    RETURNING d.event_id, d.subscription_id, d.tenant, d.attempts, d.last_status, d.last_outcome, o.protocol, o.state_reason
+    RETURNING d.event_id, d.subscription_id, d.tenant, d.attempts, d.last_status, d.last_outcome, o.is_kept, o.state_reason
 ), buried AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
     SELECT event_id, subscription_id, tenant, 'gone', attempts, last_status, last_outcome, state_reason
-    FROM gone WHERE protocol <> 'websub'
+    FROM gone WHERE is_kept
     ON CONFLICT DO NOTHING
 )
 SELECT count(*) FROM gone;

@@ -110,6 +110,14 @@ def test_the_index_leads_to_every_page_of_the_documentation() -> None:
     assert {named(page) for page in pages - linked - {index}} == set()
 
 
+def test_what_is_published_by_curl_is_sent_with_its_type() -> None:
+    """FT-16: `curl -d` alone says that JSON is a form, and a hub passes on what it says."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("**/*.md")]
+    bare = re.compile(r"curl(?:[^\n]|\\\n)*/events(?:[^\n]|\\\n)*\s(?:-d|--data)\s")
+    found = [(named(page), match[0]) for page in pages for match in bare.finditer(page.read_text())]
+    assert [place for place in found if "ontent-" not in place[1]] == []
+
+
 def test_decisions_are_numbered_without_gap_or_repeat() -> None:
     numbers = [int(page.name[:4]) for page in sorted((ROOT / "docs" / "adr").glob("0*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))

@@ -56,10 +56,7 @@ EXCEPTIONS = {
 ONE_NAME_TWICE = {
     "Accepted": "a stored publish, and the counts of an audit; no module uses both",
     "Event": "a published event, and what a socket of the broker reports",
-    "ExtendIn": "schema names of the HTTP API, each for its route",
     "KafkaSource": "the option of a command, and the source that it makes",
-    "KeyIn": "schema names of the HTTP API, each for its route",
-    "KeyOut": "schema names of the HTTP API, each for its route",
     "LeaderAcquired": "goharvest's event name, and the same event of NELI's state machine",
     "LeaderFenced": "goharvest's event name, and the same event of NELI's state machine",
     "LeaderRevoked": "goharvest's event name, and the same event of NELI's state machine",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +22,8 @@ Subscription = Annotated[
     str | None, typer.Option("--subscription", help="An existing pull subscription, which stays. Default: a new one.")
 ]
 Count = Annotated[int | None, typer.Option("--count", min=1, help="End after so many events. Default: go on.")]
+
+_TERMINATED = 128 + signal.SIGTERM
 
 
 def listen(
@@ -55,6 +59,20 @@ async def _listen(
     from app.cli.listening import Listening
     from app.cli.pulling import Pulling
 
-    async with Pulling(hub, asked, given) as pulling, Listening(pulling, forward, as_json=as_json) as listening:
-        await listening.run(count)
+    terminated = asyncio.Event()
+    task = asyncio.current_task()
+    assert task is not None, "a command's coroutine is a task"
+
+    def terminate() -> None:
+        terminated.set()
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        async with Pulling(hub, asked, given) as pulling, Listening(pulling, forward, as_json=as_json) as listening:
+            await listening.run(count)
+    except asyncio.CancelledError:
+        if not terminated.is_set():
+            raise
+        return _TERMINATED  # the subscription has ended with the context (FT-07)
     return 0

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.web.api.actor import Reason, Reasoned, actor_of
 from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
@@ -36,6 +36,7 @@ In = Annotated[Context, Depends(context_of)]
 State = DeliveryState
 _ID = re.compile(r"dlv_([0-9]{1,19})_([0-9]{1,19})")
 _LARGEST = 2**63 - 1
+Seconds = Annotated[float, AfterValidator(lambda seconds: round(seconds, 6))]
 _MISSING = "There is no such delivery."
 _DONE = "No such delivery waits; it is being sent just now, or is done."
 _REFUSED = refusals("not-found", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large")
@@ -90,7 +91,7 @@ class DeliveryOut(BaseModel):
     attempts: int
     last_outcome: str | None = Field(description="delivered, timeout, connect, client_error, ...")
     last_status: int | None
-    last_seconds: float | None = Field(description="How long the last attempt took.")
+    last_seconds: Seconds | None = Field(description="How long the last attempt took.")
     next_attempt_at: NextAttemptAt
     at: datetime = Field(description="When it was made, delivered or given up.")
     detail: str | None
@@ -116,9 +117,9 @@ class AttemptOut(BaseModel):
     status: int | None
     detail: str | None
     address: str | None
-    connect_seconds: float | None
-    first_byte_seconds: float | None
-    total_seconds: float
+    connect_seconds: Seconds | None
+    first_byte_seconds: Seconds | None
+    total_seconds: Seconds
     worker: str
     response_headers: dict[str, str] | None
     response_body: str | None = Field(

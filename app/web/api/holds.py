@@ -40,6 +40,7 @@ _EXAMPLE: dict[str, Any] = {
     "records": 12,
     "attempts": 4,
     "since": "2026-01-15T09:31:07.131002Z",
+    "next_attempt_at": "2026-01-15T09:31:23.131002Z",
     "next_probe_at": "2026-01-15T09:31:23.131002Z",
 }
 
@@ -59,7 +60,8 @@ class HoldOut(BaseModel):
     records: int = Field(description="How many wait; counted up to 10,000.")
     attempts: int
     since: datetime
-    next_probe_at: datetime = Field(description="When its oldest record is tried again.")
+    next_attempt_at: datetime = Field(description="When its oldest record is tried again.")
+    next_probe_at: datetime = Field(description="The old name of `next_attempt_at`.", deprecated=True)
 
 
 class HoldDetail(HoldOut):
@@ -95,6 +97,7 @@ def _out(row: Row) -> dict[str, Any]:
         "id": f"hold_{row['id']}",
         "scope": scope,
         "key": row["key"] if scope == "key" else None,
+        "next_attempt_at": row["probe_at"],
         "next_probe_at": row["probe_at"],
     }
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
@@ -111,13 +112,14 @@ def key_out(row: Row) -> dict[str, Any]:
     ),
 )  # fmt: skip
 @needs("admin")
-async def create(body: KeyIn, context: In) -> KeyCreated:
+async def create(request: Request, body: KeyIn, context: In) -> KeyCreated:
     """The answer carries the key, once; only its digest is stored."""
     try:
         new = NewKey(body.name, body.scopes, body.topics, body.lifetime_seconds, body.queues, body.kinds, body.services)
     except TopicError as error:
         raise Problem("invalid-pattern", str(error), parameter="topics") from None
     row, text = await Keys(context.database).create(new)
+    await audited(request, context, "key.make", row["public_id"])
     return KeyCreated.model_validate({**key_out(row), "key": text})
 
 
@@ -140,8 +142,9 @@ async def list_keys(
 
 @router.delete("/{key_id}", status_code=204, summary="Revoke an API key", responses=refusals("not-found"))
 @needs("admin")
-async def revoke(key_id: str, context: In) -> None:
+async def revoke(request: Request, key_id: str, context: In) -> None:
     """It is refused by every process within five seconds. Repeating it changes nothing."""
     row = await Keys(context.database).revoke(key_id) if key_id.isascii() and key_id.isprintable() else None
     if row is None:
         raise Problem("not-found", "There is no such key.")
+    await audited(request, context, "key.revoke", key_id)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.actor import actor_of
+from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
 from app.web.api.events import payload_out
 from app.web.api.refusals import refusals
@@ -48,6 +49,9 @@ class PullIn(BaseModel):
         None, ge=60, le=31_536_000, description="It ends when nobody has asked for so long; none: it stays."
     )
     start: Start | None = Field(None, description=f"{START_MEANING} None: from now on.")
+    on_end: Literal["dead_letters", "drop"] = Field(
+        "dead_letters", description="What it is still owed when it ends becomes dead letters, or nothing."
+    )
 
 
 class DequeueIn(BaseModel):
@@ -167,9 +171,11 @@ async def create(request: Request, body: PullIn, response: Response, context: In
             lifetime_seconds=body.lifetime_seconds,
             start=None if body.start is None else start_of(body.start, context.incarnation),
             actor=actor_of(request),
+            drops_at_end=body.on_end == "drop",
         )
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None
+    await audited(request, context, "subscription.make", made)
     response.headers["Location"] = f"/subscriptions/{made}"
     return subscription_out(await context.subscriptions.get(made))
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
@@ -115,6 +116,7 @@ async def rotate_key(
     if made is None:
         raise Problem("not-found", "There is no such subscription.")
     info, secret = made
+    await audited(request, context, "signing_key.make", f"{row['public_id']} {info.number}")
     response.headers["Cache-Control"] = "no-store"
     return SigningKeyMade.model_validate({**_out(info), "secret": secret})
 
@@ -136,3 +138,4 @@ async def end_key(request: Request, subscription_id: str, number: int, context: 
         raise Problem("keys-refused", str(error)) from None
     if not ended:
         raise Problem("not-found", "There is no such key.")
+    await audited(request, context, "signing_key.end", f"{row['public_id']} {number}")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.audited import audited
 from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
@@ -372,6 +373,7 @@ async def create(request: Request, body: SubscriptionIn, response: Response, con
         raise Problem("invalid-filter", str(error), parameter="filter") from None
     except ValueError as error:
         raise Problem("invalid-parameter", str(error), parameter="secret") from None
+    await audited(request, context, "subscription.make", row["public_id"])
     response.headers["Location"] = f"/subscriptions/{row['public_id']}"
     return SubscriptionCreated.model_validate({**_out(row), "secret": secret})
 
@@ -464,6 +466,7 @@ async def change(
     except Stale:
         raise Problem("precondition-failed") from None
     if changed is not None:
+        await audited(request, context, "subscription.change", row["public_id"])
         response.headers["ETag"] = etag(changed["version"])
     return subscription_out(changed)
 
@@ -487,3 +490,4 @@ async def delete(request: Request, subscription_id: str, context: In, if_match: 
         raise Problem("invalid-parameter", detail, parameter="subscription_id") from None
     if not deleted:
         raise Problem("not-found", _MISSING)
+    await audited(request, context, "subscription.end", row["public_id"])

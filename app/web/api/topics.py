@@ -9,6 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.precondition import IfMatch, etag, version_meant
@@ -225,7 +226,7 @@ async def get_settings(topic: str, response: Response, context: In) -> TopicSett
 )  # fmt: skip
 @needs("admin", reach="topic")
 async def put_settings(
-    topic: str, body: TopicSettings, response: Response, context: In, if_match: IfMatch = None
+    request: Request, topic: str, body: TopicSettings, response: Response, context: In, if_match: IfMatch = None
 ) -> TopicSettingsOut:
     """Create the topic if there is none.
 
@@ -243,5 +244,6 @@ async def put_settings(
     )  # fmt: skip
     if row is None:
         raise Problem("precondition-failed")
+    await audited(request, context, "topic.settings", name)
     response.headers["ETag"] = etag(row["version"])
     return _settings_out(row)

@@ -162,16 +162,15 @@ def _event_link(status: Status, number: int | None) -> str:
 def _first_publish(public_url: str) -> str:
     return _empty(
         "Nothing was published yet. Publish the first event:",
-        f"curl {public_url}/topics/orders.created/events \\\n"
-        "  -H 'Content-Type: application/json' -d '{\"order\": 4711}'",
+        f"curl {public_url}/topics/orders.created/events \\\n  --json '{{\"order\": 4711}}'",
     )
 
 
 def _subscriptions(status: Status) -> str:
     if not status.subscriptions:
         command = (
-            f"curl {status.public_url}/subscriptions -H 'Content-Type: application/json' \\\n"
-            '  -d \'{"topic": "orders.#", "callback": "http://127.0.0.1:9000/"}\''
+            f"curl {status.public_url}/subscriptions \\\n"
+            '  --json \'{"topic": "orders.#", "callback": "http://127.0.0.1:9000/"}\''
         )
         return section("Subscriptions", _empty("Nobody subscribed yet. Subscribe a callback:", command))
     counts = ", ".join(f"{row['subscriptions']:,} {escape(row['state'])}" for row in status.subscription_counts)

