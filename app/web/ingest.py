@@ -231,7 +231,7 @@ def _refused_item(problem: Problem) -> dict[str, object]:
 
 def _notice_of_body(envelope: _Envelope, body: bytes) -> str | None:
     """Tell that a body is not the JSON that its type says; it is stored as it is (FT-12)."""
-    if envelope.is_batch or not 0 < len(body) <= _PARSED_HERE_BYTES_MAX:
+    if envelope.is_batch or not 0 < len(body) <= PARSED_HERE_BYTES_MAX:
         return None
     if envelope.media_type != "application/json":
         return None
