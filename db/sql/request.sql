@@ -104,13 +104,17 @@ SELECT hookwire.forget_requests(ARRAY(
     ORDER BY r.number LIMIT $2 FOR UPDATE SKIP LOCKED), 'retention');
 
 -- name: waiting_services
+-- Also those of leases and pauses that are over: a claim ends them, and a broker may be the only process there is.
 WITH RECURSIVE names AS (
     (SELECT r.service FROM hookwire.requests r WHERE r.state = 'waiting' ORDER BY r.service LIMIT 1)
     UNION ALL
     SELECT (SELECT r.service FROM hookwire.requests r WHERE r.state = 'waiting' AND r.service > n.service ORDER BY r.service LIMIT 1)
     FROM names n WHERE n.service IS NOT NULL
 )
-SELECT n.service FROM names n WHERE n.service IS NOT NULL;
+SELECT n.service FROM names n WHERE n.service IS NOT NULL
+UNION
+SELECT o.service FROM (SELECT r.service FROM hookwire.requests r WHERE r.deadline_at <= now() AND r.state IN ('leased', 'delayed')
+                       ORDER BY r.deadline_at LIMIT 1000) AS o;
 
 -- name: last_number
 SELECT CASE WHEN d.is_called THEN d.last_value ELSE 0 END FROM hookwire.request_number AS d;

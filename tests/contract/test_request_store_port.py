@@ -117,6 +117,18 @@ async def test_a_service_waits_only_while_it_has_something_to_claim(rig: Rig) ->
     assert (before, pending, list(await rig.store.waiting())) == ([], ["echo"], [])
 
 
+@pytest.mark.parametrize("is_release", [False, True], ids=["lease", "release"])
+async def test_a_service_waits_again_when_a_lease_or_a_pause_is_over(rig: Rig, is_release: bool) -> None:
+    """TI-08: a dispatcher claims only for services that it is told; nobody else may be there to end leases."""
+    await accept(rig.store)
+    receipt = await claim_one(rig.store)
+    if is_release:
+        await rig.store.release(receipt, LEASE_SECONDS)
+    during = list(await rig.store.waiting())
+    await rig.pass_time(LEASE_SECONDS + 1)
+    assert (during, list(await rig.store.waiting())) == ([], ["echo"])
+
+
 async def test_a_request_whose_lease_ended_is_given_to_another_before_younger_ones(rig: Rig) -> None:
     """TI-08: a claimer that died costs its lease and nothing else."""
     store = rig.store

@@ -47,9 +47,19 @@ class Submitter(threading.Thread):
                 number += 1
 
 
+@pytest.fixture(params=["file", "database"])
+def titanic_words(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ...]:
+    """The options of a broker whose requests survive it."""
+    if request.param == "file":
+        return ("--titanic", str(tmp_path))
+    config = tmp_path / "hookwire.toml"
+    config.write_text(f'database_url = "{request.getfixturevalue("database_url")}"\n')
+    return ("--titanic", "database", "--config", str(config))
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_hundred_kills_of_the_broker_lose_no_accepted_request(tmp_path: Path) -> None:
+@pytest.mark.timeout(1_200)
+def test_a_hundred_kills_of_the_broker_lose_no_accepted_request(titanic_words: tuple[str, ...]) -> None:
     """XX-05, TI-07, TI-08: kill -9 while three clients submit and a worker works; each id fetches its own reply."""
     port = free_port()
     endpoint = f"tcp://127.0.0.1:{port}"
@@ -59,11 +69,11 @@ def test_a_hundred_kills_of_the_broker_lose_no_accepted_request(tmp_path: Path) 
         for submitter in submitters:
             submitter.start()
         for _ in range(KILLS):
-            with broker_process("--titanic", str(tmp_path), port=port) as (process, _):
+            with broker_process(*titanic_words, port=port) as (process, _):
                 wanted = sum(len(each.accepted) for each in submitters) + dice.randint(1, 40)
                 until(lambda wanted=wanted: sum(len(each.accepted) for each in submitters) >= wanted)
                 process.kill()
-        with broker_process("--titanic", str(tmp_path), port=port), titanic_client(endpoint) as client:
+        with broker_process(*titanic_words, port=port), titanic_client(endpoint) as client:
             for submitter in submitters:
                 submitter.is_done.set()
                 submitter.join(WAIT_SECONDS)
