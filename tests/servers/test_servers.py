@@ -18,6 +18,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from scripts.servers.fleet import VARIABLES, take_server
+from scripts.servers.given import GivenServer
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.kafka_classes import class_archive
 from scripts.servers.missing import MissingServerError
@@ -308,6 +309,7 @@ async def test_the_broker_refuses_after_stop_app_and_answers_after_start_app(rab
 def test_an_address_in_the_environment_wins_and_is_never_hurt(postgres18: PostgresServer, tmp_path: Path) -> None:
     """EC-P09, EC-K06."""
     given = take_server("postgres18", tmp_path, {VARIABLES["postgres18"]: postgres18.url})
+    assert isinstance(given, GivenServer)
     with pytest.raises(MissingServerError, match="'kill' needs a PostgreSQL that the suite booted itself"):
         given.kill()
     assert (given.url, list(tmp_path.iterdir())) == (postgres18.url, [])
