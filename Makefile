@@ -109,6 +109,18 @@ schema: dev-environment ## Write db/schema.sql anew from the migrations
 lock: ## Pin requirements/*.txt anew (arguments: make lock WITH=--upgrade)
 	@scripts/lock $(WITH)
 
+.PHONY: sbom
+sbom: dev-environment ## Write dist/hookwire.cdx.json, the bill of materials (CycloneDX) of what is pinned
+	@$(PYTHON_IN_VENV) -m scripts.sbom
+
+.PHONY: image-digests
+image-digests: dev-environment ## Write dist/docker-compose.yml with images by digest (WITH="--image ...")
+	@$(PYTHON_IN_VENV) -m scripts.image_digests $(WITH)
+
+.PHONY: audit
+audit: dev-environment ## Ask for known advisories on every pinned requirement (needs PyPI's advisory database)
+	@$(PYTHON_IN_VENV) -m scripts.audit
+
 .PHONY: clean
 clean: ## Remove the environment, caches and build results; keeps .hookwire/ and .servers/
 	@rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -44,6 +44,8 @@ _BEFORE = {
     "delivery.settle": "deliver.after_response",
     "intent.close": "verify.before_close",
     "member.leave": "stop.before_leave",
+    "request.make": "service.before_request",
+    "request.reply": "service.before_reply",
 }
 _DURING = {
     "outbox.purge": "relay.mid_purge",
@@ -64,8 +66,15 @@ _AFTER = {
     "delivery.claim": "deliver.after_claim",
     "delivery.settle": "deliver.after_settle",
     "intent.close": "verify.after_close",
+    "request.make": "service.after_request",
+    "request.lease": "service.after_claim",
+    "request.lease_for_callbacks": "service.after_claim",
+    "request.reply": "service.after_reply",
 }
-MOMENTS = ("relay.mid_purge", "relay.mid_send", "stop.before_leave")
+MOMENTS = (
+    "relay.mid_purge", "relay.mid_send", "stop.before_leave", "service.before_request", "service.after_request",
+    "service.after_claim", "service.before_reply", "service.after_reply",
+)  # fmt: skip
 """Points that are no step of an event's walk."""
 POINTS = sorted(
     {*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"} - {*MOMENTS}

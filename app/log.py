@@ -14,7 +14,8 @@ import structlog
 __all__ = ["configure_logging"]
 
 _SECRET_NAMES = re.compile(
-    r"authorization|cookie|secret|token|signature|password|dsn|database_url|outbox_url|amqp_url", re.IGNORECASE
+    r"authorization|cookie|secret|token|signature|password|dsn|database_url|outbox_url|amqp_(source_)?url",
+    re.IGNORECASE,
 )
 _SECRET_TEXTS = re.compile(
     r"(?<=whsec_)[A-Za-z0-9+/=]+|(?<=whsk_)[A-Za-z0-9+/=]+|(?<=hwk_[0-9a-f]{12}_)[A-Za-z0-9]+"

@@ -19,10 +19,13 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
     unknown = set(roles or ()) - set(ROLES)
     if unknown:
         raise SettingsRefused(f"--role is one of {', '.join(ROLES)}, not {', '.join(sorted(unknown))}")
+    if roles and set(roles) == {"source"} and not settings.amqp_sources:
+        raise SettingsRefused("--role source has nothing to read: HOOKWIRE_AMQP_SOURCES names queues")
     await early_checks(settings)
     async with open_hub(settings, roles or ROLES) as hub:
         options, port = hub.storage.database.options, settings.listen_address[1]
-        await startup_checks(settings, options, port, serves_api="api" in (roles or ROLES))
+        wanted = roles or ROLES
+        await startup_checks(settings, options, port, serves_api="api" in wanted, reads_amqp="source" in wanted)
         _greet(hub, settings, roles or ROLES)
         await _run(Process(hub.phases, settings.drain_seconds, end_within))
     return 0
@@ -41,7 +44,8 @@ async def _run(process: Process) -> None:
 
 def _greet(hub: Assembly, settings: Settings, roles: Sequence[str]) -> None:
     """What a person needs next, on stderr, once."""
-    lines = [f"hookwire runs: {', '.join(roles)}"]
+    running = [role for role in roles if role != "source" or settings.amqp_sources]
+    lines = [f"hookwire runs: {', '.join(running)}"]
     if "api" in roles:
         lines += [f"  API       {hub.public_url}", f"  status    {hub.public_url}/"]
         if settings.serves_docs:
@@ -50,6 +54,8 @@ def _greet(hub: Assembly, settings: Settings, roles: Sequence[str]) -> None:
         lines.append(f"  metrics   {hub.metrics_url}/metrics")
     absent = [name for name in ("kafka", "amqp") if name not in hub.sinks]
     lines.append(f"  sinks     {', '.join(hub.sinks)}" + (f"  (not configured: {', '.join(absent)})" if absent else ""))
+    if "source" in running:
+        lines.append(f"  sources   {', '.join(text.partition('?')[0] for text in settings.amqp_sources)}")
     if hub.storage.embedded is not None:
         lines.append(f"  database  {hub.storage.embedded.psql_command}")
     print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice

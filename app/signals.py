@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
+from event.event import Draft
+from hub.publish import Accepted
 from runtime.signals import Signal
 
 __all__ = ["Signals"]
@@ -22,6 +24,7 @@ def _due_signals() -> Mapping[str, Signal[[]]]:
 class Signals:
     """``published_here``: this process committed an event outside of the relay's own work.
 
+    ``stored`` carries what this process has committed, its draft and what became of it.
     ``published``: an event was committed, here or elsewhere. ``deliveries_due`` and ``fanned_out`` carry the
     subscriptions concerned. ``polled`` carries the last id drawn, its origin, and whether a hold is due for a probe.
     ``database_silent``: the database does not answer. ``order_scope`` says whether a key is in order across topics.
@@ -29,6 +32,7 @@ class Signals:
     """
 
     published_here: Signal[[]] = field(default_factory=Signal)
+    stored: Signal[[Draft, Accepted]] = field(default_factory=Signal)
     published: Signal[[]] = field(default_factory=Signal)
     deliveries_due: Signal[[Sequence[int]]] = field(default_factory=Signal)
     fanned_out: Signal[[Sequence[int]]] = field(default_factory=Signal)

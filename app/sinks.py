@@ -14,8 +14,9 @@ from relay.kafka.options import KafkaOptions
 from relay.kafka.security import KafkaSecurity
 from relay.kafka.sink import KafkaSink
 from relay.sink import Sink
+from relay.tls import TlsFiles
 
-__all__ = ["amqp_options", "configured_sinks", "kafka_options", "sink_maker"]
+__all__ = ["amqp_options", "configured_sinks", "kafka_options", "sink_maker", "source_options"]
 
 
 def configured_sinks(settings: Settings) -> list[str]:
@@ -72,8 +73,20 @@ def amqp_options(settings: Settings, incarnation: str) -> AmqpOptions:
             incarnation,
             exchange=settings.amqp_exchange,
             own_headers=settings.relay_headers,
+            attributes=settings.amqp_cloudevents_prefix,
             tls=amqp_tls(settings),
         )
+
+
+def source_options(settings: Settings, incarnation: str) -> AmqpOptions:
+    """For what reads AMQP; raises SettingsRefused."""
+    url = settings.amqp_source_url or settings.amqp_url
+    if url is None:
+        raise SettingsRefused(f"{PREFIX}AMQP_SOURCES needs {PREFIX}AMQP_URL or {PREFIX}AMQP_SOURCE_URL")
+    with _refused("amqp"):
+        text = url.get_secret_value()
+        tls = amqp_tls(settings) if text.startswith("amqps://") else TlsFiles("HOOKWIRE_AMQP_TLS")
+        return AmqpOptions(text, incarnation, tls=tls)
 
 
 @contextmanager

@@ -97,4 +97,6 @@ async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
         stack.push_async_callback(database.aclose)
         installation = await database.fetchrow("event.installation")
         assert installation is not None, "the first migration writes the installation's row"
+        if await database.fetchval("queue.adopt_transaction_ids"):
+            _log.warning("transaction_ids_adopted", reason="the database was restored from another server")
         yield Storage(database, installation["incarnation"], open_secrets(settings), embedded)

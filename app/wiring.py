@@ -11,11 +11,11 @@ from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry
-from pydantic import SecretStr
 from starlette.types import ASGIApp
 
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
+from app.hub_options import hub_options
 from app.jobs_wiring import JobsAssembly
 from app.listen import Listener
 from app.maintenance.cleanup import Cleanup
@@ -23,10 +23,12 @@ from app.maintenance.due_poller import DuePoller
 from app.maintenance.retention import Retention, RetentionOptions
 from app.notify import Notifier
 from app.relaying import Relaying
+from app.services_wiring import ServicesAssembly
 from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings
 from app.signals import Signals
 from app.sinks import configured_sinks
+from app.sourcing import amqp_sources
 from app.storage import EmbeddedWatch, Storage, open_storage
 from app.web.api.context import Context
 from app.web.application import build_operations, build_web
@@ -45,10 +47,8 @@ from egress.client import Client, ClientOptions, Outbound
 from egress.guard import GuardPolicy
 from egress.resolver import ThreadResolver
 from hub.acceptance import Hub
-from hub.feed import FEED_BYTES_MAX
 from hub.fetching import Fetching
-from hub.form import FormDialect
-from hub.options import HubOptions
+from hub.intake import EventIntake
 from hub.publish import Publisher
 from hub.rabbithub.queues import RabbitHubQueues
 from hub.signing_keys import SigningKeys
@@ -75,7 +75,7 @@ from webhooks.worker import Worker, WorkerOptions
 __all__ = ["ROLES", "Assembly", "open_hub"]
 
 _log = structlog.get_logger(__name__)
-ROLES: Final = ("api", "relay", "deliver")
+ROLES: Final = ("api", "relay", "deliver", "source")
 _BACKLOG_CONNECTIONS = 2048
 _METRICS_DRAIN_SECONDS = 1.0
 _UNASKED_SECONDS = 300.0
@@ -179,11 +179,15 @@ class _Builder:
             self.relaying = self._make_relaying()
         await self._configure(roles)
         phases: list[list[Service]] = []
-        if "api" in roles:
+        serves, reads = "api" in roles, "source" in roles and bool(self._settings.amqp_sources)
+        if serves or reads:
             waking = self._wake_relays()
-            publisher = Publisher(self._database, self._signals.published_here.notify)
+            publisher = Publisher(
+                self._database, self._signals.published_here.notify, on_stored=self._signals.stored.notify
+            )
             self._signals.order_scope.connect(publisher.order_across_topics)
-            phases += [[self._front(publisher, sockets)], [publisher, *self._subscribing()], waking]
+            ways_in = [*([self._front(publisher, sockets)] if serves else []), *(self._sources(publisher, reads=reads))]
+            phases += [ways_in, [publisher, *(self._subscribing() if serves else [])], waking]
         relays = self.relaying.relays if self.relaying else []
         phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
         # Last, so that the drain can be watched.
@@ -198,11 +202,18 @@ class _Builder:
             limit = settings.event_bytes_max
             await self._database.execute(
                 "event.configure", settings.topics_auto_create, notify, limit, settings.queues_auto_create,
-                settings.kinds_auto_create,
+                settings.kinds_auto_create, settings.services_auto_create,
             )  # fmt: skip
         if "relay" in roles:
             for row in await self._database.fetch("event.configure_sinks", self.sinks):
                 _log.warning("sink_led_elsewhere", sink=row["name"], hint="this process has no address for it")
+
+    def _sources(self, publisher: Publisher, *, reads: bool) -> Sequence[Service]:
+        """Build what reads AMQP queues."""
+        if not reads:
+            return ()
+        intake = EventIntake(self._hub, publisher, self._topics)
+        return amqp_sources(self._settings, self._storage.incarnation, intake, self._registry)
 
     def _wake_relays(self) -> list[Service]:
         """Connect what this process commits to its own relays, or else to a notifier of other processes' relays."""
@@ -238,15 +249,21 @@ class _Builder:
         signals.due["deliveries"].connect(worker.poll_now)
         signals.due["replays"].connect(replayer.notify)
         signals.due["rabbithub"].connect(queues.poll_now)
-        return [worker, replayer, queues]
+        callbacks = self._services.make_callbacks(self._outbound, self._subscribers)
+        return [worker, replayer, queues, callbacks]
 
     def _background(self) -> list[Service]:
         signals = self._signals
         services: list[Service] = [
             *self._jobs.services,
+            *self._services.services,
             Listener(
                 self._connect_direct,
-                {"hookwire_outbox": signals.published.notify, "hookwire_jobs": self._jobs.waiting.notify},
+                {
+                    "hookwire_outbox": signals.published.notify,
+                    "hookwire_jobs": self._jobs.notify,
+                    "hookwire_services": self._services.waiting.notify,
+                },
             ),
             Cleanup(self._database, self._settings.idempotency_seconds),
             Retention(self._database, self._retention_options()),
@@ -259,7 +276,11 @@ class _Builder:
         services.append(
             DuePoller(
                 self._database,
-                {**{column: signal.notify for column, signal in signals.due.items()}, **self._jobs.due},
+                {
+                    **{column: signal.notify for column, signal in signals.due.items()},
+                    **self._jobs.due,
+                    **self._services.due,
+                },
                 signals.polled.notify,
                 signals.database_silent.notify,
                 signals.order_scope.notify,
@@ -270,8 +291,16 @@ class _Builder:
         return services
 
     @cached_property
+    def _topics(self) -> Topics:
+        return Topics(self._database, auto_create=self._settings.topics_auto_create)
+
+    @cached_property
     def _jobs(self) -> JobsAssembly:
         return JobsAssembly(self._database, self._registry, self._settings)
+
+    @cached_property
+    def _services(self) -> ServicesAssembly:
+        return ServicesAssembly(self._database, self._registry, self._settings, self._signals.published_here.notify)
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
         return self.relaying.states() if self.relaying is not None else {}
@@ -291,37 +320,6 @@ class _Builder:
         self._stack.push_async_callback(client.aclose)
         return client
 
-    def _hub_options(self) -> HubOptions:
-        settings = self._settings
-        return HubOptions(
-            self.public_url,
-            self._policy,
-            lease_seconds_min=settings.websub_lease_seconds_min,
-            lease_seconds_default=settings.websub_lease_seconds_default,
-            lease_seconds_max=settings.websub_lease_seconds_max,
-            secret_over_http=settings.websub_secret_over_http,
-            tell_lease_end=settings.websub_tell_lease_end,
-            foreign_topics=settings.foreign_topics,
-            dialect=FormDialect(settings.websub_pshb),
-            sha1_hosts=settings.websub_sha1_hosts,
-            publish_secret=(settings.websub_publish_secret or SecretStr("")).get_secret_value().encode(),
-            strict_topic=settings.websub_strict_topic,
-            verification_slots=settings.websub_verification_slots,
-            first_connect_seconds=settings.websub_first_connect_seconds,
-            verifications_per_minute_host=settings.websub_verifications_per_minute_host,
-            verifications_burst_host=settings.websub_verifications_burst_host,
-            verifications_per_minute_requester=settings.websub_verifications_per_minute_requester,
-            verifications_burst_requester=settings.websub_verifications_burst_requester,
-            pending_requester_max=settings.websub_pending_requester_max,
-            subscriptions_host_max=settings.websub_subscriptions_host_max,
-            subscriptions_requester_max=settings.websub_subscriptions_requester_max,
-            message_id_header=settings.rabbithub_message_id_header.lower(),
-            correlation_id_header=settings.rabbithub_correlation_id_header.lower(),
-            fetch_bytes_max=min(settings.event_bytes_max, FEED_BYTES_MAX),
-            # The due poller finds leases that ended. A refresh is due while a fifth is left; a tenth of it is soon.
-            sweep_seconds=min(max(settings.websub_lease_seconds_max / 50, 1.0), 60.0),
-        )
-
     def _retention_options(self) -> RetentionOptions:
         settings = self._settings
         return RetentionOptions(
@@ -335,7 +333,7 @@ class _Builder:
     def _hub(self) -> Hub:
         return Hub(
             self._database,
-            self._hub_options(),
+            hub_options(self._settings, self.public_url, self._policy),
             self._storage.secrets,
             self._hub_wake.notify,
             self._fetch_wake.notify,
@@ -381,7 +379,7 @@ class _Builder:
             public_url=self.public_url,
             incarnation=self._storage.incarnation,
             database=self._database,
-            topics=Topics(self._database, auto_create=self._settings.topics_auto_create),
+            topics=self._topics,
             subscriptions=Subscriptions(self._database, self._storage.secrets),
             signing_keys=SigningKeys(self._database, self._storage.secrets),
             hub=self._hub,
@@ -391,12 +389,17 @@ class _Builder:
                 self._database, Contents(self._database, self._storage.incarnation), f"pull at {socket.gethostname()}"
             ),
             jobs=self._jobs.api,
+            services=self._services.api,
             registry=self._registry,
             backlog=Backlog(self._database, self._registry),
             overview=overview,
             readiness=Readiness(self._database, overview.classify_outage),
             relay_states=self._relay_states,
         )
+
+    @cached_property
+    def _subscribers(self) -> Subscribers:
+        return Subscribers(self._database, self._storage.secrets, self._policy)
 
     def _make_worker(self, outbound: Outbound) -> Worker:
         settings = self._settings
@@ -421,9 +424,9 @@ class _Builder:
                 settings.delivery_slots, settings.delivery_slots_per_subscription, settings.delivery_slots_per_host
             ),
         )
-        subscribers = Subscribers(self._database, self._storage.secrets, self._policy)
         contents = Contents(self._database, self._storage.incarnation)
-        return Worker(self._database, outbound, subscribers, contents, DeliveryMetrics(self._registry), options)
+        self._signals.stored.connect(contents.remember_stored)
+        return Worker(self._database, outbound, self._subscribers, contents, DeliveryMetrics(self._registry), options)
 
     def _make_relaying(self) -> Relaying:
         notify = self._signals.fanned_out.notify

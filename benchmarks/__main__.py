@@ -15,11 +15,11 @@ import time
 
 NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
-    "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive", "services", "queues",
+    "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive", "services", "titanic", "queues", "cost",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
     "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive",
-    "services", "queues",
+    "services", "titanic", "queues", "cost",
 )  # fmt: skip
 
 

@@ -55,6 +55,253 @@ BEGIN
 END
 $$;
 
+CREATE TABLE hookwire.jobs (
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    seq bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    queue text DEFAULT 'default'::text NOT NULL COLLATE pg_catalog."C",
+    state text NOT NULL,
+    for_people boolean DEFAULT false NOT NULL,
+    args jsonb NOT NULL,
+    key text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    uniq text COLLATE pg_catalog."C",
+    priority smallint DEFAULT 0 NOT NULL,
+    rank_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone,
+    due_local timestamp without time zone,
+    due_zone text,
+    on_due text,
+    deadline_at timestamp with time zone,
+    attempts integer DEFAULT 0 NOT NULL,
+    attempts_max integer NOT NULL,
+    run_seconds real NOT NULL,
+    claim bigint,
+    worker text,
+    claimed_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    run_until timestamp with time zone,
+    is_cancelled boolean DEFAULT false NOT NULL,
+    assignee text COLLATE pg_catalog."C",
+    performer text COLLATE pg_catalog."C",
+    number integer DEFAULT 0 NOT NULL,
+    progress_done bigint,
+    progress_total bigint,
+    progress_note text,
+    token text,
+    resumed jsonb,
+    result jsonb,
+    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
+    created_by text,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT jobs_on_due_check CHECK ((on_due = ANY (ARRAY['remind'::text, 'escalate'::text, 'unassign'::text]))),
+    CONSTRAINT jobs_state_check CHECK ((state = ANY (ARRAY['scheduled'::text, 'available'::text, 'assigned'::text, 'running'::text, 'review'::text, 'retryable'::text])))
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
+
+CREATE FUNCTION hookwire.act_on_due_job(job hookwire.jobs) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moved hookwire.jobs;
+BEGIN
+    UPDATE hookwire.jobs j
+    SET due_at = NULL, on_due = NULL, number = j.number + 1,
+        assignee = CASE job.on_due WHEN 'unassign' THEN NULL WHEN 'escalate' THEN coalesce((hookwire.job_policy(j.kind)).escalate_to, j.assignee) ELSE j.assignee END,
+        state = CASE job.on_due WHEN 'unassign' THEN 'available' ELSE 'assigned' END
+    WHERE j.id = job.id RETURNING j.* INTO moved;
+    PERFORM hookwire.note_job(job.id, coalesce(job.on_due, 'remind'), 'keeper', concat_ws(' to ', 'due; from ' || job.assignee, moved.assignee));
+    PERFORM hookwire.announce_jobs(ARRAY[moved], 'due', 'keeper');
+END
+$$;
+
+CREATE FUNCTION hookwire.add_job(job hookwire.jobs, draft jsonb, OUT id uuid, OUT outcome text, OUT state text) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    on_conflict CONSTANT text := coalesce(draft->>'on_conflict', 'merge');
+BEGIN
+    FOR tries IN 1..10 LOOP
+        SELECT a.id, 'skipped', a.state INTO id, outcome, state FROM hookwire.job_archive a
+        WHERE job.uniq IS NOT NULL AND a.kind = job.kind AND a.uniq = job.uniq
+          AND a.ended_at > job.created_at - make_interval(secs => (draft->>'uniq_seconds')::double precision) LIMIT 1;
+        EXIT WHEN id IS NOT NULL;
+        INSERT INTO hookwire.jobs AS j (id, kind, queue, state, for_people, args, key, uniq, priority, rank_at, due_at, due_local,
+            due_zone, deadline_at, attempts_max, run_seconds, assignee, number, created_by, created_at)
+        VALUES (job.id, job.kind, job.queue, job.state, job.for_people, job.args, job.key, job.uniq, job.priority, job.rank_at,
+            job.due_at, job.due_local, job.due_zone, job.deadline_at, job.attempts_max, job.run_seconds, job.assignee, 1,
+            job.created_by, job.created_at)
+        ON CONFLICT (kind, uniq) WHERE uniq IS NOT NULL DO NOTHING
+        RETURNING j.id, 'made', j.state INTO id, outcome, state;
+        EXIT WHEN id IS NOT NULL;
+        SELECT j.id, 'merged', j.state INTO id, outcome, state FROM hookwire.jobs j
+        WHERE j.kind = job.kind AND j.uniq = job.uniq FOR KEY SHARE;
+        EXIT WHEN id IS NOT NULL;
+    END LOOP;
+    IF id IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'lock_not_available', MESSAGE = format('jobs of the kind %s with the same uniq come and go', job.kind);
+    ELSIF outcome <> 'made' AND on_conflict = 'error' THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = format('the job %s has the same kind and uniq', id);
+    ELSIF outcome = 'merged' AND on_conflict = 'skip' THEN
+        outcome := 'skipped';
+    ELSIF outcome = 'merged' AND on_conflict = 'replace' THEN
+        UPDATE hookwire.jobs j SET args = job.args, key = job.key, queue = job.queue, priority = job.priority, rank_at = job.rank_at,
+            due_at = job.due_at, due_local = job.due_local, due_zone = job.due_zone, state = job.state, for_people = job.for_people,
+            assignee = job.assignee, deadline_at = job.deadline_at, attempts_max = job.attempts_max, run_seconds = job.run_seconds,
+            number = j.number + 1
+        WHERE j.id = add_job.id AND j.state IN ('scheduled', 'available') AND j.attempts = 0
+        RETURNING 'replaced', j.state INTO outcome, state;
+        outcome := coalesce(outcome, 'merged');      -- it has begun: the request attaches to it
+    END IF;
+    SELECT coalesce(add_job.state, j.state) INTO state FROM (SELECT) AS s LEFT JOIN hookwire.jobs j ON j.id = add_job.id;
+END
+$$;
+
+CREATE FUNCTION hookwire.add_jobs(drafts jsonb, actor text DEFAULT NULL::text) RETURNS TABLE(n integer, id uuid, outcome text, state text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    draft jsonb;
+    policy hookwire.job_kinds;
+    job hookwire.jobs;
+    due timestamptz;
+    made hookwire.jobs[] := '{}';
+BEGIN
+    IF jsonb_typeof(drafts) <> 'array' OR jsonb_array_length(drafts) > 10000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: jobs are a JSON array of at most 10000';
+    END IF;
+    FOR n, draft IN SELECT d.n, d.draft FROM jsonb_array_elements(drafts) WITH ORDINALITY AS d(draft, n) LOOP
+        PERFORM hookwire.check_job_draft(draft);
+        IF policy.kind IS DISTINCT FROM draft->>'kind' THEN
+            policy := hookwire.job_policy(draft->>'kind');
+        END IF;
+        job := NULL;
+        job.id := gen_random_uuid();
+        job.seq := n;                                -- the order of announcements; the row draws its own
+        job.number := 1;
+        job.kind := draft->>'kind';
+        job.queue := coalesce(draft->>'queue', 'default');
+        job.args := coalesce(nullif(draft->'args', 'null'), '{}');
+        job.key := coalesce(draft->>'key', '');
+        job.uniq := CASE draft->>'uniq' WHEN '-' THEN encode(sha256(convert_to(job.args::text, 'UTF8')), 'hex') ELSE draft->>'uniq' END;
+        job.priority := coalesce((draft->>'priority')::smallint, 0);
+        job.created_at := clock_timestamp();
+        job.created_by := left(actor, 200);
+        job.due_local := (draft->>'due_local')::timestamp;
+        job.due_zone := draft->>'due_zone';
+        due := coalesce(job.due_local AT TIME ZONE job.due_zone, (draft->>'due_at')::timestamptz,
+                        job.created_at + make_interval(secs => coalesce((draft->>'delay_seconds')::double precision, 0)));
+        job.due_at := CASE WHEN due > job.created_at THEN due END;
+        job.assignee := draft->>'assignee';
+        job.for_people := job.assignee IS NOT NULL OR hookwire.job_is_for_people(job.id, job.args, policy);
+        job.state := CASE WHEN job.due_at IS NOT NULL THEN 'scheduled' WHEN job.assignee IS NOT NULL THEN 'assigned' ELSE 'available' END;
+        job.rank_at := greatest(due, job.created_at) - make_interval(secs => job.priority * policy.ageing_seconds);
+        job.deadline_at := job.created_at + make_interval(secs => coalesce((draft->>'deadline_seconds')::double precision, policy.deadline_seconds));
+        job.attempts_max := coalesce((draft->>'attempts_max')::integer, policy.attempts_max);
+        job.run_seconds := coalesce((draft->>'run_seconds')::real, policy.run_seconds);
+        SELECT a.id, a.outcome, a.state INTO id, outcome, state FROM hookwire.add_job(job, draft) AS a;
+        IF outcome <> 'skipped' AND coalesce(draft->'callbacks', 'null') NOT IN ('null', '{}') THEN
+            INSERT INTO hookwire.job_requests (job_id, requester, callbacks) VALUES (id, job.created_by, draft->'callbacks');
+        END IF;
+        IF outcome = 'made' THEN
+            made := made || job;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    PERFORM hookwire.announce_jobs(made);
+    IF made <> '{}' AND (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_jobs', '');
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.adopt_transaction_ids() RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    next_xid CONSTANT xid8 := pg_snapshot_xmax(pg_current_snapshot());
+BEGIN
+    IF NOT EXISTS (SELECT FROM hookwire.consumers c WHERE c.xid > next_xid)
+       AND NOT EXISTS (SELECT FROM hookwire.queues q WHERE q.copies AND next_xid < (
+                           SELECT l.xid FROM hookwire.message_log l WHERE l.queue = q.name ORDER BY l.xid DESC, l.id DESC LIMIT 1))
+       AND NOT EXISTS (SELECT FROM hookwire.ledger_cursor c WHERE c.mark_xid > next_xid) THEN
+        RETURN false;
+    END IF;
+    LOCK TABLE hookwire.consumers, hookwire.message_log IN SHARE ROW EXCLUSIVE MODE;
+    UPDATE hookwire.ledger_cursor c SET mark_id = NULL, mark_at = NULL, mark_xid = NULL WHERE c.mark_xid > next_xid;
+    CREATE TEMP TABLE adopted ON COMMIT DROP AS
+    SELECT p.queue, p.xid, p.id, row_number() OVER (PARTITION BY p.queue ORDER BY p.xid, p.id) AS number
+    FROM (SELECT DISTINCT c.queue, c.xid, c.id FROM hookwire.consumers c) AS p;
+    UPDATE hookwire.message_log l SET xid = (
+        SELECT count(*)::text::xid8 FROM adopted a WHERE a.queue = l.queue AND (a.xid, a.id) < (l.xid, l.id));
+    UPDATE hookwire.consumers c SET xid = (a.number - 1)::text::xid8, id = 9223372036854775807, claim = NULL, lease_until = NULL
+    FROM adopted a WHERE a.queue = c.queue AND a.xid = c.xid AND a.id = c.id;
+    DROP TABLE adopted;
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION hookwire.announce_jobs(changed hookwire.jobs[], in_state text DEFAULT NULL::text, actor text DEFAULT NULL::text, results_of uuid[] DEFAULT NULL::uuid[], results jsonb[] DEFAULT NULL::jsonb[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    topics text[];
+    bodies jsonb[];
+    follow_ups jsonb;
+BEGIN
+    IF changed = '{}' THEN
+        RETURN;
+    END IF;
+    WITH policies AS MATERIALIZED (
+        SELECT k.kind, (hookwire.job_policy(k.kind)).events FROM (SELECT DISTINCT j.kind FROM unnest(changed) AS j) AS k
+    ), body AS MATERIALIZED (
+        SELECT j.id, j.kind, j.seq, c.is_called_back, coalesce(in_state, j.state) AS state,
+               coalesce(in_state, j.state) = ANY (p.events) AS is_published,
+               jsonb_strip_nulls(jsonb_build_object(
+                   'id', j.id, 'kind', j.kind, 'state', coalesce(in_state, j.state), 'number', j.number + (results_of IS NOT NULL)::integer, 'attempts', j.attempts,
+                   'assignee', j.assignee, 'by', coalesce(actor, j.worker),
+                   'at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+                   'progress', CASE WHEN in_state = 'progress' THEN jsonb_build_array(j.progress_done, j.progress_total) END,
+                   'error', CASE WHEN coalesce(in_state, j.state) IN ('retryable', 'discarded') THEN j.errors -> -1 ->> 'error' END))
+               || CASE WHEN octet_length(coalesce(r.result, j.result)::text) <= 65536 THEN jsonb_build_object('result', coalesce(r.result, j.result)) ELSE '{}' END AS body
+        FROM unnest(changed) AS j JOIN policies p ON p.kind = j.kind
+        CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM hookwire.job_requests q WHERE q.job_id = j.id) AS is_called_back) AS c
+        LEFT JOIN unnest(results_of, results) AS r(id, result) ON r.id = j.id
+        WHERE coalesce(in_state, j.state) = ANY (p.events) OR c.is_called_back
+    )
+    SELECT array_agg('hookwire.job.' || b.kind || '.' || b.state ORDER BY b.seq) FILTER (WHERE b.is_published),
+           array_agg(b.body ORDER BY b.seq) FILTER (WHERE b.is_published),
+           (SELECT jsonb_agg(jsonb_build_object('kind', hooks.kind, 'args', c.body || jsonb_strip_nulls(jsonb_build_object('requester', r.requester)))
+                             ORDER BY r.number)
+            FROM body c JOIN hookwire.job_requests r ON r.job_id = c.id
+            CROSS JOIN LATERAL (VALUES
+                (r.callbacks->>'on_status'),
+                (CASE WHEN c.state = 'completed' THEN r.callbacks->>'on_complete' END),
+                (CASE WHEN c.state = 'retryable' THEN r.callbacks->>'on_retry' END),
+                (CASE WHEN c.state = 'discarded' THEN r.callbacks->>'on_fail' END)) AS hooks(kind)
+            WHERE c.is_called_back AND hooks.kind IS NOT NULL)
+    INTO topics, bodies, follow_ups FROM body b;
+    IF topics IS NOT NULL THEN
+        PERFORM hookwire.publish_batch(
+            'default', array_fill(1, size), topics, array_fill(NULL::text, size), array_fill('application/json'::text, size),
+            array_fill('{}'::text, size), ARRAY(SELECT convert_to(b::text, 'UTF8') FROM unnest(bodies) AS b),
+            array_fill(NULL::text, size), array_fill(NULL::bytea, size), true)
+        FROM (SELECT ARRAY[cardinality(topics)] AS size) AS s;
+        IF (SELECT i.sql_notify FROM hookwire.installation i) THEN
+            PERFORM pg_notify('hookwire_outbox', '');
+        END IF;
+    END IF;
+    IF follow_ups IS NOT NULL THEN
+        PERFORM hookwire.add_jobs(follow_ups, 'callback');
+    END IF;
+END
+$$;
+
 CREATE FUNCTION hookwire.announce_tasks() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -63,6 +310,27 @@ BEGIN
     PERFORM hookwire.notify_tasks(array_agg(a.id), array_agg((hookwire.task_policy(a.kind)).notify))
     FROM added a WHERE a.start_time IS NULL AND a.due_at IS NULL AND a.notify_at IS NOT NULL;
     RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION hookwire.answer_of(id text) RETURNS TABLE(state text, content_type text, body bytea)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT r.state, hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes), hookwire.frames_body(r.reply, r.reply_frame_bytes)
+    FROM hookwire.requests r WHERE r.id = hookwire.request_id(answer_of.id)
+$$;
+
+CREATE FUNCTION hookwire.approve_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.locked_job(approve_job.id, 'approve', '{review}');
+BEGIN
+    PERFORM hookwire.check_reviewer(job, actor);
+    PERFORM hookwire.note_job(job.id, 'approve', actor, why);
+    PERFORM hookwire.end_jobs(ARRAY[job.id], 'completed', NULL, why, actor);
 END
 $$;
 
@@ -75,6 +343,45 @@ BEGIN
             MESSAGE = 'event ids may begin anew: the server was restarted, replaced or restored since they were read';
     END IF;
     RETURN true;
+END
+$$;
+
+CREATE FUNCTION hookwire.assign_job(id uuid, assignee text, actor text, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, on_due text DEFAULT NULL::text, why text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.locked_job(assign_job.id, 'assign', '{available}');
+    moved hookwire.jobs;
+BEGIN
+    IF NOT hookwire.is_person(assign_job.assignee) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'assignee is 1-200 printable bytes';
+    END IF;
+    UPDATE hookwire.jobs j
+    SET state = 'assigned', assignee = assign_job.assignee, for_people = true, due_at = assign_job.due_at,
+        on_due = CASE WHEN assign_job.due_at IS NOT NULL THEN coalesce(assign_job.on_due, 'remind') END, number = j.number + 1
+    WHERE j.id = job.id RETURNING j.* INTO moved;
+    PERFORM hookwire.note_job(job.id, 'assign', actor, concat_ws(': ', 'to ' || moved.assignee, why));
+    PERFORM hookwire.announce_jobs(ARRAY[moved], NULL, actor);
+END
+$$;
+
+CREATE FUNCTION hookwire.available_kinds(in_queue text) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    found text[] := '{}';
+    next_kind text := '';
+BEGIN
+    LOOP
+        SELECT j.kind INTO next_kind FROM hookwire.jobs j
+        WHERE j.queue = in_queue AND j.kind > next_kind AND j.state = 'available' AND NOT j.for_people
+        ORDER BY j.kind LIMIT 1;
+        EXIT WHEN next_kind IS NULL OR cardinality(found) >= 1000;
+        found := found || next_kind;
+    END LOOP;
+    RETURN found;
 END
 $$;
 
@@ -105,6 +412,42 @@ BEGIN
         'type', 'task.dead', 'about', jsonb_build_object('kind', 'task', 'id', b.id), 'task_kind', b.kind,
         'reason', b.reason, 'attempts', b.attempts)) INTO notices FROM buried b;
     PERFORM hookwire.tell_operators(notices);
+END
+$$;
+
+CREATE FUNCTION hookwire.cancel_job(id uuid, actor text, why text DEFAULT NULL::text, grace_seconds double precision DEFAULT 30) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.locked_job(cancel_job.id, 'cancel', '{scheduled,available,assigned,running,review,retryable}');
+BEGIN
+    PERFORM hookwire.note_job(job.id, 'cancel', actor, why);
+    IF job.state <> 'running' THEN
+        PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, why, actor);
+        RETURN 'cancelled';
+    END IF;
+    UPDATE hookwire.jobs j SET is_cancelled = true, lease_until = least(j.lease_until, clock_timestamp() + make_interval(secs => grace_seconds))
+    WHERE j.id = job.id AND NOT j.is_cancelled;
+    RETURN 'running';
+END
+$$;
+
+CREATE FUNCTION hookwire.check_contents(bodies bytea[], content_types text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    bytes_max CONSTANT bigint := (SELECT i.payload_bytes_max FROM hookwire.installation i);
+BEGIN
+    IF EXISTS (SELECT FROM unnest(bodies) AS b WHERE octet_length(b) > bytes_max) THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW003', MESSAGE = format('a body is larger than %s bytes', bytes_max),
+            HINT = 'Store large content elsewhere and send a link, or raise HOOKWIRE_EVENT_BYTES_MAX.';
+    ELSIF EXISTS (SELECT FROM unnest(bodies) AS b WHERE b IS NULL) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'a body is missing';
+    ELSIF EXISTS (SELECT FROM unnest(content_types) AS t WHERE t ~ '[\x01-\x1f\x7f]' OR octet_length(t) > 255) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'content_type is one line of at most 255 bytes';
+    END IF;
 END
 $$;
 
@@ -201,6 +544,64 @@ BEGIN
 END
 $_$;
 
+CREATE FUNCTION hookwire.check_job_draft(draft jsonb) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    wrong text;
+BEGIN
+    wrong := CASE
+        WHEN jsonb_typeof(draft) <> 'object' THEN 'a job is a JSON object'
+        WHEN draft - ARRAY['kind', 'args', 'uniq', 'uniq_seconds', 'on_conflict', 'key', 'queue', 'priority', 'due_at', 'delay_seconds',
+                           'due_local', 'due_zone', 'attempts_max', 'run_seconds', 'deadline_seconds', 'callbacks', 'assignee'] <> '{}'
+            THEN format('unknown members in the job %s', left(draft::text, 200))
+        WHEN NOT hookwire.is_queue_name(draft->>'kind')
+            THEN format('invalid kind %L: 1-200 of A-Z a-z 0-9 . _ - in dot-separated words', left(draft->>'kind', 80))
+        WHEN draft->>'queue' IS NOT NULL AND NOT hookwire.is_queue_name(draft->>'queue')
+            THEN format('invalid queue %L: 1-200 of A-Z a-z 0-9 . _ - in dot-separated words', left(draft->>'queue', 80))
+        WHEN draft->>'uniq' = '' OR octet_length(draft->>'uniq') > 1024 OR octet_length(draft->>'key') > 1024
+            THEN 'uniq is 1-1024 bytes, key at most 1024'
+        WHEN draft->>'assignee' IS NOT NULL AND NOT hookwire.is_person(draft->>'assignee') THEN 'assignee is 1-200 printable bytes'
+        WHEN (draft->>'priority')::numeric NOT BETWEEN -1000 AND 1000 THEN 'priority is -1000 to 1000'
+        WHEN (draft->>'delay_seconds')::double precision NOT BETWEEN 0 AND 315360000 THEN 'delay_seconds is 0 to 315360000'
+        WHEN (draft->>'attempts_max')::numeric NOT BETWEEN 1 AND 1000000 THEN 'attempts_max is 1 to 1000000'
+        WHEN (draft->>'run_seconds')::double precision NOT BETWEEN 0.05 AND 2592000 THEN 'run_seconds is 0.05 to 2592000'
+        WHEN (draft->>'deadline_seconds')::double precision NOT BETWEEN 0.05 AND 315360000 THEN 'deadline_seconds is 0.05 to 315360000'
+        WHEN (draft->>'uniq_seconds')::double precision NOT BETWEEN 0 AND 315360000 THEN 'uniq_seconds is 0 to 315360000'
+        WHEN draft->>'on_conflict' NOT IN ('merge', 'replace', 'skip', 'error') THEN 'on_conflict is merge, replace, skip or error'
+        WHEN num_nonnulls(draft->>'due_local', draft->>'due_zone') = 1 THEN 'due_local and due_zone are given together'
+        WHEN nullif(draft->'callbacks', 'null') IS NOT NULL AND (
+            jsonb_typeof(draft->'callbacks') <> 'object'
+            OR (draft->'callbacks') - ARRAY['on_status', 'on_complete', 'on_retry', 'on_fail'] <> '{}'
+            OR EXISTS (SELECT FROM jsonb_each_text(draft->'callbacks') c WHERE NOT hookwire.is_queue_name(c.value)))
+            THEN 'callbacks is an object of on_status, on_complete, on_retry, on_fail; each names a kind'
+    END;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: ' || wrong;
+    END IF;
+    IF octet_length((draft->'args')::text) > 1048576 THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW003', MESSAGE = 'hookwire.enqueue: args are larger than 1 MiB',
+            HINT = 'Store large content elsewhere and enqueue a link.';
+    END IF;
+    IF NOT (SELECT i.kinds_auto_create FROM hookwire.installation i)
+       AND NOT EXISTS (SELECT FROM hookwire.job_kinds k WHERE k.kind = draft->>'kind') THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown kind %L', draft->>'kind'),
+            HINT = 'Make it with PUT /jobs/kinds/{kind}, or set HOOKWIRE_KINDS_AUTO_CREATE.';
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.check_job_result(result jsonb) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF octet_length(result::text) > 1048576 THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW003', MESSAGE = 'the result is larger than 1 MiB',
+            HINT = 'Store large content elsewhere and return a link.';
+    END IF;
+END
+$$;
+
 CREATE FUNCTION hookwire.check_messages(payloads bytea[], content_types text[], headers jsonb[], types text[], keys text[]) RETURNS void
     LANGUAGE plpgsql STABLE
     AS $_$
@@ -252,6 +653,55 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.check_reviewer(job hookwire.jobs, actor text) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF job.state = 'review' AND job.performer = actor AND (hookwire.job_policy(job.kind)).reviewer_differs THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = format('%s has done the job %s; another person reviews it', actor, job.id);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.check_service_name(name text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF NOT hookwire.is_queue_name(name) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('invalid service %L: 1-200 of A-Z a-z 0-9 . _ - in dot-separated words', left(name, 80));
+    ELSIF name ~ '^(mmi|titanic|hub)\.' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('the service %L is the broker''s own: mmi., titanic. and hub. are reserved', left(name, 80));
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.check_services_open(services text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    wrong text;
+BEGIN
+    SELECT w INTO wrong FROM unnest(services) AS w
+    WHERE NOT (SELECT i.services_auto_create FROM hookwire.installation i)
+      AND NOT EXISTS (SELECT FROM hookwire.services s WHERE s.name = w) LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown service %L', left(wrong, 80)),
+            HINT = 'Make it with PUT /services/{name}, or set HOOKWIRE_SERVICES_AUTO_CREATE.';
+    END IF;
+    SELECT s.name INTO wrong FROM hookwire.services s WHERE s.name = ANY (services) AND s.disabled LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = format('the service %L is disabled', wrong);
+    END IF;
+    SELECT s.name INTO wrong FROM hookwire.services s
+    WHERE s.name = ANY (services) AND s.without_workers = 'refuse' AND NOT hookwire.has_workers(s.name) LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = format('the service %L has no worker', wrong);
+    END IF;
+END
+$$;
+
 CREATE FUNCTION hookwire.check_writable() RETURNS timestamp with time zone
     LANGUAGE plpgsql
     SET work_mem TO '64kB'
@@ -265,6 +715,99 @@ BEGIN
     RETURNING r.written_at INTO moment;
     RETURN moment;
 END $$;
+
+CREATE FUNCTION hookwire.claim_jobs(kinds text[], most integer, worker text, lease_seconds double precision DEFAULT NULL::double precision, queue text DEFAULT 'default'::text) RETURNS TABLE(id uuid, claim bigint, attempts integer, lease_until timestamp with time zone, run_until timestamp with time zone, kind text, args jsonb, key text, attempts_max integer, created_at timestamp with time zone, resumed jsonb)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := claim_jobs.queue;
+    in_worker CONSTANT text := left(claim_jobs.worker, 200);
+    in_lease CONSTANT double precision := claim_jobs.lease_seconds;
+    in_most CONSTANT integer := claim_jobs.most;
+    policy hookwire.job_kinds;
+    one text;
+    open_kinds text[] := '{}';
+    picked uuid[] := '{}';
+    claimed hookwire.jobs[];
+BEGIN
+    IF in_most NOT BETWEEN 1 AND 10000 OR in_lease NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.claim_jobs: most is 1 to 10000, lease_seconds 0.05 to 43200';
+    END IF;
+    IF EXISTS (SELECT FROM hookwire.queues q WHERE q.name = in_queue AND q.paused) THEN
+        RETURN;
+    END IF;
+    FOREACH one IN ARRAY coalesce(kinds, hookwire.available_kinds(in_queue)) LOOP
+        policy := hookwire.job_policy(one);
+        CONTINUE WHEN policy.is_paused;
+        IF num_nonnulls(policy.running_max, policy.key_running_max, policy.key_rate_per_second) = 0 THEN
+            open_kinds := open_kinds || one;
+        ELSIF cardinality(picked) < in_most
+          AND EXISTS (SELECT FROM hookwire.jobs j WHERE j.queue = in_queue AND j.kind = one AND j.state = 'available' AND NOT j.for_people)
+          AND hookwire.lock_job_kind(one) THEN
+            picked := picked || hookwire.pick_limited_jobs(policy, in_queue, in_most - cardinality(picked));
+        END IF;
+    END LOOP;
+    IF cardinality(open_kinds) = 1 AND cardinality(picked) < in_most THEN
+        one := open_kinds[1];
+        picked := picked || ARRAY(
+            SELECT j.id FROM hookwire.jobs j
+            WHERE j.queue = in_queue AND j.kind = one AND j.state = 'available' AND NOT j.for_people
+            ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED);
+    ELSIF open_kinds <> '{}' AND cardinality(picked) < in_most THEN
+        -- The best of all kinds: those that others hold meanwhile are left out, so each kind offers a few more.
+        picked := picked || ARRAY(
+            SELECT j.id FROM hookwire.jobs j
+            WHERE j.state = 'available' AND j.id = ANY (ARRAY(
+                SELECT c.id FROM unnest(open_kinds) AS k(kind) CROSS JOIN LATERAL (
+                    SELECT j.id FROM hookwire.jobs j
+                    WHERE j.queue = in_queue AND j.kind = k.kind AND j.state = 'available' AND NOT j.for_people
+                    ORDER BY j.rank_at, j.seq LIMIT 4 * in_most
+                ) AS c))
+            ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
+    IF picked = '{}' THEN
+        RETURN;
+    END IF;
+    WITH policies AS MATERIALIZED (
+        SELECT k.kind, p.lease_seconds
+        FROM (SELECT DISTINCT j.kind FROM hookwire.jobs j WHERE j.id = ANY (picked)) AS k CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p
+    ), taken AS (
+        UPDATE hookwire.jobs j
+        SET state = 'running', claim = nextval('hookwire.lease_fence'), worker = in_worker, attempts = j.attempts + 1,
+            number = j.number + 1, claimed_at = clock_timestamp(), progress_done = NULL, progress_total = NULL, progress_note = NULL,
+            run_until = clock_timestamp() + make_interval(secs => j.run_seconds),
+            lease_until = least(clock_timestamp() + make_interval(secs => least(j.run_seconds, coalesce(in_lease, (SELECT p.lease_seconds FROM policies p WHERE p.kind = j.kind)))),
+                                j.deadline_at)
+        WHERE j.id = ANY (picked)
+        RETURNING j.*
+    )
+    SELECT array_agg(t ORDER BY t.rank_at, t.seq) INTO claimed FROM taken t;
+    PERFORM hookwire.announce_jobs(claimed);
+    RETURN QUERY SELECT c.id, c.claim, c.attempts, c.lease_until, c.run_until, c.kind, c.args, c.key, c.attempts_max, c.created_at, c.resumed
+                 FROM unnest(claimed) AS c;
+END
+$$;
+
+CREATE FUNCTION hookwire.claim_requests(service text, count integer DEFAULT 1, lease_seconds double precision DEFAULT NULL::double precision, worker text DEFAULT NULL::text) RETURNS TABLE(id text, claim bigint, attempts integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, body bytea)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM hookwire.check_service_name(claim_requests.service);
+    IF claim_requests.count NOT BETWEEN 1 AND 10000 OR claim_requests.lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.claim_requests: count is 1 to 10000, lease_seconds 0.05 to 43200';
+    END IF;
+    RETURN QUERY
+    SELECT translate(l.id::text, '-', ''), l.claim, l.attempts, l.lease_until, l.created_at,
+           hookwire.frames_type(l.content_type, l.frame_bytes), hookwire.frames_body(l.body, l.frame_bytes)
+    FROM hookwire.lease_requests(claim_requests.service, claim_requests.count, claim_requests.lease_seconds,
+                                 coalesce(claim_requests.worker, session_user), 60) AS l;
+END
+$$;
 
 CREATE FUNCTION hookwire.claim_task(task_id text, worker text, kinds text[] DEFAULT NULL::text[]) RETURNS TABLE(outcome text, id text, kind text, description text, claim bigint, attempts integer, created_at timestamp with time zone, lease_until timestamp with time zone)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -392,6 +935,60 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.close_request(id text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT hookwire.forget_requests(ARRAY[hookwire.request_id(close_request.id)], session_user)
+$$;
+
+CREATE FUNCTION hookwire.complete_job(id uuid, claim bigint, result jsonb DEFAULT NULL::jsonb, events jsonb DEFAULT NULL::jsonb, jobs jsonb DEFAULT NULL::jsonb) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM hookwire.complete_jobs(ARRAY[complete_job.id], ARRAY[complete_job.claim], ARRAY[complete_job.result],
+                                                      ARRAY[jsonb_build_object('events', events, 'jobs', jobs)])) THEN
+        PERFORM hookwire.refuse_stale_job(complete_job.id, complete_job.claim);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.complete_jobs(ids uuid[], claims bigint[], results jsonb[] DEFAULT NULL::jsonb[], extras jsonb[] DEFAULT NULL::jsonb[]) RETURNS SETOF uuid
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    held CONSTANT uuid[] := hookwire.held_jobs(ids, claims);
+    reviewed hookwire.jobs[];
+    extra record;
+BEGIN
+    PERFORM hookwire.check_job_result(r) FROM unnest(results) AS r;
+    WITH policies AS MATERIALIZED (
+        SELECT k.kind FROM (SELECT DISTINCT j.kind FROM hookwire.jobs j WHERE j.id = ANY (held)) AS k
+        CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p WHERE p.needs_review OR p.automation = 'assisted'
+    ), waiting AS (
+        UPDATE hookwire.jobs j SET state = 'review', result = r.result, performer = j.worker, claim = NULL, lease_until = NULL,
+            run_until = NULL, number = j.number + 1
+        FROM unnest(ids, results) AS r(id, result)
+        WHERE j.id = ANY (held) AND r.id = j.id AND j.kind IN (SELECT p.kind FROM policies p)
+        RETURNING j.*
+    )
+    SELECT coalesce(array_agg(w ORDER BY w.seq), '{}') INTO reviewed FROM waiting w;
+    PERFORM hookwire.announce_jobs(reviewed);
+    IF cardinality(reviewed) < cardinality(held) THEN
+        PERFORM hookwire.end_jobs(ARRAY(SELECT unnest(held) EXCEPT SELECT w.id FROM unnest(reviewed) AS w), 'completed', results,
+                                  results_of => ids);
+    END IF;
+    FOR extra IN SELECT x.id, x.extra FROM unnest(ids, extras) AS x(id, extra) WHERE x.id = ANY (held) AND x.extra IS NOT NULL LOOP
+        PERFORM hookwire.publish_all(extra.extra->'events');
+        PERFORM hookwire.add_jobs(coalesce(nullif(extra.extra->'jobs', 'null'), '[]'), 'job:' || extra.id);
+    END LOOP;
+    RETURN QUERY SELECT unnest(held);
+END
+$$;
+
 CREATE FUNCTION hookwire.complete_task() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -424,22 +1021,100 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, delay_seconds double precision DEFAULT 0, is_unique boolean DEFAULT NULL::boolean) RETURNS uuid
+CREATE FUNCTION hookwire.decline_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.locked_job(decline_job.id, 'decline', '{review,assigned}');
+BEGIN
+    PERFORM hookwire.check_reviewer(job, actor);
+    PERFORM hookwire.note_job(job.id, 'decline', actor, why);
+    PERFORM hookwire.end_jobs(ARRAY[job.id], 'discarded', NULL, coalesce(why, 'declined'), actor);
+END
+$$;
+
+CREATE FUNCTION hookwire.delay_job(id uuid, actor text, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, due_local timestamp without time zone DEFAULT NULL::timestamp without time zone, due_zone text DEFAULT NULL::text, to_pool boolean DEFAULT false, why text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
-    in_kind CONSTANT text := enqueue.kind;
-    unique_now CONSTANT boolean := coalesce(enqueue.is_unique, (hookwire.task_policy(in_kind)).is_unique);
+    job CONSTANT hookwire.jobs := hookwire.locked_job(delay_job.id, 'delay', '{available,assigned,scheduled,retryable}');
+    until CONSTANT timestamptz := coalesce(delay_job.due_local AT TIME ZONE delay_job.due_zone, delay_job.due_at);
+    moved hookwire.jobs;
+BEGIN
+    IF until IS NULL OR until > clock_timestamp() + interval '200 years' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'delay needs due_at, or due_local and due_zone';
+    END IF;
+    UPDATE hookwire.jobs j
+    SET state = 'scheduled', due_at = until, due_local = delay_job.due_local, due_zone = delay_job.due_zone, on_due = NULL,
+        assignee = CASE WHEN NOT to_pool THEN j.assignee END, number = j.number + 1
+    WHERE j.id = job.id RETURNING j.* INTO moved;
+    PERFORM hookwire.note_job(job.id, 'delay', actor, concat_ws(': ', 'until ' || to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"'), why));
+    PERFORM hookwire.announce_jobs(ARRAY[moved], NULL, actor);
+END
+$$;
+
+CREATE FUNCTION hookwire.end_jobs(ids uuid[], in_state text, results jsonb[] DEFAULT NULL::jsonb[], why text DEFAULT NULL::text, actor text DEFAULT NULL::text, results_of uuid[] DEFAULT NULL::uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    ended hookwire.jobs[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM hookwire.jobs j WHERE j.id = ANY (ids) RETURNING j.*
+    ), policies AS MATERIALIZED (
+        SELECT p.kind, p.retention_days
+        FROM (SELECT DISTINCT g.kind FROM gone g) AS k CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p
+    ), kept AS (
+        INSERT INTO hookwire.job_archive (id, seq, tenant, kind, queue, state, args, key, uniq, priority, attempts, attempts_max, run_seconds,
+            worker, assignee, performer, number, result, errors, reason, created_by, created_at, claimed_at, ended_at, ended_by)
+        SELECT g.id, g.seq, g.tenant, g.kind, g.queue, in_state, g.args, g.key, g.uniq, g.priority, g.attempts, g.attempts_max, g.run_seconds,
+               g.worker, g.assignee, coalesce(g.performer, CASE WHEN in_state = 'completed' THEN coalesce(actor, g.worker) END),
+               g.number + 1, coalesce(r.result, g.result), g.errors, left(why, 2000), g.created_by, g.created_at, g.claimed_at,
+               clock_timestamp(), coalesce(actor, g.worker)
+        FROM gone g LEFT JOIN unnest(coalesce(results_of, ids), results) AS r(id, result) ON r.id = g.id
+        WHERE g.kind IN (SELECT p.kind FROM policies p WHERE p.retention_days > 0)
+    )
+    SELECT coalesce(array_agg(g ORDER BY g.seq), '{}') INTO ended FROM gone g;
+    -- In a later statement than the DELETE, which has waited for the requests that were merging.
+    PERFORM hookwire.announce_jobs(ended, in_state, actor, coalesce(results_of, ids), results);
+    DELETE FROM hookwire.job_requests r WHERE r.job_id = ANY (ids);
+END
+$$;
+
+CREATE FUNCTION hookwire.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, uniq text DEFAULT NULL::text, key text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay_seconds double precision DEFAULT NULL::double precision, attempts_max integer DEFAULT NULL::integer, run_seconds double precision DEFAULT NULL::double precision, deadline_seconds double precision DEFAULT NULL::double precision, assignee text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, callbacks jsonb DEFAULT NULL::jsonb, requester text DEFAULT NULL::text) RETURNS uuid
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN (SELECT a.id FROM hookwire.add_jobs(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+        'kind', enqueue.kind, 'uniq', enqueue.uniq, 'key', enqueue.key, 'queue', enqueue.queue, 'priority', enqueue.priority,
+        'due_at', enqueue.due_at, 'delay_seconds', enqueue.delay_seconds, 'attempts_max', enqueue.attempts_max,
+        'run_seconds', enqueue.run_seconds, 'deadline_seconds', enqueue.deadline_seconds, 'assignee', enqueue.assignee,
+        'on_conflict', enqueue.on_conflict, 'callbacks', enqueue.callbacks)) || jsonb_build_object('args', enqueue.args)),
+        enqueue.requester) AS a);
+END
+$$;
+
+CREATE FUNCTION hookwire.enqueue_task(kind text, args jsonb DEFAULT '{}'::jsonb, delay_seconds double precision DEFAULT 0, is_unique boolean DEFAULT NULL::boolean) RETURNS uuid
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_kind CONSTANT text := enqueue_task.kind;
+    unique_now CONSTANT boolean := coalesce(enqueue_task.is_unique, (hookwire.task_policy(in_kind)).is_unique);
     made uuid;
 BEGIN
     IF args IS NULL OR octet_length(args::text) > 1048576 THEN
         RAISE EXCEPTION USING ERRCODE = CASE WHEN args IS NULL THEN '22023' ELSE 'HW003' END,
-            MESSAGE = 'hookwire.enqueue: args is JSON of at most 1 MiB';
+            MESSAGE = 'hookwire.enqueue_task: args is JSON of at most 1 MiB';
     END IF;
     IF delay_seconds NOT BETWEEN 0 AND 315360000 THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: delay_seconds is 0 to 315360000';
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue_task: delay_seconds is 0 to 315360000';
     END IF;
     made := CASE WHEN unique_now
                  THEN encode(substring(sha256(convert_to(in_kind || E'\n' || args::text, 'UTF8')) FOR 16), 'hex')::uuid
@@ -450,6 +1125,32 @@ BEGIN
     RETURN made;
 END
 $$;
+
+CREATE TABLE hookwire.rabbithub_resources (
+    id bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    vhost text NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    exchange_type text,
+    source bigint,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    mirror boolean,
+    CONSTRAINT rabbithub_resources_check CHECK ((((kind = 'x'::text) = (exchange_type IS NOT NULL)) AND ((kind = 'q'::text) = (source IS NOT NULL)))),
+    CONSTRAINT rabbithub_resources_exchange_type_check CHECK ((exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
+    CONSTRAINT rabbithub_resources_kind_check CHECK ((kind = ANY (ARRAY['x'::text, 'q'::text])))
+);
+
+CREATE FUNCTION hookwire.ensure_built_in_exchanges(tenant text, vhost text) RETURNS void
+    LANGUAGE sql
+    BEGIN ATOMIC
+ INSERT INTO hookwire.rabbithub_resources (tenant, vhost, kind, name, exchange_type)  SELECT ensure_built_in_exchanges.tenant AS tenant,
+             ensure_built_in_exchanges.vhost AS vhost,
+             'x',
+             b.name,
+             b.exchange_type
+            FROM ( VALUES (''::text,'direct'::text), ('amq.direct'::text,'direct'::text), ('amq.fanout'::text,'fanout'::text), ('amq.topic'::text,'topic'::text), ('amq.headers'::text,'headers'::text), ('amq.match'::text,'headers'::text)) b(name, exchange_type) ON CONFLICT DO NOTHING;
+END;
 
 CREATE FUNCTION hookwire.ensure_partitions(spare integer DEFAULT 3) RETURNS integer
     LANGUAGE plpgsql
@@ -529,6 +1230,57 @@ CREATE FUNCTION hookwire.extend(ids bigint[], claim bigint, lease_seconds double
     SET search_path TO 'pg_catalog', 'pg_temp'
     RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.extend_held(ids, array_fill(claim, ARRAY[cardinality(ids)]), NULL::text, lease_seconds) AS extend_held), claim);
 
+CREATE FUNCTION hookwire.extend_jobs(ids uuid[], claims bigint[], lease_seconds double precision DEFAULT 30) RETURNS TABLE(id uuid, lease_until timestamp with time zone, is_cancelled boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    held CONSTANT uuid[] := hookwire.held_jobs(ids, claims);
+BEGIN
+    IF lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.extend_jobs: lease_seconds is 0.05 to 43200';
+    END IF;
+    RETURN QUERY UPDATE hookwire.jobs j
+        SET lease_until = CASE WHEN j.is_cancelled THEN j.lease_until
+                               ELSE least(clock_timestamp() + make_interval(secs => extend_jobs.lease_seconds), j.run_until, j.deadline_at) END
+        WHERE j.id = ANY (held) RETURNING j.id, j.lease_until, j.is_cancelled;
+END
+$$;
+
+CREATE FUNCTION hookwire.extend_requests(ids text[], claims bigint[], lease_seconds double precision) RETURNS TABLE(id uuid, claim bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids::uuid[]) ORDER BY r.id FOR UPDATE;
+    RETURN QUERY
+    UPDATE hookwire.requests r SET state = 'leased', deadline_at = clock_timestamp() + make_interval(secs => lease_seconds)
+    FROM unnest(ids::uuid[], claims) AS g(id, claim)
+    WHERE r.id = g.id AND r.claim = g.claim AND r.state IN ('waiting', 'leased')
+    RETURNING r.id, r.claim;
+END
+$$;
+
+CREATE FUNCTION hookwire.fail_job(id uuid, claim bigint, error text, dead boolean DEFAULT false, retry_seconds double precision DEFAULT NULL::double precision) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.running_job(fail_job.id, fail_job.claim);
+BEGIN
+    IF retry_seconds NOT BETWEEN 0 AND 315360000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'retry_seconds is 0 to 315360000';
+    END IF;
+    IF job.is_cancelled THEN
+        PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, error);
+        RETURN 'cancelled';
+    END IF;
+    RETURN hookwire.settle_failure(job, coalesce(error, 'failed'), dead, retry_seconds);
+END
+$$;
+
 CREATE FUNCTION hookwire.fail_task(task_id text, of_claim bigint, why text, dead boolean DEFAULT false) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -569,6 +1321,28 @@ CREATE FUNCTION hookwire.filter_document(topic text, key text, accepted_at times
     LANGUAGE sql STABLE
     RETURN jsonb_build_object('topic', topic, 'key', key, 'time', to_char((accepted_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text), 'content_type', content_type, 'headers', headers, 'data', hookwire.json_of(payload));
 
+CREATE FUNCTION hookwire.finish_job(id uuid, actor text, result jsonb DEFAULT NULL::jsonb, why text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.locked_job(finish_job.id, 'finish', '{assigned}');
+    moved hookwire.jobs;
+BEGIN
+    PERFORM hookwire.check_job_result(finish_job.result);
+    PERFORM hookwire.note_job(job.id, 'finish', actor, why);
+    IF NOT (hookwire.job_policy(job.kind)).needs_review THEN
+        PERFORM hookwire.end_jobs(ARRAY[job.id], 'completed', ARRAY[finish_job.result], why, actor);
+        RETURN 'completed';
+    END IF;
+    UPDATE hookwire.jobs j SET state = 'review', result = finish_job.result, performer = actor, due_at = NULL, on_due = NULL, number = j.number + 1
+    WHERE j.id = job.id RETURNING j.* INTO moved;
+    PERFORM hookwire.announce_jobs(ARRAY[moved], NULL, actor);
+    RETURN 'review';
+END
+$$;
+
 CREATE FUNCTION hookwire.finish_tasks(ids text[], claims bigint[]) RETURNS SETOF text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -588,6 +1362,55 @@ BEGIN
     SELECT g.id FROM gone g;
 END
 $$;
+
+CREATE FUNCTION hookwire.fire_schedule(schedule text, expected timestamp with time zone, next_moment timestamp with time zone, ticks timestamp with time zone[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    draft jsonb;
+BEGIN
+    UPDATE hookwire.job_schedules s SET next_at = next_moment, last_at = coalesce(ticks[cardinality(ticks)], s.last_at)
+    WHERE s.name = fire_schedule.schedule AND s.next_at = expected AND NOT s.is_paused RETURNING s.job INTO draft;
+    IF draft IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM hookwire.add_jobs((SELECT coalesce(jsonb_agg(draft), '[]') FROM unnest(ticks)), 'schedule:' || fire_schedule.schedule);
+    RETURN cardinality(ticks);
+END
+$$;
+
+CREATE FUNCTION hookwire.forget_requests(ids uuid[], actor text) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    forgotten integer;
+BEGIN
+    WITH gone AS (
+        DELETE FROM hookwire.requests r WHERE r.id = ANY (ids) RETURNING r.*
+    )
+    INSERT INTO hookwire.request_archive (id, service, state, via, caller, worker, attempts, created_at, answered_at, closed_by, body_bytes, reply_bytes)
+    SELECT g.id, g.service, g.state, g.via, g.caller, g.worker, g.attempts, g.created_at, g.answered_at, left(actor, 200),
+           octet_length(g.body), octet_length(g.reply)
+    FROM gone g;
+    GET DIAGNOSTICS forgotten = ROW_COUNT;
+    IF forgotten > 0 AND (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_services', '');
+    END IF;
+    RETURN forgotten;
+END
+$$;
+
+CREATE FUNCTION hookwire.frames_body(body bytea, frame_bytes integer[]) RETURNS bytea
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (frame_bytes IS NULL) THEN body ELSE (SELECT convert_to((jsonb_build_object('frames', jsonb_agg(translate(encode(SUBSTRING(frames_body.body FROM (f.after + 1) FOR f.size), 'base64'::text), '
+'::text, ''::text) ORDER BY f.n)))::text, 'UTF8'::name) AS convert_to FROM (SELECT u.n, u.size, ((sum(u.size) OVER (ORDER BY u.n) - u.size))::integer AS after FROM unnest(frames_body.frame_bytes) WITH ORDINALITY u(size, n)) f) END;
+
+CREATE FUNCTION hookwire.frames_type(content_type text, frame_bytes integer[]) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (frame_bytes IS NULL) THEN content_type ELSE 'application/vnd.hookwire.frames+json'::text END;
 
 CREATE FUNCTION hookwire.graduate(queue text) RETURNS text
     LANGUAGE plpgsql
@@ -649,6 +1472,134 @@ CREATE FUNCTION hookwire.groups_of(layout smallint, sink text) RETURNS smallint
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN (SELECT COALESCE(((l.groups ->> groups_of.sink))::smallint, (1)::smallint) AS "coalesce" FROM hookwire.layouts l WHERE (l.number = groups_of.layout));
 
+CREATE TABLE hookwire.requests (
+    id uuid NOT NULL,
+    number bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    service text NOT NULL COLLATE pg_catalog."C",
+    state text NOT NULL,
+    deadline_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    claim bigint,
+    attempts integer DEFAULT 0 NOT NULL,
+    worker text,
+    via text NOT NULL,
+    caller text,
+    content_type text,
+    frame_bytes integer[],
+    body bytea NOT NULL,
+    answered_at timestamp with time zone,
+    reply_content_type text,
+    reply_frame_bytes integer[],
+    reply bytea,
+    last_error text,
+    CONSTRAINT requests_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'delayed'::text, 'leased'::text, 'answered'::text, 'expired'::text, 'failed'::text]))),
+    CONSTRAINT requests_via_check CHECK ((via = ANY (ARRAY['http'::text, 'sql'::text, 'zeromq'::text])))
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
+
+CREATE TABLE hookwire.services (
+    id integer NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    lease_seconds real DEFAULT 30 NOT NULL,
+    tries_max integer DEFAULT 5 NOT NULL,
+    idempotent boolean DEFAULT true NOT NULL,
+    expiry_seconds real DEFAULT 86400 NOT NULL,
+    retention_seconds real DEFAULT 604800 NOT NULL,
+    concurrency_max integer,
+    without_workers text DEFAULT 'queue'::text NOT NULL,
+    disabled boolean DEFAULT false NOT NULL,
+    workers_until timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT services_concurrency_max_check CHECK (((concurrency_max >= 1) AND (concurrency_max <= 100000))),
+    CONSTRAINT services_expiry_seconds_check CHECK (((expiry_seconds >= (0.05)::double precision) AND (expiry_seconds <= (31536000)::double precision))),
+    CONSTRAINT services_lease_seconds_check CHECK (((lease_seconds >= (0.05)::double precision) AND (lease_seconds <= (43200)::double precision))),
+    CONSTRAINT services_retention_seconds_check CHECK (((retention_seconds >= (0.05)::double precision) AND (retention_seconds <= (31536000)::double precision))),
+    CONSTRAINT services_tries_max_check CHECK (((tries_max >= 1) AND (tries_max <= 1000))),
+    CONSTRAINT services_without_workers_check CHECK ((without_workers = ANY (ARRAY['queue'::text, 'refuse'::text])))
+)
+WITH (fillfactor='50');
+
+CREATE TABLE hookwire.subscriptions (
+    id bigint NOT NULL,
+    public_id text NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    protocol text NOT NULL,
+    topic text NOT NULL,
+    topic_regex text,
+    topic_url text,
+    callback text NOT NULL,
+    state text NOT NULL,
+    state_reason text,
+    ordered boolean DEFAULT false NOT NULL,
+    signature_method text DEFAULT 'sha256'::text NOT NULL,
+    retry_schedule_seconds integer[],
+    timeout_seconds real,
+    lease_until timestamp with time zone,
+    paused_until timestamp with time zone,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    identity bytea,
+    filter jsonb,
+    filter_path jsonpath,
+    lifetime_seconds integer,
+    retry_age_seconds_max integer,
+    on_4xx text DEFAULT 'retry'::text NOT NULL,
+    on_410 text DEFAULT 'end'::text NOT NULL,
+    at_most_once boolean DEFAULT false NOT NULL,
+    on_exhausted text DEFAULT 'skip'::text NOT NULL,
+    header_names text[],
+    headers_key_id text,
+    headers_sealed bytea,
+    pshb03 boolean DEFAULT false NOT NULL,
+    permanent boolean DEFAULT false NOT NULL,
+    verify_token text,
+    rate_per_second double precision,
+    rate_burst integer,
+    format text DEFAULT 'as_published'::text NOT NULL,
+    request_origin text,
+    batch_max integer,
+    template text,
+    callback_host text,
+    requester_network text,
+    service text COLLATE pg_catalog."C",
+    name text,
+    description text,
+    metadata jsonb,
+    CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
+    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
+    CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
+    CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
+    CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),
+    CONSTRAINT subscriptions_on_410_check CHECK ((on_410 = ANY (ARRAY['end'::text, 'as_4xx'::text]))),
+    CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
+    CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
+    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text, 'service'::text]))),
+    CONSTRAINT subscriptions_rate_burst_check CHECK ((rate_burst > 0)),
+    CONSTRAINT subscriptions_rate_per_second_check CHECK ((rate_per_second > (0)::double precision)),
+    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
+);
+
+CREATE FUNCTION hookwire.has_workers(of_service text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN ((EXISTS (SELECT FROM hookwire.services s WHERE ((s.name = has_workers.of_service) AND (s.workers_until > clock_timestamp())))) OR (EXISTS (SELECT FROM hookwire.requests r WHERE ((r.service = has_workers.of_service) AND (r.state = 'leased'::text)))) OR (EXISTS (SELECT FROM hookwire.subscriptions x WHERE ((x.service = has_workers.of_service) AND (x.protocol = 'service'::text) AND (x.state = 'active'::text)))));
+
+CREATE FUNCTION hookwire.held_jobs(ids uuid[], claims bigint[]) RETURNS uuid[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN (SELECT coalesce(array_agg(d.id), '{}')
+    FROM (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.id) AS r
+    CROSS JOIN LATERAL (
+        SELECT j.id FROM hookwire.jobs j WHERE j.id BETWEEN r.id AND r.id AND j.claim = r.claim AND j.state = 'running'
+        ORDER BY j.id LIMIT 1 FOR NO KEY UPDATE OF j   -- requests that merge may lock its key
+    ) AS d);
+END
+$$;
+
 CREATE FUNCTION hookwire.held_messages(ids bigint[], claims bigint[], in_queue text) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
@@ -676,9 +1627,180 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.is_person(name text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN COALESCE((((octet_length(name) >= 1) AND (octet_length(name) <= 200)) AND (name !~ '[\x01-\x1f\x7f]'::text)), false);
+
 CREATE FUNCTION hookwire.is_queue_name(name text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE(((octet_length(name) <= 200) AND (name ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)), false);
+
+CREATE TABLE hookwire.job_kinds (
+    kind text NOT NULL COLLATE pg_catalog."C",
+    automation text,
+    machine_percent integer,
+    machine_rule jsonb,
+    needs_review boolean,
+    reviewer_differs boolean,
+    escalate_to text,
+    attempts_max integer,
+    run_seconds real,
+    deadline_seconds real,
+    lease_seconds real,
+    backoff_seconds_min real,
+    backoff_seconds_max real,
+    doublings_max integer,
+    ageing_seconds real,
+    running_max integer,
+    key_running_max integer,
+    key_rate_per_second real,
+    key_burst integer,
+    events text[],
+    retention_days integer,
+    is_paused boolean DEFAULT false NOT NULL,
+    CONSTRAINT job_kinds_ageing_seconds_check CHECK (((ageing_seconds >= (0.001)::double precision) AND (ageing_seconds <= (86400)::double precision))),
+    CONSTRAINT job_kinds_attempts_max_check CHECK (((attempts_max >= 1) AND (attempts_max <= 1000000))),
+    CONSTRAINT job_kinds_automation_check CHECK ((automation = ANY (ARRAY['manual'::text, 'assisted'::text, 'mostly'::text, 'automatic'::text]))),
+    CONSTRAINT job_kinds_backoff_seconds_max_check CHECK (((backoff_seconds_max >= (0)::double precision) AND (backoff_seconds_max <= (2592000)::double precision))),
+    CONSTRAINT job_kinds_backoff_seconds_min_check CHECK (((backoff_seconds_min >= (0)::double precision) AND (backoff_seconds_min <= (86400)::double precision))),
+    CONSTRAINT job_kinds_check CHECK (((kind <> '*'::text) OR (num_nulls(automation, machine_percent, needs_review, reviewer_differs, attempts_max, run_seconds, lease_seconds, backoff_seconds_min, backoff_seconds_max, doublings_max, ageing_seconds, key_burst, events, retention_days) = 0))),
+    CONSTRAINT job_kinds_deadline_seconds_check CHECK (((deadline_seconds >= (0.05)::double precision) AND (deadline_seconds <= (315360000)::double precision))),
+    CONSTRAINT job_kinds_doublings_max_check CHECK (((doublings_max >= 0) AND (doublings_max <= 60))),
+    CONSTRAINT job_kinds_escalate_to_check CHECK (((octet_length(escalate_to) >= 1) AND (octet_length(escalate_to) <= 200))),
+    CONSTRAINT job_kinds_events_check CHECK ((events <@ ARRAY['scheduled'::text, 'available'::text, 'assigned'::text, 'running'::text, 'review'::text, 'retryable'::text, 'completed'::text, 'cancelled'::text, 'discarded'::text, 'progress'::text, 'due'::text])),
+    CONSTRAINT job_kinds_key_burst_check CHECK (((key_burst >= 1) AND (key_burst <= 1000000))),
+    CONSTRAINT job_kinds_key_rate_per_second_check CHECK (((key_rate_per_second >= (0.000001)::double precision) AND (key_rate_per_second <= (1000000)::double precision))),
+    CONSTRAINT job_kinds_key_running_max_check CHECK (((key_running_max >= 1) AND (key_running_max <= 1000000))),
+    CONSTRAINT job_kinds_kind_check CHECK (((kind = '*'::text) OR hookwire.is_queue_name(kind))),
+    CONSTRAINT job_kinds_lease_seconds_check CHECK (((lease_seconds >= (0.05)::double precision) AND (lease_seconds <= (43200)::double precision))),
+    CONSTRAINT job_kinds_machine_percent_check CHECK (((machine_percent >= 0) AND (machine_percent <= 100))),
+    CONSTRAINT job_kinds_machine_rule_check CHECK ((jsonb_typeof(machine_rule) = 'object'::text)),
+    CONSTRAINT job_kinds_retention_days_check CHECK (((retention_days >= 0) AND (retention_days <= 3660))),
+    CONSTRAINT job_kinds_run_seconds_check CHECK (((run_seconds >= (0.05)::double precision) AND (run_seconds <= (2592000)::double precision))),
+    CONSTRAINT job_kinds_running_max_check CHECK (((running_max >= 1) AND (running_max <= 1000000)))
+);
+
+CREATE FUNCTION hookwire.job_backoff_seconds(attempt integer, policy hookwire.job_kinds) RETURNS double precision
+    LANGUAGE sql IMMUTABLE
+    RETURN LEAST(((policy).backoff_seconds_max)::double precision, (((policy).backoff_seconds_min * power((2)::double precision, (LEAST((GREATEST(attempt, 1) - 1), (policy).doublings_max))::double precision)) * ((1 + GREATEST(((attempt - 1) - (policy).doublings_max), 0)))::double precision));
+
+CREATE FUNCTION hookwire.job_is_for_people(id uuid, args jsonb, policy hookwire.job_kinds) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE (policy).automation WHEN 'manual'::text THEN true WHEN 'mostly'::text THEN (NOT (COALESCE((args @> (policy).machine_rule), false) OR (((hashtext((id)::text) & 2147483647) % 100) < (policy).machine_percent))) ELSE false END;
+
+CREATE FUNCTION hookwire.job_keys(in_queue text, in_kind text, after_key text, most integer) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    found text[] := '{}';
+    next_key text := after_key;
+BEGIN
+    FOR step IN 1..most LOOP
+        SELECT j.key INTO next_key FROM hookwire.jobs j
+        WHERE j.queue = in_queue AND j.kind = in_kind AND j.key > next_key AND j.key <> '' AND j.state = 'available' AND NOT j.for_people
+        ORDER BY j.key LIMIT 1;
+        EXIT WHEN next_key IS NULL;
+        found := found || next_key;
+    END LOOP;
+    RETURN found;
+END
+$$;
+
+CREATE FUNCTION hookwire.job_policy(of_kind text) RETURNS hookwire.job_kinds
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    defaults hookwire.job_kinds;
+    own hookwire.job_kinds;
+BEGIN
+    SELECT * INTO defaults FROM hookwire.job_kinds k WHERE k.kind = '*';
+    SELECT * INTO own FROM hookwire.job_kinds k WHERE k.kind = of_kind;
+    defaults.kind := of_kind;
+    IF own.kind IS NULL OR of_kind = '*' THEN
+        RETURN defaults;
+    END IF;
+    own.automation := coalesce(own.automation, defaults.automation);
+    own.machine_percent := coalesce(own.machine_percent, defaults.machine_percent);
+    own.machine_rule := coalesce(own.machine_rule, defaults.machine_rule);
+    own.needs_review := coalesce(own.needs_review, defaults.needs_review);
+    own.reviewer_differs := coalesce(own.reviewer_differs, defaults.reviewer_differs);
+    own.escalate_to := coalesce(own.escalate_to, defaults.escalate_to);
+    own.attempts_max := coalesce(own.attempts_max, defaults.attempts_max);
+    own.run_seconds := coalesce(own.run_seconds, defaults.run_seconds);
+    own.deadline_seconds := coalesce(own.deadline_seconds, defaults.deadline_seconds);
+    own.lease_seconds := coalesce(own.lease_seconds, defaults.lease_seconds);
+    own.backoff_seconds_min := coalesce(own.backoff_seconds_min, defaults.backoff_seconds_min);
+    own.backoff_seconds_max := coalesce(own.backoff_seconds_max, defaults.backoff_seconds_max);
+    own.doublings_max := coalesce(own.doublings_max, defaults.doublings_max);
+    own.ageing_seconds := coalesce(own.ageing_seconds, defaults.ageing_seconds);
+    own.running_max := coalesce(own.running_max, defaults.running_max);
+    own.key_running_max := coalesce(own.key_running_max, defaults.key_running_max);
+    own.key_rate_per_second := coalesce(own.key_rate_per_second, defaults.key_rate_per_second);
+    own.key_burst := coalesce(own.key_burst, defaults.key_burst);
+    own.events := coalesce(own.events, defaults.events);
+    own.retention_days := coalesce(own.retention_days, defaults.retention_days);
+    own.is_paused := own.is_paused OR defaults.is_paused;
+    RETURN own;
+END
+$$;
+
+CREATE FUNCTION hookwire.keep_jobs(most integer) RETURNS TABLE(promoted bigint, returned bigint, discarded bigint, cancelled bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    due uuid[];
+    moved hookwire.jobs[];
+    job hookwire.jobs;
+BEGIN
+    promoted := 0; returned := 0; discarded := 0; cancelled := 0;
+
+    due := ARRAY(SELECT j.id FROM hookwire.jobs j WHERE j.deadline_at <= moment AND j.state <> 'running'
+                 ORDER BY j.deadline_at LIMIT most FOR UPDATE SKIP LOCKED);
+    IF due <> '{}' THEN
+        PERFORM hookwire.end_jobs(due, 'discarded', NULL, 'its deadline has passed', 'keeper');
+        discarded := cardinality(due);
+    END IF;
+
+    due := ARRAY(SELECT j.id FROM hookwire.jobs j WHERE j.due_at <= moment ORDER BY j.due_at LIMIT most FOR NO KEY UPDATE SKIP LOCKED);
+    -- The rules of a zone may have changed since: a far date is judged again as local time.
+    UPDATE hookwire.jobs j SET due_at = j.due_local AT TIME ZONE j.due_zone
+    WHERE j.id = ANY (due) AND j.due_local AT TIME ZONE j.due_zone > moment;
+    WITH woken AS (
+        UPDATE hookwire.jobs j
+        SET state = CASE WHEN j.assignee IS NULL THEN 'available' ELSE 'assigned' END, due_at = NULL, due_local = NULL, due_zone = NULL,
+            number = j.number + 1, token = NULL,
+            errors = CASE WHEN j.token IS NULL THEN j.errors ELSE j.errors || jsonb_build_object('error', 'nobody resumed it in time', 'attempt', j.attempts) END
+        WHERE j.id = ANY (due) AND j.due_at <= moment AND j.state IN ('scheduled', 'retryable') RETURNING j.*
+    )
+    SELECT coalesce(array_agg(w ORDER BY w.seq), '{}') INTO moved FROM woken w;
+    PERFORM hookwire.announce_jobs(moved, NULL, 'keeper');
+    promoted := cardinality(moved);
+    FOR job IN SELECT j.* FROM hookwire.jobs j WHERE j.id = ANY (due) AND j.state = 'assigned' AND j.due_at <= moment LOOP
+        PERFORM hookwire.act_on_due_job(job);
+        promoted := promoted + 1;
+    END LOOP;
+
+    FOR job IN SELECT j.* FROM hookwire.jobs j WHERE j.state = 'running' AND j.lease_until <= moment
+               ORDER BY j.lease_until LIMIT most FOR NO KEY UPDATE SKIP LOCKED LOOP
+        IF job.is_cancelled THEN
+            PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, 'cancelled while it ran', 'keeper');
+            cancelled := cancelled + 1;
+        ELSIF job.deadline_at <= moment THEN
+            PERFORM hookwire.end_jobs(ARRAY[job.id], 'discarded', NULL, 'its deadline has passed', 'keeper');
+            discarded := discarded + 1;
+        ELSIF hookwire.settle_failure(job, CASE WHEN job.run_until <= moment THEN format('ran longer than %s s', job.run_seconds)
+                                                ELSE 'its worker stopped reporting: the lease expired' END,
+                                      false, CASE WHEN job.run_until > moment THEN 0 END) = 'discarded' THEN
+            discarded := discarded + 1;
+        ELSE
+            returned := returned + 1;
+        END IF;
+    END LOOP;
+    RETURN NEXT;
+END
+$$;
 
 CREATE FUNCTION hookwire.key_digest(topic text, key text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -700,6 +1822,48 @@ CREATE FUNCTION hookwire.last_batch_no(sink text, layout smallint, grp smallint)
     LANGUAGE sql
     RETURN COALESCE((SELECT n.batch_no FROM hookwire.relay_batch_numbers n WHERE ((n.sink = last_batch_no.sink) AND (n.layout = last_batch_no.layout) AND (n.grp = last_batch_no.grp)) ORDER BY n.batch_no DESC LIMIT 1), (0)::bigint);
 
+CREATE FUNCTION hookwire.lease_requests(service text, most integer, lease_seconds double precision, worker text, presence_seconds double precision) RETURNS TABLE(id uuid, claim bigint, attempts integer, lease_until timestamp with time zone, created_at timestamp with time zone, caller text, content_type text, frame_bytes integer[], body bytea)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_service CONSTANT text := lease_requests.service;
+    in_worker CONSTANT text := left(lease_requests.worker, 200);
+    settings CONSTANT hookwire.services := hookwire.service_settings(in_service);
+    room integer := lease_requests.most;
+    picked uuid[];
+    until timestamptz;
+BEGIN
+    IF presence_seconds > 0 AND settings.id IS NOT NULL
+       AND coalesce(settings.workers_until, '-infinity') < clock_timestamp() + make_interval(secs => presence_seconds / 2) THEN
+        UPDATE hookwire.services s SET workers_until = clock_timestamp() + make_interval(secs => presence_seconds)
+        WHERE s.id = (SELECT x.id FROM hookwire.services x WHERE x.id = settings.id FOR UPDATE SKIP LOCKED);
+    END IF;
+    IF settings.concurrency_max IS NOT NULL THEN
+        PERFORM FROM hookwire.services s WHERE s.id = settings.id FOR UPDATE;
+        room := least(room, settings.concurrency_max - (SELECT count(*) FROM hookwire.requests r WHERE r.service = in_service AND r.state = 'leased'));
+    END IF;
+    picked := ARRAY(
+        SELECT r.id FROM hookwire.requests r
+        WHERE r.service = in_service AND r.state = 'waiting' AND r.deadline_at > clock_timestamp()
+        ORDER BY r.number LIMIT greatest(room, 0) FOR UPDATE SKIP LOCKED);
+    IF picked = '{}' THEN
+        RETURN;
+    END IF;
+    until := clock_timestamp() + make_interval(secs => coalesce(lease_requests.lease_seconds, settings.lease_seconds));
+    RETURN QUERY
+    WITH taken AS (
+        UPDATE hookwire.requests r
+        SET state = 'leased', claim = nextval('hookwire.lease_fence'), deadline_at = until, attempts = r.attempts + 1, worker = in_worker
+        WHERE r.id = ANY (picked)
+        RETURNING r.*
+    )
+    SELECT t.id, t.claim, t.attempts, t.deadline_at, t.created_at, t.caller, t.content_type, t.frame_bytes, t.body
+    FROM taken t ORDER BY t.number;
+END
+$$;
+
 CREATE FUNCTION hookwire.ledger_hash(id bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN ((('x'::text || "left"(encode(sha256(int8send(id)), 'hex'::text), 16)))::bit(64))::bigint;
@@ -707,6 +1871,39 @@ CREATE FUNCTION hookwire.ledger_hash(id bigint) RETURNS bigint
 CREATE FUNCTION hookwire.ledger_sum(total numeric) RETURNS numeric
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN mod((mod(COALESCE(total, (0)::numeric), '18446744073709551616'::numeric) + '18446744073709551616'::numeric), '18446744073709551616'::numeric);
+
+CREATE FUNCTION hookwire.lock_job_kind(kind text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '500ms'
+    AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1215262574, hashtext(kind));
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END
+$$;
+
+CREATE FUNCTION hookwire.locked_job(job_id uuid, verb text, states text[]) RETURNS hookwire.jobs
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    found hookwire.jobs;
+    ended text;
+BEGIN
+    SELECT j.* INTO found FROM hookwire.jobs j WHERE j.id = job_id FOR NO KEY UPDATE;
+    IF found.state = ANY (states) THEN
+        RETURN found;
+    END IF;
+    ended := coalesce(found.state, (SELECT a.state FROM hookwire.job_archive a WHERE a.id = job_id));
+    IF ended IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('there is no job %s', job_id);
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = format('the job %s is %s%s; %s needs one that is %s', job_id, ended,
+        coalesce(' to ' || CASE WHEN ended = 'assigned' THEN found.assignee END, ''), verb, array_to_string(states, ' or '));
+END
+$$;
 
 CREATE TABLE hookwire.messages (
     id bigint NOT NULL,
@@ -761,6 +1958,17 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION hookwire.note_job(job_id uuid, verb text, actor text, why text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT hookwire.is_person(actor) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'actor is the name of a person, 1-200 printable bytes';
+    END IF;
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason) VALUES ('default', actor, 'job.' || verb, job_id::text, left(why, 500));
+END
+$$;
+
 CREATE FUNCTION hookwire.notify_tasks(ids text[], ways text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -810,9 +2018,49 @@ CREATE FUNCTION hookwire.origin() RETURNS uuid
                pg_relation_filepath('hookwire.event_id')), 'UTF8')), 1, 16), 'hex')::uuid
 $$;
 
+CREATE FUNCTION hookwire.parse_frames(INOUT content_type text, INOUT body bytea, OUT frame_bytes integer[]) RETURNS record
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    document jsonb;
+BEGIN
+    IF lower(btrim(split_part(coalesce(content_type, ''), ';', 1))) <> 'application/vnd.hookwire.frames+json' THEN
+        RETURN;
+    END IF;
+    BEGIN
+        document := convert_from(body, 'UTF8')::jsonb;
+        IF jsonb_typeof(document->'frames') <> 'array' OR document - 'frames' <> '{}' OR jsonb_array_length(document->'frames') NOT BETWEEN 1 AND 32
+           OR EXISTS (SELECT FROM jsonb_array_elements(document->'frames') AS f WHERE jsonb_typeof(f) <> 'string') THEN
+            RAISE data_exception;
+        END IF;
+        SELECT string_agg(d.frame, ''::bytea ORDER BY d.n), array_agg(octet_length(d.frame) ORDER BY d.n) INTO STRICT body, frame_bytes
+        FROM (SELECT decode(f.value, 'base64') AS frame, f.n FROM jsonb_array_elements_text(document->'frames') WITH ORDINALITY AS f(value, n)) AS d;
+    EXCEPTION WHEN data_exception THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'application/vnd.hookwire.frames+json is {"frames": ["<base64>", ...]} with 1 to 32 frames';
+    END;
+    content_type := NULL;
+    IF cardinality(frame_bytes) = 1 THEN
+        frame_bytes := NULL;
+    END IF;
+END
+$$;
+
 CREATE FUNCTION hookwire.passes(document jsonb, filter_path jsonpath) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE(jsonb_path_match(document, filter_path, '{}'::jsonb, true), false);
+
+CREATE FUNCTION hookwire.pause_job_kind(kind text, is_paused boolean, actor text, why text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO hookwire.job_kinds AS k (kind, is_paused) VALUES (pause_job_kind.kind, pause_job_kind.is_paused)
+    ON CONFLICT (kind) DO UPDATE SET is_paused = excluded.is_paused;
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
+    VALUES ('default', actor, CASE WHEN pause_job_kind.is_paused THEN 'job.pause' ELSE 'job.resume' END, pause_job_kind.kind, left(why, 500));
+END
+$$;
 
 CREATE FUNCTION hookwire.pick_filtered(in_queue text, most integer, filter jsonb, after_id bigint) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -848,6 +2096,83 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.pick_limited_jobs(policy hookwire.job_kinds, in_queue text, most integer) RETURNS uuid[]
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    keys_max CONSTANT integer := 500;
+    moment CONSTANT timestamptz := clock_timestamp();
+    room integer := most;
+    names text[];
+    picked uuid[];
+BEGIN
+    IF policy.running_max IS NOT NULL THEN
+        room := least(most, policy.running_max - (SELECT count(*) FROM hookwire.jobs j WHERE j.kind = policy.kind AND j.state = 'running'));
+    END IF;
+    IF room <= 0 THEN
+        RETURN '{}';
+    ELSIF policy.key_running_max IS NULL AND policy.key_rate_per_second IS NULL THEN
+        RETURN ARRAY(SELECT j.id FROM hookwire.jobs j
+                     WHERE j.queue = in_queue AND j.kind = policy.kind AND j.state = 'available' AND NOT j.for_people
+                     ORDER BY j.rank_at, j.seq LIMIT room FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
+    names := hookwire.job_keys(in_queue, policy.kind, '', keys_max + 1);
+    IF cardinality(names) > keys_max THEN
+        names := hookwire.job_keys(in_queue, policy.kind, chr(33 + floor(random() * 94)::integer), keys_max);
+        names := names || (hookwire.job_keys(in_queue, policy.kind, '', keys_max))[1:keys_max - cardinality(names)];
+    END IF;
+    WITH allowed AS MATERIALIZED (
+        SELECT k.key, least(
+            room::bigint,
+            policy.key_running_max - (SELECT count(*) FROM hookwire.jobs j WHERE j.kind = policy.kind AND j.key = k.key AND j.state = 'running'),
+            CASE WHEN policy.key_rate_per_second IS NOT NULL THEN floor(coalesce(
+                least(policy.key_burst, r.tokens + extract(epoch FROM moment - r.counted_at) * policy.key_rate_per_second), policy.key_burst))::bigint END
+        ) AS count
+        FROM (SELECT DISTINCT unnest(names) AS key) AS k LEFT JOIN hookwire.job_rates r ON r.kind = policy.kind AND r.key = k.key
+    ), candidates AS (
+        SELECT j.id, j.key, j.rank_at, j.seq FROM allowed a CROSS JOIN LATERAL (
+            SELECT j.id, j.key, j.rank_at, j.seq FROM hookwire.jobs j
+            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.key <> '' AND j.state = 'available' AND NOT j.for_people
+            ORDER BY j.rank_at, j.seq LIMIT greatest(a.count, 0)
+        ) AS j
+        UNION ALL
+        (SELECT j.id, j.key, j.rank_at, j.seq FROM hookwire.jobs j
+         WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = '' AND j.state = 'available' AND NOT j.for_people
+         ORDER BY j.rank_at, j.seq LIMIT room)
+    ), chosen AS MATERIALIZED (
+        SELECT j.id, j.key FROM hookwire.jobs j
+        WHERE j.id = ANY (ARRAY(SELECT c.id FROM candidates c ORDER BY c.rank_at, c.seq LIMIT room)) AND j.state = 'available'
+        FOR NO KEY UPDATE SKIP LOCKED
+    ), spent AS (
+        INSERT INTO hookwire.job_rates AS r (kind, key, tokens, counted_at)
+        SELECT policy.kind, c.key, policy.key_burst - count(*), moment FROM chosen c
+        WHERE policy.key_rate_per_second IS NOT NULL AND c.key <> '' GROUP BY c.key
+        ON CONFLICT (kind, key) DO UPDATE SET counted_at = moment, tokens = least(
+            policy.key_burst, r.tokens + extract(epoch FROM moment - r.counted_at) * policy.key_rate_per_second)
+            - (policy.key_burst - excluded.tokens)
+    )
+    SELECT coalesce(array_agg(c.id), '{}') INTO picked FROM chosen c;
+    RETURN picked;
+END
+$$;
+
+CREATE FUNCTION hookwire.progress_job(id uuid, claim bigint, done bigint, total bigint DEFAULT NULL::bigint, note text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.running_job(progress_job.id, progress_job.claim);
+    moved hookwire.jobs;
+BEGIN
+    UPDATE hookwire.jobs j SET progress_done = done, progress_total = total, progress_note = left(progress_job.note, 500), number = j.number + 1
+    WHERE j.id = job.id RETURNING j.* INTO moved;
+    PERFORM hookwire.announce_jobs(ARRAY[moved], 'progress');
+    RETURN job.is_cancelled;
+END
+$$;
+
 CREATE FUNCTION hookwire.publish(topic text, payload bytea, key text DEFAULT NULL::text, content_type text DEFAULT NULL::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -866,6 +2191,15 @@ BEGIN
             MESSAGE = 'hookwire.publish: content_type must be one line of at most 255 bytes';
     END IF;
     PERFORM hookwire.check_headers(coalesce(headers, '{}'));
+    IF payload IS NULL THEN
+        IF key IS NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+                MESSAGE = 'hookwire.publish: the payload is missing; a tombstone (payload NULL) has a key';
+        END IF;
+        payload := '';
+        content_type := NULL;
+        headers := coalesce(headers, '{}') || '{"hookwire-tombstone": "true"}';
+    END IF;
     SELECT * INTO STRICT stored FROM hookwire.publish_batch(
         'default', ARRAY[1], ARRAY[topic], ARRAY[key], ARRAY[content_type], ARRAY[headers::text],
         ARRAY[payload], ARRAY[NULL::text], ARRAY[NULL::bytea], true);
@@ -886,9 +2220,23 @@ CREATE FUNCTION hookwire.publish(topic text, payload text, key text DEFAULT NULL
     SET search_path TO 'pg_catalog', 'pg_temp'
     RETURN hookwire.publish(topic, convert_to(payload, 'UTF8'::name), key, content_type, headers);
 
-CREATE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean) RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean)
+CREATE FUNCTION hookwire.publish_all(events jsonb) RETURNS void
     LANGUAGE plpgsql
     AS $$
+BEGIN
+    IF jsonb_typeof(coalesce(events, '[]')) NOT IN ('array', 'null') OR jsonb_array_length(CASE WHEN jsonb_typeof(events) = 'array' THEN events ELSE '[]' END) > 1000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'events are a JSON array of at most 1000';
+    END IF;
+    PERFORM hookwire.publish(
+        e->>'topic', CASE jsonb_typeof(e->'payload') WHEN 'string' THEN e->>'payload' ELSE (e->'payload')::text END,
+        key => e->>'key', content_type => coalesce(e->>'content_type', 'application/json'), headers => coalesce(nullif(e->'headers', 'null'), '{}'))
+    FROM jsonb_array_elements(CASE WHEN jsonb_typeof(events) = 'array' THEN events ELSE '[]' END) AS e;
+END
+$$;
+
+CREATE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean) RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean)
+    LANGUAGE plpgsql
+    AS $_$
 #variable_conflict use_column
 DECLARE
     stripe_class CONSTANT integer := 1215262571;
@@ -897,6 +2245,7 @@ DECLARE
     has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
     in_layout smallint;
     default_sinks text[];
+    inner_sinks text[];   -- those of what the hub says of jobs and services: brokers get it only where a topic says so
     orders boolean[];     -- of each draft: does its topic keep order
     routes text[];        -- of each draft: its sinks, with commas
     stripes integer[];    -- of each draft: the lock of its key; NULL without order
@@ -913,12 +2262,16 @@ BEGIN
     PERFORM hookwire.check_drafts(topics, keys, payloads);
     PERFORM pg_current_xact_id();
     SELECT i.layout INTO in_layout FROM hookwire.installation i;
-    SELECT coalesce(array_agg(s.name ORDER BY s.name), '{}') INTO default_sinks FROM hookwire.sinks s WHERE s.configured;
+    SELECT coalesce(array_agg(s.name ORDER BY s.name), '{}'),
+           coalesce(array_agg(s.name ORDER BY s.name) FILTER (WHERE s.name = 'webhooks'), '{}')
+    INTO default_sinks, inner_sinks
+    FROM hookwire.sinks s WHERE s.configured AND s.name <> 'jobs';
 
     SELECT array_agg(q.ordered ORDER BY q.n), array_agg(q.route ORDER BY q.n), array_agg(q.stripe ORDER BY q.n)
     INTO orders, routes, stripes
     FROM (SELECT d.n, coalesce(t.ordered, true) AS ordered,
-                 array_to_string(coalesce(t.sinks, default_sinks), ',') AS route,
+                 array_to_string(coalesce(t.sinks, CASE WHEN starts_with(d.topic, 'hookwire.') AND d.topic ~ '^hookwire[.](job|service)([.]|$)'
+                                                        THEN inner_sinks ELSE default_sinks END), ',') AS route,
                  CASE WHEN d.key IS NOT NULL AND coalesce(t.ordered, true)
                       THEN hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) END AS stripe
           FROM unnest(topics, keys) WITH ORDINALITY AS d(topic, key, n)
@@ -1022,6 +2375,28 @@ BEGIN
         WHERE d.unit <> ALL (busy) AND d.n <> ALL (stored_items);
     END IF;
 END
+$_$;
+
+CREATE FUNCTION hookwire.put_job_kind(kind text, settings jsonb, actor text) RETURNS hookwire.job_kinds
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_kind CONSTANT text := put_job_kind.kind;
+    stored hookwire.job_kinds;
+BEGIN
+    SELECT * INTO stored FROM hookwire.job_kinds k WHERE k.kind = in_kind FOR UPDATE;
+    DELETE FROM hookwire.job_kinds k WHERE k.kind = in_kind;
+    INSERT INTO hookwire.job_kinds
+    SELECT p.* FROM jsonb_populate_record(NULL::hookwire.job_kinds,
+        jsonb_build_object('is_paused', coalesce(stored.is_paused, false)) || settings || jsonb_build_object('kind', in_kind)) AS p
+    RETURNING * INTO stored;
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason) VALUES ('default', actor, 'job.kind', in_kind, left(settings::text, 500));
+    UPDATE hookwire.jobs j SET for_people = NOT j.for_people
+    WHERE (j.kind = in_kind OR in_kind = '*') AND j.state IN ('scheduled', 'available', 'retryable') AND j.assignee IS NULL
+      AND j.errors = '[]' AND j.for_people <> hookwire.job_is_for_people(j.id, j.args, hookwire.job_policy(j.kind));
+    RETURN stored;
+END
 $$;
 
 CREATE TABLE hookwire.queues (
@@ -1104,6 +2479,44 @@ BEGIN
         UPDATE hookwire.messages m SET due_at = NULL WHERE m.id = ANY (due) RETURNING m.id
     )
     SELECT (SELECT count(*) FROM freed), (SELECT count(*) FROM buried), (SELECT count(*) FROM woken);
+END
+$$;
+
+CREATE FUNCTION hookwire.reap_requests(most integer) RETURNS TABLE(returned bigint, expired bigint, failed bigint, forgotten bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    due CONSTANT uuid[] := ARRAY(
+        SELECT r.id FROM hookwire.requests r WHERE r.deadline_at <= moment ORDER BY r.deadline_at LIMIT most FOR UPDATE SKIP LOCKED);
+    over CONSTANT uuid[] := ARRAY(
+        SELECT r.id FROM hookwire.requests r WHERE r.id = ANY (due) AND r.state IN ('answered', 'expired', 'failed'));
+BEGIN
+    IF due = '{}' THEN
+        RETURN QUERY SELECT 0::bigint, 0::bigint, 0::bigint, 0::bigint;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH judged AS MATERIALIZED (
+        SELECT r.id, CASE WHEN r.state = 'leased' AND (r.attempts >= p.tries_max OR NOT p.idempotent) THEN 'failed'
+                          WHEN r.expires_at <= moment THEN 'expired' ELSE 'waiting' END AS state,
+               moment + make_interval(secs => p.retention_seconds) AS kept_until, r.state = 'leased' AS was_leased
+        FROM hookwire.requests r, LATERAL hookwire.service_settings(r.service) AS p
+        WHERE r.id = ANY (due) AND r.state IN ('waiting', 'delayed', 'leased')
+    ), changed AS (
+        UPDATE hookwire.requests r
+        SET state = j.state, deadline_at = CASE WHEN j.state = 'waiting' THEN r.expires_at ELSE j.kept_until END,
+            last_error = CASE WHEN j.was_leased THEN format('the lease of %s was over', coalesce(r.worker, 'a worker')) ELSE r.last_error END
+        FROM judged j WHERE r.id = j.id RETURNING j.state
+    )
+    SELECT count(*) FILTER (WHERE c.state = 'waiting'), count(*) FILTER (WHERE c.state = 'expired'),
+           count(*) FILTER (WHERE c.state = 'failed'), cardinality(over)::bigint
+    FROM changed c;
+    IF over <> '{}' THEN
+        PERFORM hookwire.forget_requests(over, 'retention');
+    END IF;
 END
 $$;
 
@@ -1240,7 +2653,7 @@ CREATE TABLE hookwire.task_rows (
     attempts integer DEFAULT 0 NOT NULL,
     last_error text,
     CONSTRAINT task_rows_description_check CHECK ((octet_length(description) <= 1048576)),
-    CONSTRAINT task_rows_id_check CHECK (((octet_length(id) >= 1) AND (octet_length(id) <= 200)))
+    CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text)))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -1264,7 +2677,7 @@ BEGIN
         WHERE t.id = crashed.id;
         PERFORM hookwire.notify_tasks(ARRAY[crashed.id], ARRAY[CASE policy.notify WHEN 'enqueuer' THEN hookwire.notify_way() ELSE policy.notify END]);
     ELSIF done = 'compensate' THEN
-        PERFORM hookwire.enqueue(coalesce(policy.compensation_kind, left(crashed.kind, 189) || '.compensate'),
+        PERFORM hookwire.enqueue_task(coalesce(policy.compensation_kind, left(crashed.kind, 189) || '.compensate'),
             jsonb_build_object('id', crashed.id, 'kind', crashed.kind, 'description', crashed.description, 'attempts', crashed.attempts));
         INSERT INTO hookwire.task_archive (id, kind, description, outcome, created_at, start_time, finish_time, attempts, worker)
         VALUES (crashed.id, crashed.kind, crashed.description, 'compensated', crashed.created_at, crashed.start_time,
@@ -1275,6 +2688,15 @@ BEGIN
     END IF;
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason) VALUES ('default', 'cleaner', 'task.' || done, crashed.id, why);
     RETURN done;
+END
+$$;
+
+CREATE FUNCTION hookwire.refuse_stale_job(job_id uuid, claim bigint) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'HW001', MESSAGE = format('the claim %s does not hold the job %s any more; nothing was changed', claim, job_id),
+        HINT = 'Its lease or its time ended, or it was settled before. Claim again.';
 END
 $$;
 
@@ -1357,6 +2779,58 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[]) RETURNS SETOF uuid
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    held CONSTANT uuid[] := hookwire.held_jobs(ids, claims);
+    cancelled CONSTANT uuid[] := ARRAY(SELECT j.id FROM hookwire.jobs j WHERE j.id = ANY (held) AND j.is_cancelled);
+    moved hookwire.jobs[];
+BEGIN
+    WITH freed AS (
+        UPDATE hookwire.jobs j SET state = 'available', claim = NULL, lease_until = NULL, run_until = NULL, attempts = j.attempts - 1,
+            number = j.number + 1
+        WHERE j.id = ANY (held) AND NOT j.is_cancelled RETURNING j.*
+    )
+    SELECT coalesce(array_agg(f), '{}') INTO moved FROM freed f;
+    PERFORM hookwire.announce_jobs(moved);
+    IF cancelled <> '{}' THEN
+        PERFORM hookwire.end_jobs(cancelled, 'cancelled', NULL, 'cancelled while it ran');
+    END IF;
+    RETURN QUERY SELECT unnest(held);
+END
+$$;
+
+CREATE FUNCTION hookwire.release_request(id uuid, claim bigint, delay_seconds double precision, why text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    due CONSTANT timestamptz := moment + make_interval(secs => delay_seconds);
+    found hookwire.requests;
+    settings hookwire.services;
+BEGIN
+    SELECT r.* INTO found FROM hookwire.requests r
+    WHERE r.id = release_request.id AND r.claim = release_request.claim AND r.state IN ('waiting', 'delayed', 'leased') FOR UPDATE;
+    IF found.id IS NULL THEN
+        RETURN 'stale';
+    END IF;
+    settings := hookwire.service_settings(found.service);
+    found.state := CASE WHEN why IS NOT NULL AND found.attempts >= settings.tries_max THEN 'failed'
+                        WHEN delay_seconds > 0 THEN 'delayed' ELSE 'waiting' END;
+    UPDATE hookwire.requests r
+    SET state = found.state, claim = NULL, last_error = left(why, 500),
+        deadline_at = CASE found.state WHEN 'failed' THEN moment + make_interval(secs => settings.retention_seconds)
+                                       WHEN 'delayed' THEN due ELSE r.expires_at END
+    WHERE r.id = found.id;
+    RETURN found.state;
+END
+$$;
+
 CREATE FUNCTION hookwire.release_tasks(ids text[], claims bigint[]) RETURNS SETOF text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1373,13 +2847,283 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.reply(id text, claim bigint, body bytea, content_type text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF coalesce(hookwire.reply_by(hookwire.request_id(reply.id), reply.claim, reply.body, reply.content_type), '') <> 'stored' THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW001', MESSAGE = format('the claim %s does not hold the request %s', reply.claim, left(reply.id, 80)),
+            HINT = 'Another worker holds or answered it, or it was closed. Claim again.';
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.reply(id text, claim bigint, body jsonb, content_type text DEFAULT 'application/json'::text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.reply(id, claim, convert_to((body)::text, 'UTF8'::name), content_type);
+
+CREATE FUNCTION hookwire.reply(id text, claim bigint, body text, content_type text DEFAULT 'text/plain; charset=utf-8'::text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.reply(id, claim, convert_to(body, 'UTF8'::name), content_type);
+
+CREATE FUNCTION hookwire.reply_by(id uuid, claim bigint, body bytea, content_type text) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    parsed record;
+BEGIN
+    PERFORM hookwire.check_contents(ARRAY[reply_by.body], ARRAY[reply_by.content_type]);
+    parsed := hookwire.parse_frames(reply_by.content_type, reply_by.body);
+    RETURN (SELECT s.outcome FROM hookwire.settle_requests(
+        ARRAY[reply_by.id], ARRAY[reply_by.claim], ARRAY[parsed.body], ARRAY[parsed.content_type], ARRAY[parsed.frame_bytes::text]) AS s);
+END
+$$;
+
+CREATE FUNCTION hookwire.request_by(service text, body bytea, content_type text, via text, caller text, client text, number text, expiry_seconds double precision) RETURNS TABLE(id uuid, repeated boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    parsed record;
+BEGIN
+    PERFORM hookwire.check_service_name(request_by.service), hookwire.check_contents(ARRAY[request_by.body], ARRAY[request_by.content_type]);
+    parsed := hookwire.parse_frames(request_by.content_type, request_by.body);
+    RETURN QUERY
+    SELECT s.id, s.repeated
+    FROM hookwire.store_requests(
+        ARRAY[request_by.service], ARRAY[parsed.body], request_by.via, ARRAY[parsed.content_type], ARRAY[parsed.frame_bytes::text],
+        ARRAY[request_by.caller], ARRAY[request_by.client], ARRAY[request_by.number], ARRAY[request_by.expiry_seconds]) AS s;
+END
+$$;
+
+CREATE FUNCTION hookwire.request(service text, body bytea, content_type text DEFAULT NULL::text, client text DEFAULT NULL::text, number text DEFAULT NULL::text, expiry_seconds double precision DEFAULT NULL::double precision) RETURNS text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN (SELECT translate((r.id)::text, '-'::text, ''::text) AS translate FROM hookwire.request_by(request.service, request.body, request.content_type, 'sql'::text, NULL::text, request.client, request.number, request.expiry_seconds) r(id, repeated));
+
+CREATE FUNCTION hookwire.request(service text, body jsonb, content_type text DEFAULT 'application/json'::text, client text DEFAULT NULL::text, number text DEFAULT NULL::text, expiry_seconds double precision DEFAULT NULL::double precision) RETURNS text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.request(service, convert_to((body)::text, 'UTF8'::name), content_type, client, number, expiry_seconds);
+
+CREATE FUNCTION hookwire.request(service text, body text, content_type text DEFAULT 'text/plain; charset=utf-8'::text, client text DEFAULT NULL::text, number text DEFAULT NULL::text, expiry_seconds double precision DEFAULT NULL::double precision) RETURNS text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN hookwire.request(service, convert_to(body, 'UTF8'::name), content_type, client, number, expiry_seconds);
+
+CREATE FUNCTION hookwire.request_id(id text) RETURNS uuid
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (id ~ '^[0-9A-Fa-f]{32}$'::text) THEN (id)::uuid ELSE NULL::uuid END;
+
+CREATE FUNCTION hookwire.resume_job(token text, answer jsonb DEFAULT 'true'::jsonb) RETURNS uuid
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moved hookwire.jobs;
+BEGIN
+    PERFORM hookwire.check_job_result(answer);
+    UPDATE hookwire.jobs j SET state = 'available', due_at = NULL, token = NULL, resumed = answer, number = j.number + 1
+    WHERE j.token = resume_job.token AND j.state = 'scheduled' RETURNING j.* INTO moved;
+    IF moved.id IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = 'no job waits for this token';
+    END IF;
+    PERFORM hookwire.announce_jobs(ARRAY[moved]);
+    RETURN moved.id;
+END
+$$;
+
+CREATE FUNCTION hookwire.retry_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    policy hookwire.job_kinds;
+    job hookwire.jobs;
+    moved hookwire.jobs;
+BEGIN
+    WITH gone AS (
+        DELETE FROM hookwire.job_archive a WHERE a.id = retry_job.id AND a.state IN ('cancelled', 'discarded') RETURNING a.*
+    )
+    INSERT INTO hookwire.jobs AS j (id, seq, tenant, kind, queue, state, for_people, args, key, uniq, priority, rank_at, attempts_max, run_seconds,
+                                    number, errors, created_by, created_at)
+    OVERRIDING SYSTEM VALUE
+    SELECT g.id, g.seq, g.tenant, g.kind, g.queue, 'available', hookwire.job_is_for_people(g.id, g.args, p), g.args, g.key,
+           CASE WHEN NOT EXISTS (SELECT FROM hookwire.jobs l WHERE l.kind = g.kind AND l.uniq = g.uniq) THEN g.uniq END, g.priority,
+           clock_timestamp() - make_interval(secs => g.priority * p.ageing_seconds), g.attempts_max, g.run_seconds, g.number + 1,
+           g.errors, g.created_by, g.created_at
+    FROM gone g CROSS JOIN LATERAL hookwire.job_policy(g.kind) AS p
+    RETURNING j.* INTO moved;
+    IF moved.id IS NULL THEN
+        job := hookwire.locked_job(retry_job.id, 'retry', '{scheduled,retryable}');
+        UPDATE hookwire.jobs j
+        SET state = CASE WHEN j.assignee IS NULL THEN 'available' ELSE 'assigned' END, due_at = NULL, due_local = NULL, due_zone = NULL,
+            token = NULL, number = j.number + 1
+        WHERE j.id = job.id RETURNING j.* INTO moved;
+    END IF;
+    PERFORM hookwire.note_job(moved.id, 'retry', actor, why);
+    PERFORM hookwire.announce_jobs(ARRAY[moved], NULL, actor);
+END
+$$;
+
+CREATE FUNCTION hookwire.running_job(job_id uuid, of_claim bigint) RETURNS hookwire.jobs
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    found hookwire.jobs;
+BEGIN
+    SELECT j.* INTO found FROM hookwire.jobs j WHERE j.id = job_id AND j.claim = of_claim AND j.state = 'running' FOR NO KEY UPDATE;
+    IF found.id IS NULL THEN
+        PERFORM hookwire.refuse_stale_job(job_id, of_claim);
+    END IF;
+    RETURN found;
+END
+$$;
+
 CREATE FUNCTION hookwire.scope_of(layout smallint) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN (SELECT l.order_scope FROM hookwire.layouts l WHERE (l.number = scope_of.layout));
 
+CREATE FUNCTION hookwire.send_back_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.locked_job(send_back_job.id, 'send-back', '{review}');
+    moved hookwire.jobs;
+BEGIN
+    PERFORM hookwire.check_reviewer(job, actor);
+    UPDATE hookwire.jobs j SET state = CASE WHEN j.assignee IS NULL THEN 'available' ELSE 'assigned' END, for_people = true, number = j.number + 1
+    WHERE j.id = job.id RETURNING j.* INTO moved;
+    PERFORM hookwire.note_job(job.id, 'send-back', actor, why);
+    PERFORM hookwire.announce_jobs(ARRAY[moved], NULL, actor);
+END
+$$;
+
+CREATE FUNCTION hookwire.service_settings(name text) RETURNS hookwire.services
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    found hookwire.services;
+BEGIN
+    SELECT * INTO found FROM hookwire.services s WHERE s.name = service_settings.name;
+    IF found.id IS NULL THEN
+        found.name := name; found.lease_seconds := 30; found.tries_max := 5; found.idempotent := true;
+        found.expiry_seconds := 86400; found.retention_seconds := 604800; found.without_workers := 'queue';
+        found.disabled := false;
+    END IF;
+    RETURN found;
+END
+$$;
+
+CREATE FUNCTION hookwire.settle_failure(job hookwire.jobs, why text, for_good boolean, retry_seconds double precision) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    policy CONSTANT hookwire.job_kinds := hookwire.job_policy(job.kind);
+    failure CONSTANT jsonb := jsonb_build_object('attempt', job.attempts, 'error', left(why, 2000), 'worker', job.worker,
+        'at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'));
+    moved hookwire.jobs;
+BEGIN
+    UPDATE hookwire.jobs j
+    SET errors = CASE WHEN jsonb_array_length(j.errors) >= 20 THEN j.errors - 0 ELSE j.errors END || failure
+    WHERE j.id = job.id;
+    IF policy.automation <> 'mostly' AND (for_good OR job.attempts >= job.attempts_max) THEN
+        PERFORM hookwire.end_jobs(ARRAY[job.id], 'discarded', NULL, why);
+        RETURN 'discarded';
+    END IF;
+    UPDATE hookwire.jobs j
+    SET state = CASE policy.automation WHEN 'mostly' THEN 'available' ELSE 'retryable' END, for_people = policy.automation = 'mostly',
+        due_at = CASE WHEN policy.automation <> 'mostly' THEN clock_timestamp() + make_interval(secs => coalesce(
+            retry_seconds, hookwire.job_backoff_seconds(j.attempts, policy) * (0.8 + 0.4 * random()))) END,
+        claim = NULL, lease_until = NULL, run_until = NULL, number = j.number + 1
+    WHERE j.id = job.id RETURNING j.* INTO moved;
+    PERFORM hookwire.announce_jobs(ARRAY[moved]);
+    RETURN moved.state;
+END
+$$;
+
+CREATE FUNCTION hookwire.settle_requests(ids uuid[], claims bigint[], bodies bytea[], content_types text[] DEFAULT NULL::text[], frame_bytes text[] DEFAULT NULL::text[]) RETURNS TABLE(item integer, outcome text, published boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    fresh integer[];
+    told record;
+BEGIN
+    PERFORM hookwire.check_contents(bodies, content_types);
+    PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids) ORDER BY r.id FOR UPDATE;
+    WITH given AS (
+        SELECT DISTINCT ON (g.id) g.* FROM unnest(ids, claims, bodies, content_types, frame_bytes) WITH ORDINALITY
+            AS g(id, claim, body, content_type, frame_bytes, n) JOIN hookwire.requests r ON r.id = g.id AND r.claim = g.claim
+        ORDER BY g.id, g.n
+    ), done AS (
+        UPDATE hookwire.requests r
+        SET state = 'answered', answered_at = moment, reply = g.body, reply_content_type = g.content_type,
+            reply_frame_bytes = g.frame_bytes::integer[], last_error = NULL,
+            deadline_at = moment + make_interval(secs => (SELECT (p).retention_seconds FROM hookwire.service_settings(r.service) AS p))
+        FROM given g WHERE r.id = g.id AND r.state IN ('waiting', 'delayed', 'leased')
+        RETURNING g.n::integer
+    )
+    SELECT coalesce(array_agg(d.n), '{}') INTO fresh FROM done d;
+    SELECT array_agg(1) AS units, array_agg('hookwire.service.' || r.service || '.reply') AS topics, array_agg(NULL::text) AS nothing,
+           array_agg(hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes)) AS content_types,
+           array_agg(jsonb_build_object('request-id', translate(r.id::text, '-', ''))::text) AS headers,
+           array_agg(hookwire.frames_body(r.reply, r.reply_frame_bytes)) AS bodies
+    INTO told
+    FROM unnest(ids) WITH ORDINALITY AS g(id, n) JOIN hookwire.requests r ON r.id = g.id
+    WHERE g.n = ANY (fresh) AND hookwire.is_queue_name(r.service)
+      AND octet_length(hookwire.frames_body(r.reply, r.reply_frame_bytes)) <= (SELECT i.payload_bytes_max FROM hookwire.installation i);
+    IF told.units IS NOT NULL THEN
+        PERFORM hookwire.publish_batch('default', told.units, told.topics, told.nothing, told.content_types, told.headers, told.bodies,
+                                       told.nothing, array_fill(NULL::bytea, ARRAY[cardinality(told.units)]), true);
+    END IF;
+    IF fresh <> '{}' AND (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_services', ''), pg_notify('hookwire_outbox', '');
+    END IF;
+    RETURN QUERY
+    SELECT g.n::integer, CASE WHEN r.claim = g.claim AND r.state = 'answered' THEN 'stored'
+                              WHEN r.id IS NULL OR r.state IN ('expired', 'failed') THEN 'unknown' ELSE 'stale' END, g.n = ANY (fresh)
+    FROM unnest(ids, claims) WITH ORDINALITY AS g(id, claim, n) LEFT JOIN hookwire.requests r ON r.id = g.id ORDER BY g.n;
+END
+$$;
+
 CREATE FUNCTION hookwire.shard_of(digest bytea) RETURNS smallint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN ((get_byte(digest, 0) & 63))::smallint;
+
+CREATE FUNCTION hookwire.snooze_job(id uuid, claim bigint, seconds double precision, token text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.running_job(snooze_job.id, snooze_job.claim);
+    moved hookwire.jobs;
+BEGIN
+    IF seconds NOT BETWEEN 0 AND 315360000 OR octet_length(snooze_job.token) NOT BETWEEN 16 AND 200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'seconds is 0 to 315360000, a token has 16 to 200 bytes';
+    END IF;
+    UPDATE hookwire.jobs j
+    SET state = 'scheduled', due_at = clock_timestamp() + make_interval(secs => seconds), attempts = j.attempts - 1, claim = NULL,
+        lease_until = NULL, run_until = NULL, number = j.number + 1, token = snooze_job.token, resumed = NULL
+    WHERE j.id = job.id RETURNING j.* INTO moved;
+    PERFORM hookwire.announce_jobs(ARRAY[moved]);
+END
+$$;
 
 CREATE FUNCTION hookwire.stash_row() RETURNS trigger
     LANGUAGE plpgsql
@@ -1396,6 +3140,69 @@ BEGIN
     NEW.headers := coalesce(NEW.headers, '{}');
     NEW.event_id := hookwire.publish(NEW.topic, coalesce(NEW.payload_bytes, ''::bytea), NEW.key, NEW.content_type, NEW.headers);
     RETURN NEW;
+END
+$$;
+
+CREATE FUNCTION hookwire.store_requests(services text[], bodies bytea[], via text, content_types text[] DEFAULT NULL::text[], frame_bytes text[] DEFAULT NULL::text[], callers text[] DEFAULT NULL::text[], clients text[] DEFAULT NULL::text[], numbers text[] DEFAULT NULL::text[], expiries_seconds double precision[] DEFAULT NULL::double precision[]) RETURNS TABLE(item integer, id uuid, repeated boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_services CONSTANT text[] := store_requests.services;
+    in_via CONSTANT text := store_requests.via;
+    moment CONSTANT timestamptz := clock_timestamp();
+    made uuid[];
+    digests bytea[];
+    kept uuid[];
+BEGIN
+    PERFORM hookwire.check_contents(bodies, content_types);
+    PERFORM hookwire.check_services_open(in_services);
+    IF EXISTS (SELECT FROM unnest(expiries_seconds) AS s WHERE s <> 'Infinity' AND s NOT BETWEEN 0.05 AND 31536000) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'expiry_seconds is 0.05 to 31536000';
+    END IF;
+    made := ARRAY(SELECT gen_random_uuid() FROM generate_series(1, cardinality(bodies)));
+    kept := made;
+    IF array_remove(clients || numbers, NULL) <> '{}' THEN
+        IF EXISTS (SELECT FROM unnest(clients, numbers) AS k(client, number)
+                   WHERE (k.client IS NULL) <> (k.number IS NULL) OR k.client ~ '[\x01-\x1f\x7f]' OR k.number ~ '[\x01-\x1f\x7f]'
+                      OR octet_length(k.client) NOT BETWEEN 1 AND 255 OR octet_length(k.number) NOT BETWEEN 1 AND 255) THEN
+            RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+                MESSAGE = 'client and number are given together, each one line of 1 to 255 bytes';
+        END IF;
+        digests := ARRAY(
+            SELECT sha256(convert_to(d.service || E'\n' || coalesce(d.content_type, '') || E'\n' || coalesce(d.frame_bytes, '') || E'\n', 'UTF8') || d.body)
+            FROM unnest(in_services, content_types, frame_bytes, bodies) WITH ORDINALITY AS d(service, content_type, frame_bytes, body, n)
+            ORDER BY d.n);
+        INSERT INTO hookwire.request_keys AS k (client, number, digest, request_id, expires_at)
+        SELECT DISTINCT ON (d.client, d.number) d.client, d.number, d.digest, d.id,
+               moment + make_interval(secs => greatest(86400, (p).expiry_seconds + (p).retention_seconds))
+        FROM unnest(clients, numbers, digests, made, in_services) WITH ORDINALITY AS d(client, number, digest, id, service, n),
+             LATERAL hookwire.service_settings(d.service) AS p
+        WHERE d.number IS NOT NULL ORDER BY d.client, d.number, d.n
+        ON CONFLICT (client, number) DO UPDATE SET digest = excluded.digest, request_id = excluded.request_id, expires_at = excluded.expires_at
+        WHERE k.expires_at <= clock_timestamp();
+        SELECT array_agg(coalesce(k.request_id, d.id) ORDER BY d.n) INTO kept
+        FROM unnest(clients, numbers, made) WITH ORDINALITY AS d(client, number, id, n)
+        LEFT JOIN hookwire.request_keys k ON k.client = d.client AND k.number = d.number;
+        IF EXISTS (SELECT FROM unnest(clients, numbers, digests) AS d(client, number, digest)
+                   JOIN hookwire.request_keys k ON k.client = d.client AND k.number = d.number WHERE k.digest <> d.digest) THEN
+            RAISE EXCEPTION USING ERRCODE = 'unique_violation',
+                MESSAGE = 'this client has used this number before, for a request with other contents';
+        END IF;
+    END IF;
+    INSERT INTO hookwire.requests (id, number, service, state, deadline_at, expires_at, created_at, via, caller, content_type, frame_bytes, body)
+    SELECT d.id, nextval('hookwire.request_number'), d.service, 'waiting', d.until, d.until, moment, in_via, d.caller,
+           d.content_type, d.frame_bytes::integer[], d.body
+    FROM (SELECT u.*, CASE WHEN u.expiry = 'Infinity' THEN 'infinity' ELSE moment + make_interval(secs =>
+                     coalesce(u.expiry, (SELECT (p).expiry_seconds FROM hookwire.service_settings(u.service) AS p))) END AS until
+          FROM unnest(made, kept, in_services, callers, content_types, frame_bytes, bodies, expiries_seconds)
+               WITH ORDINALITY AS u(id, kept, service, caller, content_type, frame_bytes, body, expiry, n)
+          WHERE u.id = u.kept ORDER BY u.n) AS d;
+    IF (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_services', '');
+    END IF;
+    RETURN QUERY SELECT u.n::integer, u.kept, u.kept <> u.id FROM unnest(made, kept) WITH ORDINALITY AS u(id, kept, n) ORDER BY u.n;
 END
 $$;
 
@@ -1531,6 +3338,24 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.unassign_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.locked_job(unassign_job.id, 'unassign', '{assigned}');
+    moved hookwire.jobs;
+BEGIN
+    UPDATE hookwire.jobs j
+    SET state = 'available', assignee = NULL, due_at = NULL, on_due = NULL, number = j.number + 1,
+        for_people = hookwire.job_is_for_people(j.id, j.args, hookwire.job_policy(j.kind))
+    WHERE j.id = job.id RETURNING j.* INTO moved;
+    PERFORM hookwire.note_job(job.id, 'unassign', actor, concat_ws(': ', 'from ' || job.assignee, why));
+    PERFORM hookwire.announce_jobs(ARRAY[moved], NULL, actor);
+END
+$$;
+
 CREATE FUNCTION hookwire.waiting_kinds() RETURNS SETOF text
     LANGUAGE sql STABLE
     AS $$
@@ -1542,6 +3367,78 @@ CREATE FUNCTION hookwire.waiting_kinds() RETURNS SETOF text
     )
     SELECT n.kind FROM names n WHERE n.kind IS NOT NULL
 $$;
+
+CREATE TABLE hookwire.job_archive (
+    id uuid NOT NULL,
+    seq bigint NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    queue text NOT NULL,
+    state text NOT NULL,
+    args jsonb NOT NULL,
+    key text NOT NULL,
+    uniq text COLLATE pg_catalog."C",
+    priority smallint NOT NULL,
+    attempts integer NOT NULL,
+    attempts_max integer NOT NULL,
+    run_seconds real NOT NULL,
+    worker text,
+    assignee text COLLATE pg_catalog."C",
+    performer text COLLATE pg_catalog."C",
+    number integer NOT NULL,
+    result jsonb,
+    errors jsonb NOT NULL,
+    reason text,
+    created_by text,
+    created_at timestamp with time zone NOT NULL,
+    claimed_at timestamp with time zone,
+    ended_at timestamp with time zone NOT NULL,
+    ended_by text,
+    CONSTRAINT job_archive_state_check CHECK ((state = ANY (ARRAY['completed'::text, 'cancelled'::text, 'discarded'::text])))
+);
+
+CREATE VIEW hookwire.all_jobs AS
+ SELECT j.id,
+    j.kind,
+    j.queue,
+    j.state,
+    j.key,
+    j.uniq,
+    j.args,
+    j.result,
+    j.priority,
+    j.attempts,
+    j.assignee,
+    j.performer,
+    j.worker,
+    j.created_by,
+    j.created_at,
+    j.claimed_at,
+    NULL::timestamp with time zone AS ended_at,
+    NULL::text AS ended_by,
+    NULL::text AS reason
+   FROM hookwire.jobs j
+UNION ALL
+ SELECT a.id,
+    a.kind,
+    a.queue,
+    a.state,
+    a.key,
+    a.uniq,
+    a.args,
+    a.result,
+    a.priority,
+    a.attempts,
+    a.assignee,
+    a.performer,
+    a.worker,
+    a.created_by,
+    a.created_at,
+    a.claimed_at,
+    a.ended_at,
+    a.ended_by,
+    a.reason
+   FROM hookwire.job_archive a;
 
 CREATE TABLE hookwire.api_keys (
     id bigint NOT NULL,
@@ -1652,7 +3549,7 @@ CREATE TABLE hookwire.dead_letters (
     last_outcome text,
     detail text,
     died_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
+    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'declined'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
 );
 
 CREATE TABLE hookwire.dead_messages (
@@ -1722,7 +3619,10 @@ CREATE TABLE hookwire.delivery_failures (
     failures_before integer DEFAULT 0 NOT NULL,
     succeeded_at timestamp with time zone,
     settled_at timestamp with time zone[] NOT NULL,
-    failed boolean[] NOT NULL
+    failed boolean[] NOT NULL,
+    failing_since timestamp with time zone,
+    last_outcome text,
+    last_status smallint
 )
 WITH (fillfactor='50');
 
@@ -1883,6 +3783,7 @@ CREATE TABLE hookwire.installation (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     queues_auto_create boolean DEFAULT true NOT NULL,
     kinds_auto_create boolean DEFAULT true NOT NULL,
+    services_auto_create boolean DEFAULT true NOT NULL,
     CONSTRAINT installation_incarnation_check CHECK ((incarnation ~ '^[a-z2-7]{8}$'::text)),
     CONSTRAINT installation_singleton_check CHECK (singleton)
 );
@@ -1926,6 +3827,76 @@ CREATE TABLE hookwire.intents (
 
 ALTER TABLE hookwire.intents ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.intents_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE hookwire.job_rates (
+    kind text NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
+    tokens double precision NOT NULL,
+    counted_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE hookwire.job_requests (
+    number bigint NOT NULL,
+    job_id uuid NOT NULL,
+    requester text,
+    callbacks jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+ALTER TABLE hookwire.job_requests ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.job_requests_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE hookwire.job_schedules (
+    name text NOT NULL COLLATE pg_catalog."C",
+    tenant text DEFAULT 'default'::text NOT NULL,
+    cron text NOT NULL,
+    zone text DEFAULT 'UTC'::text NOT NULL,
+    missed text DEFAULT 'coalesce'::text NOT NULL,
+    job jsonb NOT NULL,
+    is_paused boolean DEFAULT false NOT NULL,
+    next_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT job_schedules_missed_check CHECK ((missed = ANY (ARRAY['skip'::text, 'coalesce'::text, 'catch_up'::text]))),
+    CONSTRAINT job_schedules_name_check CHECK (hookwire.is_queue_name(name))
+);
+
+CREATE VIEW hookwire.job_statistics AS
+ SELECT kind,
+    state,
+    COALESCE(performer, ended_by) AS performer,
+    count(*) AS jobs,
+    avg(EXTRACT(epoch FROM (claimed_at - created_at))) AS wait_seconds,
+    avg(EXTRACT(epoch FROM (ended_at - claimed_at))) AS run_seconds,
+    avg(EXTRACT(epoch FROM (ended_at - created_at))) AS total_seconds,
+    avg(attempts) AS attempts
+   FROM hookwire.job_archive a
+  GROUP BY kind, state, COALESCE(performer, ended_by);
+
+CREATE VIEW hookwire.job_trail AS
+ SELECT (subject)::uuid AS job_id,
+    at,
+    actor,
+    substr(action, 5) AS verb,
+    reason
+   FROM hookwire.audit a
+  WHERE (starts_with(action, 'job.'::text) AND (subject ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'::text));
+
+ALTER TABLE hookwire.jobs ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.jobs_seq_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -2092,20 +4063,6 @@ ALTER TABLE hookwire.queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
-CREATE TABLE hookwire.rabbithub_resources (
-    id bigint NOT NULL,
-    tenant text DEFAULT 'default'::text NOT NULL,
-    vhost text NOT NULL,
-    kind text NOT NULL,
-    name text NOT NULL,
-    exchange_type text,
-    source bigint,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT rabbithub_resources_check CHECK ((((kind = 'x'::text) = (exchange_type IS NOT NULL)) AND ((kind = 'q'::text) = (source IS NOT NULL)))),
-    CONSTRAINT rabbithub_resources_exchange_type_check CHECK ((exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
-    CONSTRAINT rabbithub_resources_kind_check CHECK ((kind = ANY (ARRAY['x'::text, 'q'::text])))
-);
-
 ALTER TABLE hookwire.rabbithub_resources ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.rabbithub_resources_id_seq
     START WITH 1
@@ -2136,6 +4093,51 @@ CREATE TABLE hookwire.readiness (
     written_at timestamp with time zone NOT NULL,
     CONSTRAINT readiness_singleton_check CHECK (singleton)
 );
+
+CREATE VIEW hookwire.receivers AS
+ SELECT s.id,
+    s.tenant,
+    s.public_id,
+    s.protocol,
+    s.topic,
+    s.callback,
+    s.state AS subscription_state,
+    s.state_reason,
+    s.lease_until,
+    s.paused_until,
+        CASE
+            WHEN (g.trips > 0) THEN g.open_until
+            ELSE NULL::timestamp with time zone
+        END AS breaker_until,
+        CASE
+            WHEN (s.rate_per_second IS NOT NULL) THEN (now() + make_interval(secs => GREATEST((0)::double precision, (((1)::double precision - LEAST(COALESCE((s.rate_burst)::double precision, GREATEST(ceil(s.rate_per_second), (1)::double precision)), (g.tokens + ((EXTRACT(epoch FROM (now() - g.refilled_at)))::double precision * s.rate_per_second)))) / s.rate_per_second))))
+            ELSE NULL::timestamp with time zone
+        END AS rate_until,
+    f.failing_since,
+    f.last_outcome AS failure_outcome,
+    f.last_status AS failure_status,
+    now() AS now,
+    ( SELECT count(*) AS count
+           FROM ( SELECT
+                   FROM hookwire.deliveries d
+                  WHERE (d.subscription_id = s.id)
+                 LIMIT 1000) few) AS waiting,
+    ( SELECT NULLIF(d.due_at, 'infinity'::timestamp with time zone) AS "nullif"
+           FROM hookwire.deliveries d
+          WHERE (d.subscription_id = s.id)
+          ORDER BY d.due_at
+         LIMIT 1) AS next_due_at,
+    GREATEST(f.succeeded_at, ( SELECT max(a.started_at) AS max
+           FROM ( SELECT x.started_at,
+                    x.decision
+                   FROM hookwire.attempts x
+                  WHERE (x.subscription_id = s.id)
+                  ORDER BY x.event_id DESC
+                 LIMIT 20) a
+          WHERE (a.decision = 'delivered'::text))) AS last_success_at
+   FROM ((hookwire.subscriptions s
+     LEFT JOIN hookwire.delivery_gates g ON ((g.subscription_id = s.id)))
+     LEFT JOIN hookwire.delivery_failures f ON ((f.subscription_id = s.id)));
 
 CREATE TABLE hookwire.relay_batches (
     sink text NOT NULL COLLATE pg_catalog."C",
@@ -2228,6 +4230,47 @@ ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE hookwire.request_archive (
+    id uuid NOT NULL,
+    tenant text DEFAULT 'default'::text NOT NULL,
+    service text NOT NULL COLLATE pg_catalog."C",
+    state text NOT NULL,
+    via text NOT NULL,
+    caller text,
+    worker text,
+    attempts integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    answered_at timestamp with time zone,
+    closed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    closed_by text NOT NULL,
+    body_bytes integer NOT NULL,
+    reply_bytes integer
+);
+
+CREATE TABLE hookwire.request_keys (
+    client text NOT NULL COLLATE pg_catalog."C",
+    number text NOT NULL COLLATE pg_catalog."C",
+    digest bytea NOT NULL,
+    request_id uuid NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+CREATE SEQUENCE hookwire.request_number
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER TABLE hookwire.services ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.services_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE VIEW hookwire.stash AS
  SELECT NULL::text AS event_id,
     NULL::text AS topic,
@@ -2248,63 +4291,6 @@ CREATE TABLE hookwire.subscription_secrets (
     sealed bytea NOT NULL,
     expires_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT now() NOT NULL
-);
-
-CREATE TABLE hookwire.subscriptions (
-    id bigint NOT NULL,
-    public_id text NOT NULL,
-    tenant text DEFAULT 'default'::text NOT NULL,
-    protocol text NOT NULL,
-    topic text NOT NULL,
-    topic_regex text,
-    topic_url text,
-    callback text NOT NULL,
-    state text NOT NULL,
-    state_reason text,
-    ordered boolean DEFAULT false NOT NULL,
-    signature_method text DEFAULT 'sha256'::text NOT NULL,
-    retry_schedule_seconds integer[],
-    timeout_seconds real,
-    lease_until timestamp with time zone,
-    paused_until timestamp with time zone,
-    version bigint DEFAULT 1 NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    identity bytea,
-    filter jsonb,
-    filter_path jsonpath,
-    lifetime_seconds integer,
-    retry_age_seconds_max integer,
-    on_4xx text DEFAULT 'retry'::text NOT NULL,
-    on_410 text DEFAULT 'end'::text NOT NULL,
-    at_most_once boolean DEFAULT false NOT NULL,
-    on_exhausted text DEFAULT 'skip'::text NOT NULL,
-    header_names text[],
-    headers_key_id text,
-    headers_sealed bytea,
-    pshb03 boolean DEFAULT false NOT NULL,
-    permanent boolean DEFAULT false NOT NULL,
-    verify_token text,
-    rate_per_second double precision,
-    rate_burst integer,
-    format text DEFAULT 'as_published'::text NOT NULL,
-    request_origin text,
-    batch_max integer,
-    template text,
-    callback_host text,
-    requester_network text,
-    CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
-    CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
-    CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
-    CONSTRAINT subscriptions_identity_check CHECK ((length(identity) = 32)),
-    CONSTRAINT subscriptions_mode_check CHECK ((NOT (at_most_once AND ordered))),
-    CONSTRAINT subscriptions_on_410_check CHECK ((on_410 = ANY (ARRAY['end'::text, 'as_4xx'::text]))),
-    CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
-    CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
-    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text]))),
-    CONSTRAINT subscriptions_rate_burst_check CHECK ((rate_burst > 0)),
-    CONSTRAINT subscriptions_rate_per_second_check CHECK ((rate_per_second > (0)::double precision)),
-    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
 );
 
 ALTER TABLE hookwire.subscriptions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -2378,6 +4364,8 @@ CREATE TABLE hookwire.topics (
     moved_to text,
     retention_days integer,
     version integer DEFAULT 1 NOT NULL,
+    amqp_exchange_type text,
+    CONSTRAINT topics_amqp_exchange_type_check CHECK ((amqp_exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
     CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text]))),
     CONSTRAINT topics_retention_days_check CHECK (((retention_days >= 0) AND (retention_days <= 36500)))
 );
@@ -2483,6 +4471,30 @@ ALTER TABLE ONLY hookwire.installation
 ALTER TABLE ONLY hookwire.intents
     ADD CONSTRAINT intents_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY hookwire.job_archive
+    ADD CONSTRAINT job_archive_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.job_archive
+    ADD CONSTRAINT job_archive_seq_key UNIQUE (seq);
+
+ALTER TABLE ONLY hookwire.job_kinds
+    ADD CONSTRAINT job_kinds_pkey PRIMARY KEY (kind);
+
+ALTER TABLE ONLY hookwire.job_rates
+    ADD CONSTRAINT job_rates_pkey PRIMARY KEY (kind, key);
+
+ALTER TABLE ONLY hookwire.job_requests
+    ADD CONSTRAINT job_requests_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY hookwire.job_schedules
+    ADD CONSTRAINT job_schedules_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY hookwire.jobs
+    ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.jobs
+    ADD CONSTRAINT jobs_seq_key UNIQUE (seq);
+
 ALTER TABLE ONLY hookwire.lake_backlog
     ADD CONSTRAINT lake_backlog_pkey PRIMARY KEY (tenant, at, topic, subscription);
 
@@ -2558,6 +4570,18 @@ ALTER TABLE ONLY hookwire.relay_terms
 ALTER TABLE ONLY hookwire.replays
     ADD CONSTRAINT replays_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY hookwire.request_keys
+    ADD CONSTRAINT request_keys_pkey PRIMARY KEY (client, number);
+
+ALTER TABLE ONLY hookwire.requests
+    ADD CONSTRAINT requests_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.services
+    ADD CONSTRAINT services_name_key UNIQUE (name);
+
+ALTER TABLE ONLY hookwire.services
+    ADD CONSTRAINT services_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY hookwire.sinks
     ADD CONSTRAINT sinks_pkey PRIMARY KEY (name);
 
@@ -2593,6 +4617,8 @@ ALTER TABLE ONLY hookwire.verification_buckets
 
 CREATE INDEX attempts_subscription ON ONLY hookwire.attempts USING btree (subscription_id, event_id);
 
+CREATE INDEX audit_jobs ON hookwire.audit USING btree (subject, id) WHERE starts_with(action, 'job.'::text);
+
 CREATE INDEX dead_letters_subscription ON hookwire.dead_letters USING btree (subscription_id, event_id);
 
 CREATE INDEX dead_messages_age ON hookwire.dead_messages USING btree (queue, died_at);
@@ -2612,6 +4638,10 @@ CREATE INDEX deliveries_parked ON hookwire.deliveries USING btree (event_id, sub
 CREATE INDEX deliveries_retrying ON hookwire.deliveries USING btree (event_id, subscription_id) WHERE ((attempts > 0) AND (fence IS NULL) AND (parked_at IS NULL));
 
 CREATE INDEX deliveries_sending ON hookwire.deliveries USING btree (event_id, subscription_id) WHERE ((attempts > 0) AND (fence IS NOT NULL) AND (parked_at IS NULL));
+
+CREATE INDEX delivery_failures_failing ON hookwire.delivery_failures USING btree (failing_since) WHERE (failing_since IS NOT NULL);
+
+CREATE INDEX events_key ON ONLY hookwire.events USING btree (tenant, key, id) WHERE (key IS NOT NULL);
 
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
 
@@ -2637,6 +4667,36 @@ CREATE INDEX intents_of_requester ON hookwire.intents USING btree (requester_net
 
 CREATE INDEX intents_pair ON hookwire.intents USING btree (tenant, identity, id);
 
+CREATE INDEX job_archive_age ON hookwire.job_archive USING btree (kind, ended_at);
+
+CREATE INDEX job_archive_uniq ON hookwire.job_archive USING btree (kind, uniq, ended_at) WHERE (uniq IS NOT NULL);
+
+CREATE INDEX job_requests_job ON hookwire.job_requests USING btree (job_id);
+
+CREATE INDEX job_schedules_due ON hookwire.job_schedules USING btree (next_at) WHERE (NOT is_paused);
+
+CREATE INDEX jobs_assignee ON hookwire.jobs USING btree (assignee, seq) WHERE (assignee IS NOT NULL);
+
+CREATE INDEX jobs_available ON hookwire.jobs USING btree (queue, kind, rank_at, seq) WHERE ((state = 'available'::text) AND (NOT for_people));
+
+CREATE INDEX jobs_deadline ON hookwire.jobs USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX jobs_due ON hookwire.jobs USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX jobs_keys ON hookwire.jobs USING btree (queue, kind, key, rank_at, seq) WHERE ((state = 'available'::text) AND (NOT for_people) AND (key <> ''::text));
+
+CREATE INDEX jobs_leased ON hookwire.jobs USING btree (lease_until) WHERE (state = 'running'::text);
+
+CREATE INDEX jobs_local ON hookwire.jobs USING btree (due_local) WHERE (due_local IS NOT NULL);
+
+CREATE INDEX jobs_people ON hookwire.jobs USING btree (kind, seq) WHERE (for_people AND (state = 'available'::text));
+
+CREATE INDEX jobs_running ON hookwire.jobs USING btree (kind, key) WHERE (state = 'running'::text);
+
+CREATE UNIQUE INDEX jobs_token ON hookwire.jobs USING btree (token) WHERE (token IS NOT NULL);
+
+CREATE UNIQUE INDEX jobs_uniq ON hookwire.jobs USING btree (kind, uniq) WHERE (uniq IS NOT NULL);
+
 CREATE INDEX ledger_unequal ON hookwire.ledger USING btree (hour) WHERE ((sink <> ''::text) AND ((((owed_count IS DISTINCT FROM (sent_count + dead_count)) OR (owed_sum IS DISTINCT FROM settled_sum)) OR (owed_min IS DISTINCT FROM settled_min)) OR (owed_max IS DISTINCT FROM settled_max)));
 
 CREATE INDEX message_archive_age ON hookwire.message_archive USING btree (queue, accepted_at);
@@ -2661,7 +4721,21 @@ CREATE INDEX rabbithub_subscriptions_resource ON hookwire.rabbithub_subscription
 
 CREATE INDEX replays_running ON hookwire.replays USING btree (due_at) WHERE (state = 'running'::text);
 
+CREATE INDEX request_archive_age ON hookwire.request_archive USING btree (closed_at);
+
+CREATE INDEX request_keys_age ON hookwire.request_keys USING btree (expires_at);
+
+CREATE INDEX requests_deadline ON hookwire.requests USING btree (deadline_at);
+
+CREATE INDEX requests_leased ON hookwire.requests USING btree (service) WHERE (state = 'leased'::text);
+
+CREATE INDEX requests_number ON hookwire.requests USING btree (number);
+
+CREATE INDEX requests_waiting ON hookwire.requests USING btree (service, number) WHERE (state = 'waiting'::text);
+
 CREATE UNIQUE INDEX subscriptions_binding ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'pull'::text) AND (state <> 'deleted'::text) AND (identity IS NOT NULL));
+
+CREATE INDEX subscriptions_disabled ON hookwire.subscriptions USING btree (id) WHERE (state = 'disabled'::text);
 
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
 
@@ -2677,6 +4751,8 @@ CREATE INDEX subscriptions_pair ON hookwire.subscriptions USING btree (tenant, i
 
 CREATE INDEX subscriptions_patterns ON hookwire.subscriptions USING btree (tenant, topic_regex) WHERE ((state = 'active'::text) AND (topic_regex IS NOT NULL));
 
+CREATE INDEX subscriptions_paused ON hookwire.subscriptions USING btree (paused_until) WHERE (paused_until IS NOT NULL);
+
 CREATE INDEX subscriptions_permanent ON hookwire.subscriptions USING btree (lease_until) WHERE (permanent AND (protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
 CREATE INDEX subscriptions_pull_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'pull'::text) AND (state = 'active'::text));
@@ -2684,6 +4760,8 @@ CREATE INDEX subscriptions_pull_lease ON hookwire.subscriptions USING btree (lea
 CREATE UNIQUE INDEX subscriptions_rabbithub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'rabbithub'::text) AND (state <> 'deleted'::text));
 
 CREATE INDEX subscriptions_rabbithub_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'rabbithub'::text) AND (state = 'active'::text));
+
+CREATE INDEX subscriptions_service ON hookwire.subscriptions USING btree (service) WHERE ((protocol = 'service'::text) AND (state = 'active'::text));
 
 CREATE UNIQUE INDEX subscriptions_websub ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 

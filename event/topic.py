@@ -2,7 +2,8 @@
 
 A name is 1-249 characters of ``A-Z a-z 0-9 . _ -`` in dot-separated words, none of them empty; so ``.`` and ``..``,
 which Kafka refuses, are no names.  In a pattern the word ``*`` stands for exactly one word and the word ``#`` for any
-number of words, also none, as in an AMQP topic exchange: ``a.#`` matches ``a``.
+number of words, also none, as in an AMQP topic exchange: ``a.#`` matches ``a``.  A wildcard in the first place
+stands for no ``hookwire``: the hub's own topics are chosen only by patterns that begin with that word.
 
 A pattern is stored in its canonical form.  A run of wildcards that holds a ``#`` means "at least so many words as it
 has stars", whatever their order, so it is written stars first and then one ``#``: ``#.*.#`` becomes ``*.#``.
@@ -21,6 +22,8 @@ KEY_BYTES_MAX = 1024
 WILDCARDS_MAX = 8
 MULTI_WILDCARDS_MAX = 3
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
+_WILDCARDS = ("*", "#")
+_NOT_RESERVED = r"(?!hookwire(?:\.|\Z))"
 
 
 class TopicError(ValueError):
@@ -80,8 +83,9 @@ def compile_pattern(pattern: str) -> str | None:
     words = validate_pattern(pattern).split(".")
     if "*" not in words and "#" not in words:
         return None
+    beginning = r"\A" + (_NOT_RESERVED if words[0] in _WILDCARDS else "")
     if words == ["#"]:
-        return r"\A.+\Z"
+        return rf"{beginning}.+\Z"
     expression = ""
     for position, word in enumerate(words):
         if word == "#":
@@ -90,7 +94,7 @@ def compile_pattern(pattern: str) -> str | None:
         after_leading_multi = position == 1 and words[0] == "#"  # it has brought the dot along
         separator = "" if position == 0 or after_leading_multi else r"\."
         expression += separator + ("[^.]+" if word == "*" else word)
-    return rf"\A{expression}\Z"
+    return rf"{beginning}{expression}\Z"
 
 
 def matches(pattern: str, topic: str) -> bool:
@@ -108,6 +112,8 @@ def covers(outer: str, inner: str) -> bool:
     wrongly yes.  Cost: words of the one x words of the other.
     """
     words = inner.split(".")
+    if words[0] == "hookwire" and outer.partition(".")[0] in _WILDCARDS:
+        return False
     # reachable[i]: the outer pattern's words so far can have consumed exactly the first i words of the inner one
     reachable = [True] + [False] * len(words)
     for part in outer.split("."):

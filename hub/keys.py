@@ -58,6 +58,7 @@ class Grant:
     queues: tuple[str, ...] | None = None
     kinds: tuple[str, ...] | None = None
     services: tuple[str, ...] | None = None
+    name: str | None = None
 
     def has(self, *scopes: Scope) -> bool:
         """Whether it has one of the scopes."""
@@ -74,6 +75,10 @@ class Grant:
     def reaches_kind(self, kind: str) -> bool:
         """Whether it is for tasks and jobs of this kind."""
         return self._reaches_named(self.kinds, kind)
+
+    def reaches_every_kind(self) -> bool:
+        """Whether it is for tasks and jobs of whatever kind."""
+        return self.kinds is None and self._reaches_named(None, "")
 
     def reaches_service(self, service: str) -> bool:
         """Whether it is for this service."""
@@ -109,10 +114,11 @@ class Keys:
         row = await self._database.fetchrow("key.find", _digest(text))
         if row is None:
             return None
-        topics, *named = (
+        topics, queues, kinds, services = (
             tuple(row[name]) if row[name] is not None else None for name in ("topics", "queues", "kinds", "services")
         )
-        return Grant(row["public_id"], frozenset(row["scopes"]), topics, row["remaining_seconds"], *named)
+        scopes, remaining = frozenset(row["scopes"]), row["remaining_seconds"]
+        return Grant(row["public_id"], scopes, topics, remaining, queues, kinds, services, row["name"])
 
     async def list(self, after: int, limit: int) -> Sequence[Row]:
         """Oldest first, revoked ones too."""

@@ -54,6 +54,8 @@ class HubOptions:
         publish_secret: signs ``hub.content``; empty: content is not taken from forms (WS-86).
         message_id_header: in which RabbitHub's publishers and subscribers find a message's id; empty: in none (RH-10).
         correlation_id_header: of a RabbitHub publish, returned and forwarded; empty: none is (RH-11).
+        rabbithub_mirror: AMQP gets what is published to an exchange that says nothing else of itself (FM-02).
+        amqp_sources: pairs of an AMQP exchange that is read and the RabbitHub exchange that gets its messages.
         moved_to: another hub's URL, to which every subscribe and unsubscribe is sent by a 307; empty: served here
             (WS-34).
     """
@@ -92,6 +94,8 @@ class HubOptions:
     publish_secret: bytes = field(default=b"", repr=False)
     message_id_header: str = ""
     correlation_id_header: str = ""
+    rabbithub_mirror: bool = False
+    amqp_sources: tuple[tuple[str, str], ...] = ()
     moved_to: str = ""
 
     def __post_init__(self) -> None:

@@ -30,6 +30,7 @@ from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.pool import Database, Row, Session
 from event.event import Draft
 from event.key_hash import hash_key
+from hub.key_holders import KeyHolders
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
 from relay.trouble import Trouble
 
@@ -118,16 +119,22 @@ class _Unit:
 
 
 class Publisher:
-    """The group commit of one process. Run :meth:`run` beside it; ``on_commit`` is called after each commit."""
+    """The group commit of one process. Run :meth:`run` beside it; ``on_commit`` is called after each commit.
+
+    Before it, ``on_stored`` gets each event that the commit has made, not those that it found by their idempotency key.
+    """
 
     name = "publisher"
 
     def __init__(
-        self, database: Database, on_commit: Callable[[], None], options: PublishOptions | None = None
-    ) -> None:
+        self, database: Database, on_commit: Callable[[], None], options: PublishOptions | None = None,
+        on_stored: Callable[[Draft, Accepted], object] = lambda _draft, _accepted: None,
+    ) -> None:  # fmt: skip
         self._database = database
         self._on_commit = on_commit
+        self._on_stored = on_stored
         self._options = options or PublishOptions()
+        self._key_holders = KeyHolders(database)
         self._queue: deque[_Unit] = deque()
         self._unanswered: dict[_Unit, float] = {}
         self._expiry: asyncio.TimerHandle | None = None
@@ -282,11 +289,41 @@ class Publisher:
                 return first + await self._commit(units[middle:], wait=wait)
             for unit in units:
                 unit.fail(_failure(error))
+            if isinstance(error, Busy):
+                await self._key_holders.tell(set().union(*(unit.stripes for unit in units)))
             return []
         self._trouble.over()
-        busy = _answer(units, rows)
+        busy = self._answer(units, rows)
         self._on_commit()
         return busy
+
+    def _answer(self, units: Sequence[_Unit], rows: Sequence[Row]) -> list[_Unit]:
+        """Answer every unit that was decided; return those whose key was busy."""
+        by_item = {row["item"]: row for row in rows}
+        busy = []
+        item = 0
+        for unit in units:
+            mine = []
+            for _ in unit.drafts:
+                item += 1
+                mine.append(by_item[item])
+            outcomes = {row["outcome"] for row in mine}
+            if "busy" in outcomes:
+                unit.in_flight = any(row["in_flight"] for row in mine)
+                busy.append(unit)
+            elif "conflict" in outcomes:
+                unit.fail(IdempotencyConflict())
+            else:
+                self._answer_stored(unit, mine)
+        return busy
+
+    def _answer_stored(self, unit: _Unit, rows: Sequence[Row]) -> None:
+        accepted = [_accepted(draft, row) for draft, row in zip(unit.drafts, rows, strict=True)]
+        for draft, one in zip(unit.drafts, accepted, strict=True):
+            if not one.replayed:
+                self._on_stored(draft, one)
+        if not unit.answer.done():
+            unit.answer.set_result(accepted)
 
     def _again(self, unit: _Unit, tasks: asyncio.TaskGroup) -> None:
         unit.sent = False
@@ -398,27 +435,6 @@ async def _store(session: Session, units: Sequence[_Unit], *, wait: bool) -> Seq
         fingerprints,
         wait,
     )
-
-
-def _answer(units: Sequence[_Unit], rows: Sequence[Row]) -> list[_Unit]:
-    """Answer every unit that was decided; return those whose key was busy."""
-    by_item = {row["item"]: row for row in rows}
-    busy = []
-    item = 0
-    for unit in units:
-        mine = []
-        for _ in unit.drafts:
-            item += 1
-            mine.append(by_item[item])
-        outcomes = {row["outcome"] for row in mine}
-        if "busy" in outcomes:
-            unit.in_flight = any(row["in_flight"] for row in mine)
-            busy.append(unit)
-        elif "conflict" in outcomes:
-            unit.fail(IdempotencyConflict())
-        elif not unit.answer.done():
-            unit.answer.set_result([_accepted(draft, row) for draft, row in zip(unit.drafts, mine, strict=True)])
-    return busy
 
 
 def _accepted(draft: Draft, row: Row) -> Accepted:

@@ -45,16 +45,23 @@ class Options:
     batch_max: int | None = None
     template: str | None = None
     headers: Mapping[str, str] | None = None
+    name: str | None = None
+    description: str | None = None
+    metadata: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewSubscription(Options):
-    """What a subscriber asks for; every field was validated. ``secret`` None: one is made."""
+    """What a subscriber asks for; every field was validated. ``secret`` None: one is made.
+
+    With a ``service`` the callback works for it, and ``topic`` is one that no event has.
+    """
 
     topic: str
     callback: str
     secret: str | None = None
     state: str = "active"
+    service: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +141,7 @@ class Subscriptions:
                     await transaction.execute("throttle.close", [number])
                 await transaction.execute("throttle.ensure", number)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
-        if row is None or row["protocol"] != "webhook":
+        if row is None or row["protocol"] not in ("webhook", "service"):
             return None
         if number is None:
             raise Stale

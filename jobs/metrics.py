@@ -22,6 +22,7 @@ class QueueMetrics:
             "messages_reaped", "Messages whose lease or delay was over, by what followed.", "outcome"
         )
         self._cleaned = counter("tasks_cleaned", "Tasks that the cleaner did something about.", "deed")
+        self._kept = counter("jobs_kept", "Jobs that the keeper did something about.", "deed")
         self._settled = counter("message_receipts", "Receipts that receivers sent, by verb and state.", "verb", "state")
 
     def reaped(self, batch: Reaped) -> None:
@@ -33,6 +34,11 @@ class QueueMetrics:
         """One pass of the cleaner."""
         for deed, count in done.items():
             self._cleaned.labels(deed).inc(count)
+
+    def kept(self, done: Mapping[str, int]) -> None:
+        """One pass of the keeper of jobs."""
+        for deed, count in done.items():
+            self._kept.labels(deed).inc(count)
 
     def settled(self, verb: str, done: int, stale: int) -> None:
         """One settlement."""

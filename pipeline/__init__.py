@@ -12,8 +12,8 @@
     ledger of purge ----+--audit--> what was accepted, and where it is missing, doubled or late
     bronze, deliveries -'
 
-* **Archive**: exactly once into Parquet; offsets and files commit together, in one entry of the table's log
-  (``pipeline.lake``). Bronze is every record as it lay in Kafka, repeats included; silver drops those by event id.
+* **Archive**: exactly once into Delta tables; offsets and files are one commit (``pipeline.lake``). Bronze is
+  every record as it lay in Kafka, repeats included; silver drops those by event id.
 * **Audit**: the counts that publishing and purging leave behind are compared with what arrived in Kafka, in AMQP and
   at webhooks. It proves that nothing went missing, or names what did.
 * **Replay**: reads the lake, publishes with an Idempotency-Key made from the event id.

@@ -3,12 +3,12 @@
 ::
 
     log of bronze --> offsets that come next --.
-                                               +--> plan --> Spark reads, types, writes --> entry: files and offsets
-    Kafka --> first record, end of commits ----'            (files that nobody reads yet)   (one file, in one instant)
+                                               +--> plan --> Spark reads, types, writes --> commit: files and offsets
+    Kafka --> first record, end of commits ----'            (files that no reader sees)     (in one instant)
 
-A batch that dies anywhere before its entry leaves files that are part of nothing, and is done again from the same
+A batch that dies anywhere before its commit leaves files that are part of nothing, and is done again from the same
 offsets; there is no checkpoint beside the table that could be ahead of it or behind. It is why this is a loop of
-bounded batches and not Spark's own stream (docs/adr/0026).
+bounded batches and not Spark's own stream (docs/adr/0044).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pipeline.bronze import to_bronze
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, planned
 from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
-from pipeline.lake import Change, DataFile, LakeConflict, Snapshot, Table
+from pipeline.lake import Change, DataFile, LakeConflict, Snapshot, State, Table
 
 __all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "plan_archive", "unarchived"]
 
@@ -94,7 +94,8 @@ def plan_archive(table: Table, kafka: SparkKafkaOptions, options: ArchiveOptions
 def unarchived(snapshot: Snapshot, kafka: SparkKafkaOptions, topics: Collection[str]) -> tuple[Range, ...]:
     """What of these Kafka topics is committed and not part of the snapshot; needs no Spark. Raises KafkaUnreachable."""
     options = ArchiveOptions(tuple(topics), batch_records_max=sys.maxsize, accept_loss=True)
-    return _plan(snapshot, _held(kafka, options), options).ranges if topics else ()
+    ranges = _plan(snapshot, _held(kafka, options), options).ranges if topics else ()
+    return tuple(of for of in ranges if of.start < of.until)
 
 
 def archive(
@@ -117,10 +118,9 @@ def archive(
     done = Archived(waiting=plan.size + plan.waiting, problems=plan.problems)
     while plan.ranges and not is_stopping():
         try:
-            snapshot, quarantined = _batch(session, table, kafka, plan, held, snapshot, run)
+            snapshot, rows, quarantined = _batch(session, table, kafka, plan, held, snapshot, run)
         except PySparkException as error:
             raise ArchiveFailed(_reason(error)) from error
-        rows = sum(file.rows for file in snapshot.files if file.values["batch"].startswith(f"{snapshot.version:06d}-"))
         done = Archived(done.batches + 1, done.rows + rows, done.quarantined + quarantined, plan.waiting, done.problems)
         told(done)
         plan = _plan(snapshot, held, options)
@@ -141,7 +141,7 @@ def _held(kafka: SparkKafkaOptions, options: ArchiveOptions) -> _Held:
 
 def _plan(basis: Snapshot, held: _Held, options: ArchiveOptions) -> RangePlan:
     wanted = {topic: of for topic, of in basis.offsets.items() if options.is_wanted(topic)}
-    known = basis.incarnations
+    known = basis.state.incarnations
     anew = {topic for topic, of in held.incarnations.items() if known.get(topic, of) != of}
     return planned(wanted, held.bounds, options.batch_records_max, anew=anew, accept_loss=options.accept_loss)
 
@@ -149,21 +149,22 @@ def _plan(basis: Snapshot, held: _Held, options: ArchiveOptions) -> RangePlan:
 def _batch(
     session: Callable[[], SparkSession], table: Table, kafka: SparkKafkaOptions, plan: RangePlan, held: _Held,
     basis: Snapshot, run: str,
-) -> tuple[Snapshot, int]:  # fmt: skip
-    """One batch, from its plan to its entry in the log; also how many of its rows are in quarantine."""
+) -> tuple[Snapshot, int, int]:  # fmt: skip
+    """One batch, from its plan to its commit; also how many rows it has, and how many are in quarantine."""
     files, quarantined = _written(session(), table, kafka, plan, basis) if plan.size else ((), 0)
     offsets = {topic: dict(of) for topic, of in basis.offsets.items()}
     for of in plan.ranges:
         offsets.setdefault(of.topic, {})[of.partition] = of.until
-    incarnations = {**basis.incarnations, **{of.topic: held.incarnations[of.topic] for of in plan.ranges}}
+    incarnations = {**basis.state.incarnations, **{of.topic: held.incarnations[of.topic] for of in plan.ranges}}
     read = {(of.topic, of.partition) for of in plan.ranges}
     notes: dict[str, list[list[object]]] = {"ranges": [list(of) for of in plan.ranges]}
     for problem in plan.problems:
         if (problem.topic, problem.partition) in read:
             notes.setdefault(problem.kind, []).append(list(problem[1:]))
-    change = Change("archive", run, files, offsets=offsets, incarnations=incarnations, notes=notes)
+    state = State(offsets, incarnations, basis.state.kept, basis.state.days)
+    rows = sum(file.rows for file in files)
     try:
-        return table.commit(basis, change), quarantined
+        return table.commit(basis, Change("archive", run, files, state=state, notes=notes)), rows, quarantined
     except LakeConflict:
         table.discard(files)  # who won may have erased somebody, who is in them
         raise

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline.schema import BRONZE, CLOUDEVENT
 
-__all__ = ["REASONS", "to_bronze"]
+__all__ = ["REASONS", "believed_at", "to_bronze"]
 
 _EVENT_ID: Final = r"^evt_[a-z2-7]{8}_[1-9][0-9]{0,18}$"
 _FUTURE_SECONDS: Final = 3_600
@@ -53,8 +53,12 @@ def to_bronze(records: DataFrame, archived_at: datetime) -> DataFrame:
         }
     ).withColumn("event_number", F.substring_index("event_id", "_", -1).try_cast("bigint"))
     judged = named.withColumn("quarantine", _quarantine(archived))
-    believed = F.when(~_is_unbelievable(archived), F.col("accepted_at"))
-    return judged.withColumn("dt", F.to_date(F.coalesce(believed, archived))).select(*BRONZE.names)
+    return judged.withColumn("dt", F.to_date(believed_at(archived))).select(*BRONZE.names)
+
+
+def believed_at(archived: Column) -> Column:
+    """The moment that a record belongs to: when it was accepted, or archived where that is missing or impossible."""
+    return F.coalesce(F.when(~_is_unbelievable(archived), F.col("accepted_at")), archived)
 
 
 def _text(name: str) -> Column:

@@ -1,8 +1,8 @@
 """Compaction: the small files of closed days, written anew as few large ones (PL-09).
 
 An archive that runs every minute leaves 1,440 files a day and topic, and a reader opens them all. One folder (day and
-topic) at a time is read, sorted by the records' places, written, counted, and exchanged in one entry of the log: a
-reader sees the old files or the new ones. The old ones stay for those who read an older snapshot, until they are swept.
+topic) at a time is read, sorted by the records' places, written, counted, and exchanged in one commit: a
+reader sees the old files or the new ones. The old ones stay for readers of an older version, until they are vacuumed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from math import ceil
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.exchange import exchange
 from pipeline.lake import DataFile, Snapshot, Table
+from pipeline.rewrite import rewrite
 
 __all__ = ["Folder", "compact", "crowded"]
 
@@ -56,12 +56,12 @@ def compact(
 ) -> int:  # fmt: skip
     """Exchange the files of each folder for as few as ``file_bytes`` allows; the number of files that are less.
 
-    Raises what ``pipeline.exchange.exchange`` raises; folders before are compacted then.
+    Raises what ``pipeline.rewrite.rewrite`` raises; folders before are compacted then.
     """
     fewer = 0
     for folder in folders:
         rows = table.read(spark, Snapshot(files=folder.files))
-        fewer += len(folder.files) - exchange(table, folder.files, _merged(rows, folder, file_bytes), "compact", run)
+        fewer += len(folder.files) - rewrite(table, folder.files, _merged(rows, folder, file_bytes), "compact", run)
         tell(folder)
     return fewer
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 
 from pyspark.sql import DataFrame
 
-from pipeline.exchange import amend
-from pipeline.lake import Change, DataFile, Snapshot, Table, folder_values
+from pipeline.lake import Change, DataFile, Snapshot, Table
 
 __all__ = ["counts_of_days", "put_days", "sources_of_days", "written"]
 
@@ -23,8 +23,8 @@ def counts_of_days(snapshot: Snapshot) -> dict[date, int]:
 
 
 def put_days(table: Table, added: tuple[DataFile, ...], sources: Mapping[date, int], job: str, run: str) -> None:
-    """In one entry these files for all that these days had. ``sources``: the rows that each day was made from, which
-    the entry notes; a day that is not in it stays as it is.
+    """In one commit these files for all that these days had. ``sources``: the rows that each day was made from; a day
+    that is not in it stays as it is.
 
     Raises LakeConflict and LakeDamaged.
     """
@@ -33,19 +33,15 @@ def put_days(table: Table, added: tuple[DataFile, ...], sources: Mapping[date, i
 
     def change(basis: Snapshot) -> Change:
         removed = tuple(file.path for file in basis.files if file.values["dt"] in days)
-        return Change(job, run, added, removed, notes={"days": days})
+        state = replace(basis.state, days={**basis.state.days, **days})
+        return Change(job, run, added, removed, state, {"days": days})
 
-    amend(table, change)
+    table.amend(change)
 
 
 def sources_of_days(table: Table) -> dict[date, int]:
     """The rows that each day was last made from; without days of which a file was put into quarantine since."""
-    found: dict[date, int] = {}
-    for entry in table.entries():
-        found |= {date.fromisoformat(day): rows for day, rows in entry["notes"].get("days", {}).items()}
-        for path, _, _ in entry["notes"].get("quarantined", ()):
-            found.pop(date.fromisoformat(folder_values(path)["dt"]), None)
-    return found
+    return {date.fromisoformat(day): rows for day, rows in table.snapshot().state.days.items()}
 
 
 def written(table: Table, frame: DataFrame) -> tuple[DataFile, ...]:

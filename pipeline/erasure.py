@@ -3,7 +3,7 @@
 ::
 
     find the files that hold them -> note which event numbers go -> write the files anew without them
-         -> one entry of the log -> delete the old files, also those that compaction had replaced
+         -> one commit -> vacuum: delete the old files, also those that compaction had replaced
          -> search again -> search the files that are no part of the table -> take them out of these, too
 
 What is erased: the rows of bronze whose key is one of those given, whole, in every file of the lake's table, present or
@@ -24,9 +24,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
-from pipeline.exchange import amend, delete_replaced, exchange
 from pipeline.lake import Change, DataFile, Snapshot, Table
 from pipeline.remnant import Remnant, remnants, remove
+from pipeline.rewrite import rewrite
 from pipeline.schema import BRONZE
 from pipeline.storage import LakeStorage
 
@@ -95,8 +95,8 @@ def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject
     if files := tuple(found):
         rows = table.read(spark, Snapshot(files=files))
         _note(erased_table(lake), rows.where(subject.matches()), run)
-        exchange(table, files, rows.where(~subject.matches()), "erase", run, fewer_rows=records)
-    replaced = delete_replaced(lake, table)
+        rewrite(table, files, rows.where(~subject.matches()), "erase", run, fewer_rows=records)
+    replaced = table.vacuum(0, unnamed=False)
     remaining = sum(find(spark, table, subject).values())
     gone = [] if remaining else _erase_beside(spark, lake, table, subject, run)
     remaining += sum(1 if one.found is None else one.found.num_rows for one in find_beside(lake, table, subject))
@@ -104,14 +104,14 @@ def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject
 
 
 def _erase_beside(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str) -> list[Remnant]:
-    """From files that can be part of the table no more: those of a batch whose entry has its number taken.
+    """From files that can be part of the table no more: those of a batch whose commit has its number taken.
 
-    An archive that is writing at this moment cannot make its entry then, and its records are read once more. A
+    An archive that is writing at this moment cannot make its commit then, and its records are read once more. A
     compaction cannot either: the files that it read the subject's records from are not in the table any more.
     """
     found = find_beside(lake, table, subject)
     if any(one.batch > table.snapshot().version for one in found):
-        amend(table, lambda _: Change("erase", run))
+        table.amend(lambda _: Change("erase", run))
     snapshot = table.snapshot()
     listed = {f"{table.name}/{file.path}" for file in snapshot.files}
     gone = [one for one in found if one.batch <= snapshot.version and one.path not in listed]
@@ -135,4 +135,4 @@ def _numbers(one: Remnant) -> pa.Table:
 def _note(table: Table, rows: DataFrame, run: str) -> None:
     """Before the records go: what was noted twice by a run that did not come to its end does no harm."""
     added = table.write(rows, table.snapshot().version + 1)
-    amend(table, lambda _: Change("erase", run, added))
+    table.amend(lambda _: Change("erase", run, added))

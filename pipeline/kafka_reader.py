@@ -72,7 +72,9 @@ def read_ranges(spark: SparkSession, options: SparkKafkaOptions, ranges: Sequenc
 
         spark.dataSource.register(KafkaSource)
         reader = spark.read.format(KafkaSource.name()).options(
-            client=json.dumps(options.librdkafka()), ranges=to_json(ranges), read_seconds=str(options.read_seconds)
+            client_secrets=json.dumps(options.librdkafka()),
+            ranges=to_json(ranges),
+            read_seconds=str(options.read_seconds),
         )
     return reader.load().select(*KAFKA.names)
 

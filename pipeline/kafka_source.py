@@ -49,7 +49,10 @@ class KafkaReadError(Exception):
 
 
 class KafkaSource(DataSource):
-    """Options: ``client`` (JSON of librdkafka's settings), ``ranges`` (see ``kafka_range``), ``read_seconds``."""
+    """Options: ``client_secrets`` (JSON of librdkafka's settings), ``ranges`` (see ``kafka_range``), ``read_seconds``.
+
+    Spark masks what a name with "secret" holds, in plans and event logs.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -64,7 +67,9 @@ class KafkaSource(DataSource):
         """For one batch."""
         del schema
         return _Reader(
-            json.loads(self.options["client"]), from_json(self.options["ranges"]), float(self.options["read_seconds"])
+            json.loads(self.options["client_secrets"]),
+            from_json(self.options["ranges"]),
+            float(self.options["read_seconds"]),
         )
 
 

@@ -1,32 +1,39 @@
-"""A table of the lake: Parquet files, and a log that says which of them belong to it.
+"""A table of the lake: a Delta table, so that every tool that reads Delta counts the same rows (ADR 44).
 
 ::
 
     <lake>/bronze/data/batch=000007-5e1f0c/dt=2026-01-15/topic=orders/part-....parquet
-    <lake>/bronze/log/000000000007.json      what batch 7 added, what it removed, the Kafka offsets that follow it
-    <lake>/runs/...                          see pipeline.runs
+    <lake>/bronze/_delta_log/00000000000000000007.json    what commit 7 added, what it removed, and our state after it
+    <lake>/runs/...                                       see pipeline.runs
 
-A batch writes files that nobody reads yet, then one entry of the log: files and offsets become part of the table in the
-same instant, or not at all. So a batch that was killed is simply done again, and no record is there twice (PL-X09).
-Two writers make entries of the same number: one wins, the other is told so and has changed nothing. What no entry names
-is left by such batches, and is swept away later. Compaction and erasure are entries that add and remove files.
+Spark writes files that no reader sees yet. Then ``deltalake`` makes one commit: files and Kafka's offsets become part
+of the table in the same instant, or not at all. A batch that was killed is done again, and no record is there twice
+(PL-X09). Each of our commits carries the same application transaction, so of two writers that began with the same
+version one wins; the other one gets :class:`LakeConflict` and has changed nothing. Commits of other tools, such as
+``VACUUM``, do not disturb ours.
 
-Every hundredth entry names all files, so that reading a table stays quick; an entry carries its own checksum.
+Our state (offsets, incarnations, what retention dropped, what a day was made from) is whole in the metadata of each of
+our commits. The newest of them is compared with the table's transaction number, which checkpoints keep: a log whose
+newest commits are gone is an error and never a table that begins anew.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -41,6 +48,7 @@ __all__ = [
     "LakeDamaged",
     "Offsets",
     "Snapshot",
+    "State",
     "Table",
     "bronze",
     "damage_named",
@@ -50,32 +58,35 @@ __all__ = [
 Offsets = Mapping[str, Mapping[int, int]]
 """Kafka topic, partition: the offset that is archived next."""
 
-_FORMAT = 1
-_WHOLE_EVERY = 100
+_OURS: Final = "hookwire"
+"""The member of a commit's metadata that is ours, and the id of our application transaction."""
+_CONFIGURATION: Final = {"delta.checkpointInterval": "100", "delta.logRetentionDuration": "interval 90 days"}
+_TRIES = 5
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND")  # as Spark names its errors
 
 
 class LakeDamaged(Exception):
-    """The log cannot be read or does not fit together; the text names the file."""
+    """The log cannot be read or does not fit together; the text names the table."""
 
 
 class LakeConflict(Exception):
-    """Somebody else changed the table meanwhile; nothing of ours is part of it."""
+    """Another job changed the table meanwhile; nothing of this one is part of it."""
 
 
 def folder_values(path: str) -> dict[str, str]:
-    """What the folders of a path say: ``{"batch": ..., "dt": ..., "topic": ...}``."""
+    """Return the values in the folders of a path: ``{"batch": ..., "dt": ..., "topic": ...}``."""
     parts = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
     return {name: unquote(value) for name, _, value in parts}
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """``path`` is relative to the table."""
+    """``path`` is relative to the table. ``sha256`` is known of files that were just written."""
 
     path: str
     rows: int
     bytes: int
+    sha256: str = field(default="", compare=False)
 
     @property
     def values(self) -> dict[str, str]:
@@ -84,40 +95,66 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """What our commits carry on besides files.
+
+    ``incarnations``: the id that Kafka gave each topic when it was made; a topic that is made again has another.
+    ``kept``: the first day that retention kept, by Kafka topic; "" stands for all. ``days``: the rows that each day of
+    a table of days was made from.
+    """
+
+    offsets: Offsets = field(default_factory=dict)
+    incarnations: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
+    days: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> State:
+        """Read it from JSON, where partitions are texts."""
+        offsets = {topic: {int(p): o for p, o in of.items()} for topic, of in stored["offsets"].items()}
+        return cls(offsets, stored["incarnations"], stored["kept"], stored["days"])
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The table after entry ``version``; 0 is the empty one. ``incarnations``: see :class:`Change`."""
+    """The table after commit ``version``; ``number`` counts our commits. An empty table has version 0."""
 
     version: int = 0
     files: tuple[DataFile, ...] = ()
-    offsets: Offsets = field(default_factory=dict)
-    incarnations: Mapping[str, str] = field(default_factory=dict)
+    state: State = field(default_factory=State)
+    number: int = 0
 
     @property
     def rows(self) -> int:
         """Of all files."""
         return sum(file.rows for file in self.files)
 
+    @property
+    def offsets(self) -> Offsets:
+        """Where the archive goes on."""
+        return self.state.offsets
+
+    def of_days(self, since: str, until: str) -> Snapshot:
+        """Only the files of these days (ISO 8601), both included."""
+        files = tuple(file for file in self.files if since <= file.values["dt"] <= until)
+        return Snapshot(self.version, files, self.state, self.number)
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an entry does. ``offsets``: None leaves them; ``notes`` are for people and the audit (what was lost).
-
-    ``incarnations``: the id that Kafka gave each topic when it was made, for those whose offsets are in ``offsets``;
-    one that is deleted and made again has another.
-    """
+    """What a commit does. ``state``: None leaves it; ``notes`` are for people and the audit (what was lost)."""
 
     job: str
     run: str
     added: tuple[DataFile, ...] = ()
     removed: tuple[str, ...] = ()
-    offsets: Offsets | None = None
-    incarnations: Mapping[str, str] | None = None
+    state: State | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
 def damage_named() -> Iterator[None]:
-    """A file that Spark cannot read within is :class:`LakeDamaged`, and not a page of Java."""
+    """Turn Spark's error about an unreadable file into :class:`LakeDamaged`."""
     try:
         yield
     except PySparkException as error:
@@ -134,122 +171,205 @@ class Table:
         self.schema = schema
         self._lake = lake
         self._partitions = partitions
+        self._uri = lake.spark_path(name)
+
+    def is_made(self) -> bool:
+        """Whether our first commit was made, so that the old log of a lake of before is history."""
+        return self._opened() is not None and next(self.history(), None) is not None
 
     def snapshot(self) -> Snapshot:
-        """The table as it is now. Raises :class:`LakeDamaged`."""
-        names = self._entries()
-        if not names:
+        """Return the table as it is now. Raises :class:`LakeDamaged`."""
+        table = self._opened()
+        if table is None:
+            self._refuse_lost_log()
             return Snapshot()
-        missing = set(range(names[0], names[-1] + 1)) - set(names)
-        if missing or (names[0] != 1 and not self._entry(names[0])["whole"]):
-            raise LakeDamaged(f"{self._log(min(missing, default=names[0] - 1))} is missing: restore it from a backup")
-        return self._replayed(names)
+        with self._damage_named():
+            rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+            files = tuple(sorted(map(self._file, rows), key=lambda file: file.path))
+            number = table.transaction_version(_OURS) or 0
+            newest = next(self._commits(table), None)
+        if number != (0 if newest is None else newest["number"]):
+            raise LakeDamaged(f"{self._log} lacks our newest commits: restore it from a backup")
+        if newest is None:
+            return Snapshot(table.version(), files)
+        if newest["version"] == table.version() and newest["files"] != len(files):
+            raise LakeDamaged(
+                f"{self._log} names {len(files)} files and should name {newest['files']}: restore it from a backup"
+            )
+        return Snapshot(table.version(), files, State.of(newest["state"]), number)
 
     def read(self, spark: SparkSession, snapshot: Snapshot | None = None) -> DataFrame:
-        """The rows of a snapshot, by default of the present one."""
+        """Return the rows of a snapshot, by default of the present one."""
         files = (snapshot or self.snapshot()).files
         if not files:
             return spark.createDataFrame([], self.schema)
-        paths = [self._lake.spark_path(f"{self.name}/{file.path}") for file in files]
-        base = self._lake.spark_path(f"{self.name}/data")
-        frame = spark.read.schema(self.schema).option("basePath", base).parquet(*paths)
+        paths = [f"{self._uri}/{file.path}" for file in files]
+        frame = spark.read.schema(self.schema).option("basePath", f"{self._uri}/data").parquet(*paths)
         return frame.select(*self.schema.names)
 
     def write(self, frame: DataFrame, version: int) -> tuple[DataFile, ...]:
-        """Write rows into files that are no part of the table yet; ``version`` is the entry that shall name them."""
+        """Write rows into files that no commit names yet; ``version`` is the commit that shall name them."""
+        self._ensure()
         folder = f"{self.name}/data/batch={version:06d}-{secrets.token_hex(3)}"
         frame.select(*self.schema.names).write.partitionBy(*self._partitions).parquet(self._lake.spark_path(folder))
         found = {path: size for path, size in self._lake.files(folder).items() if path.endswith(".parquet")}
         self._lake.make_durable(found)
         start = len(self.name) + 1
-        return tuple(DataFile(path[start:], self._rows(path), size) for path, size in sorted(found.items()))
+        details = self._lake.each(sorted(found), self._detail)
+        return tuple(DataFile(path[start:], rows, found[path], digest) for path, rows, digest in details)
 
     def commit(self, basis: Snapshot, change: Change) -> Snapshot:
-        """Make the next entry. Raises :class:`LakeConflict` when the table has moved on from ``basis``."""
-        removed = set(change.removed)
-        files = (*(file for file in basis.files if file.path not in removed), *change.added)
-        assert len(files) == len(basis.files) - len(removed) + len(change.added), "removed files are part of the table"
-        offsets = basis.offsets if change.offsets is None else change.offsets
-        incarnations = basis.incarnations if change.incarnations is None else change.incarnations
-        after = Snapshot(basis.version + 1, files, offsets, incarnations)
-        whole = after.version % _WHOLE_EVERY == 0
-        entry = {
-            "format": _FORMAT, "version": after.version, "whole": whole, "at": datetime.now(UTC).isoformat(),
-            "job": change.job, "run": change.run, "offsets": _as_texts(offsets),
-            "incarnations": dict(incarnations), "notes": change.notes,
-            "added": [asdict(file) for file in (files if whole else change.added)], "removed": sorted(removed),
+        """Make the next commit. Raises :class:`LakeConflict` when the table has moved on from ``basis``."""
+        present = {file.path: file for file in basis.files}
+        assert present.keys() >= set(change.removed), "removed files are part of the table"
+        self._ensure()
+        number = basis.number + 1
+        ours = {
+            "number": number, "job": change.job, "run": change.run,
+            "files": len(basis.files) - len(change.removed) + len(change.added),
+            "state": asdict(change.state or basis.state), "notes": change.notes,
+            "sha256": {file.path: file.sha256 for file in change.added},
         }  # fmt: skip
+        now = int(time.time() * 1000)
+        removals = [self._removal(present[path], now) for path in change.removed]
+        actions: list[AddAction | RemoveAction] = [*removals, *(self._addition(file, now) for file in change.added)]
+        properties = CommitProperties(json.loads(json.dumps({_OURS: ours})), None, [Transaction(_OURS, number)])
         try:
-            self._lake.create(self._log(after.version), _sealed(entry))
-        except FileExistsError:
-            raise LakeConflict(f"another job changed {self.name} at the same time: run this one again") from None
-        return after
+            table = DeltaTable(self._uri, version=basis.version)
+            table.create_write_transaction(
+                actions, "append", table.schema(), list(self._partitions), commit_properties=properties
+            )
+        except (CommitFailedError, TableNotFoundError) as error:
+            raise LakeConflict(f"another job changed {self.name} at the same time: run this one again") from error
+        self._make_log_durable(basis.version)
+        return self.snapshot()
+
+    def amend(self, change: Callable[[Snapshot], Change | None]) -> None:
+        """Commit what ``change`` makes of the present snapshot (None: nothing); repeat it after a conflict."""
+        for tries_left in reversed(range(_TRIES)):
+            basis = self.snapshot()
+            made = change(basis)
+            if made is None:
+                return
+            try:
+                self.commit(basis, made)
+            except LakeConflict:
+                if not tries_left:
+                    raise
+            else:
+                return
+
+    def vacuum(self, kept_hours: int, *, unnamed: bool) -> int:
+        """Delete files that commits of ``kept_hours`` ago or before removed; return how many Parquet files.
+
+        ``unnamed``: also files as old that no commit names, such as those of killed batches.
+        """
+        table = self._opened()
+        if table is None:
+            return 0
+        with self._damage_named():
+            found = table.vacuum(kept_hours, enforce_retention_duration=False, full=unnamed)
+            there = {f"{self.name}/{path}" for path in found} & self._lake.files(f"{self.name}/data").keys()
+            if there:
+                table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, full=unnamed)
+        return sum(path.endswith(".parquet") for path in there)
 
     def discard(self, files: Iterable[DataFile]) -> None:
-        """Delete files that :meth:`write` has written and no entry will ever name."""
+        """Delete files that :meth:`write` has written and no commit will ever name."""
         self._lake.delete(f"{self.name}/{file.path}" for file in files)
 
     def unlisted(self, snapshot: Snapshot) -> list[str]:
-        """Files that no entry up to now names: of batches that were killed, or that lost. Relative to the lake."""
+        """Return files that the snapshot does not name: replaced ones, and those of killed batches."""
         listed = {f"{self.name}/{file.path}" for file in snapshot.files}
         return [path for path in self._lake.files(f"{self.name}/data") if path not in listed]
 
-    def entries(self) -> Iterable[dict[str, Any]]:
-        """Every entry of the log, oldest first."""
-        return (self._entry(number) for number in self._entries())
+    def history(self) -> Iterator[dict[str, Any]]:
+        """Yield our commits that the log still has, newest first, each with ``version`` and ``at``."""
+        table = self._opened()
+        if table is not None:
+            with self._damage_named():
+                yield from self._commits(table)
 
-    def _entries(self) -> list[int]:
-        paths = (path.rpartition("/")[2] for path in self._lake.files(f"{self.name}/log"))
-        return sorted(int(name.partition(".")[0]) for name in paths if not name.startswith("."))
+    def adopt(self, files: Sequence[DataFile], state: State, run: str) -> None:
+        """Make an empty table one of these files: those of a lake of before (see ``pipeline.conversion``)."""
+        self.commit(Snapshot(), Change("convert", run, tuple(files), state=state))
 
-    def _replayed(self, numbers: list[int]) -> Snapshot:
-        later: list[dict[str, Any]] = []
-        for number in reversed(numbers):
-            later.append(self._entry(number))
-            if later[-1]["whole"]:
-                break
-        files: dict[str, DataFile] = {}
-        for entry in reversed(later):
-            for path in () if entry["whole"] else entry["removed"]:
-                del files[path]
-            files |= {file["path"]: DataFile(**file) for file in entry["added"]}
-        offsets = {topic: {int(p): o for p, o in of.items()} for topic, of in later[0]["offsets"].items()}
-        # Entries of before there were incarnations have none.
-        return Snapshot(numbers[-1], tuple(files.values()), offsets, later[0].get("incarnations", {}))
+    @property
+    def _log(self) -> str:
+        return f"{self.name}/_delta_log"
 
-    def _entry(self, number: int) -> dict[str, Any]:
-        path = self._log(number)
+    def _opened(self) -> DeltaTable | None:
         try:
-            sealed = json.loads(self._lake.read(path))
-            entry: dict[str, Any] = sealed["entry"]
-            if _sealed(entry) != _sealed(entry, sealed["sha256"]):
-                raise ValueError("its checksum is another")
-            if (entry["format"], entry["version"]) != (_FORMAT, number):
-                raise ValueError(f"it is entry {entry['version']} in format {entry['format']}")
-        except (ValueError, KeyError, TypeError) as error:
-            raise LakeDamaged(f"{path} is damaged ({error}): restore it from a backup") from error
-        return entry
+            return DeltaTable(self._uri)
+        except TableNotFoundError:
+            return None
+        except DeltaError as error:
+            raise self._damaged(error) from error
 
-    def _log(self, number: int) -> str:
-        return f"{self.name}/log/{number:012d}.json"
+    def _refuse_lost_log(self) -> None:
+        if self._lake.files(f"{self.name}/log"):
+            raise LakeDamaged(f"{self.name} is a table of an older version: run hookwire pipeline convert once")
+        if any("batch" in folder_values(path) for path in self._lake.files(f"{self.name}/data")):
+            raise LakeDamaged(f"{self.name} has files and no log ({self._log}): restore the log from a backup")
 
-    def _rows(self, path: str) -> int:
+    def _ensure(self) -> None:
+        """Make the table before its first file, so that files without a log are never right."""
+        if self._opened() is None:
+            schema = Schema.from_json(self.schema.json())
+            DeltaTable.create(
+                self._uri, schema, "ignore", list(self._partitions), self.name, configuration=dict(_CONFIGURATION)
+            )
+
+    def _commits(self, table: DeltaTable) -> Iterator[dict[str, Any]]:
+        """Ours, newest first; the newest is nearly always the first that is looked at."""
+        seen = None
+        for limit in (8, None):
+            for commit in table.history(limit):
+                is_new = seen is None or commit["version"] < seen
+                if is_new and _OURS in commit:
+                    at = datetime.fromtimestamp(commit["timestamp"] / 1000, UTC).isoformat()
+                    yield {**commit[_OURS], "version": commit["version"], "at": at}
+                if is_new:
+                    seen = commit["version"]
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        try:
+            yield
+        except DeltaError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: DeltaError) -> LakeDamaged:
+        reason = str(error).partition("\n")[0]
+        return LakeDamaged(f"{self._log} is damaged or cannot be read ({reason[:300]}): restore it from a backup")
+
+    def _file(self, row: Mapping[str, Any]) -> DataFile:
+        path = unquote(row["path"])
+        rows = row["num_records"]
+        return DataFile(path, self._detail(f"{self.name}/{path}")[1] if rows is None else rows, row["size_bytes"])
+
+    def _addition(self, file: DataFile, now: int) -> AddAction:
+        stats = json.dumps({"numRecords": file.rows})
+        return AddAction(file.path, file.bytes, self._values(file), now, True, stats)
+
+    def _removal(self, file: DataFile, now: int) -> RemoveAction:
+        return RemoveAction(file.path, True, now, size=file.bytes, partition_values=self._values(file))
+
+    def _values(self, file: DataFile) -> dict[str, str | None]:
+        return {name: file.values[name] for name in self._partitions}
+
+    def _make_log_durable(self, after: int) -> None:
+        """A commit must survive a crash of the machine, as its files do."""
+        commits = (path for path in self._lake.files(self._log) if path.endswith(".json"))
+        self._lake.make_durable(path for path in commits if int(path.rpartition("/")[2].partition(".")[0]) > after)
+
+    def _detail(self, path: str) -> tuple[str, int, str]:
+        """Path, number of rows and SHA-256 of a file that was just written."""
         with self._lake.open(path) as file:
             rows: int = pq.read_metadata(file).num_rows
-            return rows
+        return path, rows, self._lake.sha256(path)
 
 
 def bronze(lake: LakeStorage) -> Table:
     """What was archived from Kafka."""
     return Table(lake, "bronze", BRONZE, BRONZE_PARTITIONS)
-
-
-def _as_texts(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """As JSON reads it back: with integers as keys the checksum would depend on their order."""
-    return {topic: {str(partition): offset for partition, offset in of.items()} for topic, of in offsets.items()}
-
-
-def _sealed(entry: Mapping[str, Any], checksum: str | None = None) -> bytes:
-    text = json.dumps(entry, sort_keys=True)
-    found = checksum or hashlib.sha256(text.encode()).hexdigest()
-    return f'{{"entry": {text}, "sha256": "{found}"}}\n'.encode()

@@ -3,7 +3,7 @@
 ::
 
     <lake>/bronze/data/batch=000007-.../...    batches that were killed
-    <lake>/quarantine/bronze/data/...          files that could not be read, see ``pipeline.sweep``
+    <lake>/quarantine/bronze/data/...          files that could not be read, see ``pipeline.damage``
 
 Nobody's reports read them, and yet a subject who is erased may be in them. They are few: the driver searches them.
 """
@@ -30,7 +30,7 @@ _QUARANTINE: Final = "quarantine/"
 
 @dataclass(frozen=True, slots=True)
 class Remnant:
-    """``path`` is relative to the lake; ``batch`` the number of the entry that would have named it.
+    """``path`` is relative to the lake; ``batch`` the number of the commit that would have named it.
 
     ``found``: the columns that were asked for, of the records with these keys; None: the file cannot be read.
     """
@@ -95,8 +95,9 @@ def _without(lake: LakeStorage, path: str, keys: pa.Array) -> bytes | None:
     with lake.open(path) as opened:
         rows = pq.ParquetFile(opened).read()
     kept, draft = rows.filter(pc.invert(pc.is_in(rows["key"], keys))), io.BytesIO()
-    # As Spark writes moments.
-    pq.write_table(kept, draft, compression="zstd", use_deprecated_int96_timestamps=True)
+    # A lake of before has moments without a zone, in Parquet's old form.
+    is_old = rows.schema.field("accepted_at").type.tz is None
+    pq.write_table(kept, draft, compression="zstd", use_deprecated_int96_timestamps=is_old)
     return draft.getvalue() if kept.num_rows else None
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime
 
-from pipeline.exchange import amend
 from pipeline.lake import Change, DataFile, Snapshot, Table
 from pipeline.storage import LakeStorage
 
@@ -28,19 +28,16 @@ def retain(lake: LakeStorage, table: Table, before: date, run: str, topic: str |
     def change(basis: Snapshot) -> Change | None:
         nonlocal gone
         gone = expired(basis, before, topic)
-        notes = {"before": before.isoformat(), "topic": topic}
-        return Change("retain", run, removed=tuple(file.path for file in gone), notes=notes) if gone else None
+        day, kept = before.isoformat(), basis.state.kept
+        state = replace(basis.state, kept={**kept, topic or "": max(day, kept.get(topic or "", day))})
+        return Change("retain", run, removed=tuple(file.path for file in gone), state=state) if gone else None
 
-    amend(table, change)
+    table.amend(change)
     lake.delete(f"{table.name}/{file.path}" for file in gone)
     return gone
 
 
-def forgotten(table: Table) -> Callable[[str, datetime], bool]:
-    """Whether the hour of a Kafka topic lies before what was kept, by the table's log: no audit can judge it."""
-    kept: dict[str | None, str] = {}
-    for entry in table.entries():
-        if entry["job"] == "retain":
-            topic, before = entry["notes"]["topic"], entry["notes"]["before"]
-            kept[topic] = max(before, kept.get(topic, before))
-    return lambda topic, hour: hour.date().isoformat() < max(kept.get(None, ""), kept.get(topic, ""))
+def forgotten(snapshot: Snapshot) -> Callable[[str, datetime], bool]:
+    """Whether the hour of a Kafka topic lies before what retention kept: no audit can judge it."""
+    kept = snapshot.state.kept
+    return lambda topic, hour: hour.date().isoformat() < max(kept.get("", ""), kept.get(topic, ""))

@@ -18,6 +18,8 @@ _ALWAYS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # What is read in a batch is bounded by the job, so few large files are better than many small ones.
     "spark.sql.parquet.compression.codec": "zstd",
+    # The old INT96 has no statistics, so that nobody could skip files or row groups by time.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # A task writes into so many folders at once before it sorts its rows by folder; each holds a row group in memory.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
 }

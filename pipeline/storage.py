@@ -1,21 +1,27 @@
-"""Files under a URI, for what the driver itself reads and writes: a table's log, the table of runs (PL-C02).
+"""Files under a URI, for what the driver itself reads and writes: the table of runs, a table's files (PL-C02).
 
 ``file:`` and a plain path are a folder of this machine; other schemes (``s3a:``, ``hdfs:``, ``gs:``) are pyarrow's. On
-a folder of this machine a new file appears whole or not at all, survives a crash of the machine, and is never replaced
-by :meth:`LakeStorage.create`; elsewhere that is as good as the store's own promises.
+a folder of this machine a new file appears whole or not at all, and survives a crash of the machine; elsewhere that is
+as good as the store's own promises. A table's log is ``deltalake``'s (``pipeline.lake``).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final, TypeVar
 
 from pyarrow import ArrowInvalid, NativeFile, fs
 
 __all__ = ["LakeStorage", "StorageError"]
+
+T = TypeVar("T")
+_AT_ONCE: Final = 8
+_READ_BYTES: Final = 1 << 20
 
 
 class StorageError(Exception):
@@ -48,10 +54,6 @@ class LakeStorage:
         """Path and size of every file below a folder, however deep; none if it is not there."""
         return {path: info.size for path, info in self._found(folder)}
 
-    def written_at(self, folder: str) -> dict[str, datetime]:
-        """The same with the moment at which each was written last."""
-        return {path: info.mtime for path, info in self._found(folder)}
-
     def _found(self, folder: str) -> Iterator[tuple[str, fs.FileInfo]]:
         found = self._system.get_file_info(
             fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True, recursive=True)
@@ -77,20 +79,6 @@ class LakeStorage:
         else:
             self._put(path, content)
 
-    def create(self, path: str, content: bytes) -> None:
-        """Write a small file; raises FileExistsError when there is one."""
-        if self.is_local:
-            draft = self._draft(path, content)
-            try:
-                os.link(draft, self._local(path))
-            finally:
-                draft.unlink()
-            self._sync(self._local(path).parent)
-        elif self._system.get_file_info(f"{self._root}/{path}").type is not fs.FileType.NotFound:
-            raise FileExistsError(path)
-        else:
-            self._put(path, content)
-
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files; one that is not there any more is none of our business."""
         for path in paths:
@@ -98,6 +86,19 @@ class LakeStorage:
                 self._system.delete_file(f"{self._root}/{path}")
             except FileNotFoundError:
                 continue
+
+    def each(self, paths: Sequence[str], work: Callable[[str], T]) -> list[T]:
+        """Do the same with several files at once; a store far away answers slowly and in parallel."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(work, paths))
+
+    def sha256(self, path: str) -> str:
+        """The SHA-256 of a file, in hexadecimal."""
+        digest = hashlib.sha256()
+        with self._system.open_input_stream(f"{self._root}/{path}") as stream:
+            while part := stream.read(_READ_BYTES):
+                digest.update(part)
+        return digest.hexdigest()
 
     def move(self, path: str, target: str) -> None:
         """A file to another place, over one that is there; one that is not there any more is left out."""

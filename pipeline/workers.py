@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 __all__ = ["PACKAGES", "Python", "python_here", "python_of_workers"]
 
-PACKAGES = ("pyspark", "pyarrow", "pandas", "protobuf", "confluent-kafka")
+PACKAGES = ("pyspark", "pyarrow", "pandas", "protobuf", "confluent-kafka", "deltalake")
 
 
 @dataclass(frozen=True, slots=True)

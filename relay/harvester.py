@@ -23,8 +23,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -42,6 +41,7 @@ from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
 from relay.trouble import Trouble
 from runtime.cancellation import TaskGroup, end_if_cancelled
 from runtime.pause import pause
+from runtime.semaphore import all_of
 from runtime.wake import Wake
 
 __all__ = ["Harvester", "HarvesterOptions", "MarkerAhead"]
@@ -208,6 +208,7 @@ class Harvester:
         self._reopening = False
         self._placing = 0
         self._placed.set()
+        was_notified = False
         try:
             async with TaskGroup() as carriers:
                 while not self._is_over():
@@ -223,11 +224,12 @@ class Harvester:
                         carriers.create_task(self._carry(batch, setbacks, slots), name=f"{self._sink.name} batch")
                     await self._outbox.advance_low_water()
                     await self._probe_holds(term, slots)
-                    if batch is None:
-                        # What a setback has left is not in flight, and owed all the same.
-                        if not self._in_flight and setbacks == self._setbacks and not self._is_over():
-                            self._trouble.over(sink=self._sink.name, group=term.group)
-                        await self._wake.wait()
+                    # What a setback has left is not in flight, and owed all the same.
+                    if batch is None and not self._in_flight and setbacks == self._setbacks and not self._is_over():
+                        self._trouble.over(sink=self._sink.name, group=term.group)
+                    if batch is None or (was_notified and self._outbox.took_all and term.order_scope != "key"):
+                        # All that was visible is under way: the next claim can wait for the next event.
+                        was_notified = await self._wake.wait()
                     if batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max:
                         # After an empty claim, too: most notifications are of other groups.
                         await asyncio.sleep(lingers_until - time.monotonic())
@@ -287,6 +289,8 @@ class Harvester:
         for record in batch.records:
             self._in_flight.pop(record.id, None)
         self._metrics.in_flight(self._sink.name, batch.term.group, len(self._in_flight))
+        if len(receipt.acknowledged) < len(batch.records):
+            self._wake.notify()
         slots.release()
 
     async def _send(self, batch: Batch, *, held: bool = False) -> Receipt:
@@ -385,7 +389,7 @@ class Harvester:
         if not due:
             return
         self._wake.busy()
-        async with _all_of(slots, self._overlap(term)):
+        async with all_of(slots, self._overlap(term)):
             for hold, attempts in due:
                 if not self._is_over():
                     await self._drain(term, hold, attempts)
@@ -424,20 +428,6 @@ class Harvester:
 def _leader_id(term: Term) -> str:
     """How a term is called in events."""
     return f"{term.sink}/{term.group}/{term.number}"
-
-
-@asynccontextmanager
-async def _all_of(slots: asyncio.Semaphore, number: int) -> AsyncIterator[None]:
-    """Hold every slot, so that nothing is in flight."""
-    taken = 0
-    try:
-        while taken < number:
-            await slots.acquire()
-            taken += 1
-        yield
-    finally:
-        for _ in range(taken):
-            slots.release()
 
 
 def _foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -73,6 +73,8 @@ class Outbox:
         self._numbered = 0
         self._carried_through: int | None = None
         self._per_shard = _PER_SHARD_MIN
+        self.took_all = False
+        """Whether the last claim returned all that its snapshot showed."""
 
     def begin(self, shards: Sequence[int]) -> None:
         """Start a term over these shards: nothing a predecessor knew is trusted, every mark starts at zero."""
@@ -107,6 +109,8 @@ class Outbox:
             rows = await self._owed(await self._read("outbox.claim_heads", *where, *whose, self._origin))
             records = [_head(row, self._incarnation) for row in rows]
         self._adapt(records, limit, bytes_max)
+        few = len(records) < min(_PER_SHARD_MIN, limit)
+        self.took_all = few and not in_flight and sum(len(record.payload) for record in records) < bytes_max
         await self._ensure_topics(rows)
         return records
 

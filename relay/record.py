@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from event.tombstone import is_tombstone
+
 __all__ = ["Record", "record_from_row"]
 
 
@@ -17,9 +19,11 @@ class Record(NamedTuple):
     ``id`` rises in commit order per (topic, key); ``sequence`` is the same number, or None where the topic keeps
     no order. ``headers`` has lower-case names, CloudEvents attributes as ``ce-*``. ``event_id`` is the public
     id, the same on every transport. ``kafka_topic``, ``amqp_exchange`` and ``amqp_routing_key`` are the topic's
-    own settings, None for the default.
+    own settings, None for the default. ``amqp_exchange_type``: the exchange is declared as one of this type; None: a
+    topic's own exchange has to exist.
 
-    Compat mode alone sets the last two: headers that go out as they are, with none of ours, and a value that is null.
+    Compat mode alone sets ``kafka_headers``, which go out as they are, with none of ours. ``tombstone``: the value is
+    null on Kafka, and the body empty elsewhere.
     """
 
     id: int
@@ -36,6 +40,7 @@ class Record(NamedTuple):
     kafka_topic: str | None = None
     amqp_exchange: str | None = None
     amqp_routing_key: str | None = None
+    amqp_exchange_type: str | None = None
     kafka_headers: Sequence[tuple[str, bytes]] | None = None
     tombstone: bool = False
 
@@ -50,10 +55,11 @@ def record_from_row(row: Mapping[str, Any], incarnation: str) -> Record:
     """
     (
         identity, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered, _topic_known,
-        kafka_topic, amqp_exchange, amqp_routing_key,
+        kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type,
     ) = row.values()  # fmt: skip
+    given = _NO_HEADERS if headers == "{}" else json.loads(headers)
     return Record(
         identity, shard, f"evt_{incarnation}_{identity}", tenant, topic, key, identity if ordered else None,
-        content_type, _NO_HEADERS if headers == "{}" else json.loads(headers), payload, accepted_at, kafka_topic,
-        amqp_exchange, amqp_routing_key,
+        content_type, given, payload, accepted_at, kafka_topic,
+        amqp_exchange, amqp_routing_key, amqp_exchange_type, tombstone=is_tombstone(given),
     )  # fmt: skip

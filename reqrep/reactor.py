@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 
 from reqrep.transport import Poll, Socket
@@ -24,7 +25,13 @@ class Reactor:
         self._poll = Poll()
         self._readers: dict[Socket, Callable[[], None]] = {}
         self._deadlines: list[tuple[Callable[[], float | None], Callable[[float], None]]] = []
+        self._letters: deque[Callable[[float], None]] = deque()
         self._is_stopped = False
+
+    def post(self, letter: Callable[[float], None]) -> None:
+        """Call it with the time in this reactor's thread, soon. Safe in other threads."""
+        self._letters.append(letter)
+        self._poll.wake()
 
     def reader(self, socket: Socket, handler: Callable[[], None]) -> None:
         """Call the handler while the socket can be read."""
@@ -63,6 +70,8 @@ class Reactor:
         for socket in self._poll.wait(None if first is None else first - self.clock()):
             self._readers[socket]()
         now = self.clock()
+        for _ in range(len(self._letters)):
+            self._letters.popleft()(now)
         if first is None or now < first:
             return
         for find, handler in self._deadlines:

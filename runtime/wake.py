@@ -37,11 +37,13 @@ class Wake:
         """Something was found: poll fast again."""
         self._pause = self._minimum
 
-    async def wait(self) -> None:
-        """Return at a notification, or after the poll pause; the pause doubles without a notification."""
+    async def wait(self) -> bool:
+        """Wait for a notification, at most for the poll pause, which doubles without one; return whether one came."""
         try:
             async with asyncio.timeout(self._pause):
                 await self._notified.wait()
         except TimeoutError:
             self._pause = self._pause * 2 if self._pause * 2 <= self._maximum else self._idle
+        was_notified = self._notified.is_set()
         self._notified.clear()
+        return was_notified

@@ -5,6 +5,8 @@ from typing import Any
 
 import schemathesis
 
+_EXPIRY = "hookwire-expiry-seconds"
+
 
 @schemathesis.serializer("application/x-ndjson")
 def ndjson(_context: Any, value: Any) -> bytes:
@@ -18,7 +20,19 @@ def ndjson(_context: Any, value: Any) -> bytes:
 
 
 @schemathesis.hook
+def before_call(_context: Any, case: Any, _arguments: Any) -> None:
+    """No worker answers here: a caller that waited would only take the time of the run, and a request expire (504)."""
+    if case.operation.path in ("/services/{name}", "/requests/{request_id}"):
+        kept = {name: value for name, value in (case.headers or {}).items() if name.lower() != _EXPIRY}
+        case.headers = {**kept, "Prefer": "wait=0"}
+    if case.operation.path == "/services/{name}/claim" and isinstance(case.body, dict):
+        wait = case.body.get("wait_seconds")
+        if isinstance(wait, int | float) and 0 < wait <= 20:
+            case.body = {**case.body, "wait_seconds": 0}
+
+
+@schemathesis.hook
 def after_call(_context: Any, case: Any, response: Any) -> None:
-    """What was published without a type is answered without one; then a client may assume this (RFC 9110, 8.3)."""
-    if case.operation.path == "/topics/{topic}":
+    """What came without a type is answered without one; then a client may assume this (RFC 9110, 8.3)."""
+    if case.operation.path in ("/topics/{topic}", "/services/{name}", "/requests/{request_id}"):
         response.headers.setdefault("content-type", ["application/octet-stream"])

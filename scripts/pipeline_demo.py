@@ -166,8 +166,7 @@ def tampered(lake: Path) -> dict[str, str]:
     copy = copy.set_column(column, rows.schema.field(column), pa.array([max(offsets) + 1], pa.int64()))
     kept = rows.filter(pc.not_equal(rows["event_id"], events[lost]))
     path = basis.files[0].path.rpartition("/")[0] + "/tampered.parquet"
-    # As Spark writes timestamps.
-    pq.write_table(pa.concat_tables([kept, copy]), lake / "bronze" / path, use_deprecated_int96_timestamps=True)
+    pq.write_table(pa.concat_tables([kept, copy]), lake / "bronze" / path)
     added = DataFile(path, kept.num_rows + 1, (lake / "bronze" / path).stat().st_size)
     table.commit(basis, Change("nobody", "nobody", (added,), tuple(file.path for file in basis.files)))
     return {"lost": events[lost], "duplicated": events[twice], "reordered": events[earlier]}

@@ -46,7 +46,7 @@ _SECTIONS = {
                     "docs", "drain_seconds", "log_"),
     "Database and keys": ("data_dir", "database_", "secret_keys"),
     "Publishing": ("topics_auto_create", "event_bytes_max", "idempotency_seconds", "sql_notify"),
-    "Queues and tasks": ("queues_", "temporary_queues_", "kinds_", "dead_task_", "smtp_"),
+    "Jobs and services": ("queues_", "temporary_queues_", "kinds_", "services_", "dead_task_", "smtp_"),
     "Deliveries": ("delivery_", "retry_", "breaker_", "disable_"),
     "What callbacks may reach": ("egress_",),
     "Kafka": ("kafka_", "neli_"),

@@ -12,7 +12,8 @@ One delivery
                                           +------------------------- settlement ----> delivered
                                                                             |
                                                                             +-------> dead letter
-                                                                            |         exhausted, aborted, gone
+                                                                            |         exhausted, declined,
+                                                                            |         aborted, gone
                                                                             +-------> subscription gone or disabled
 
 * A *claim* makes the row due again at the end of its lease: a worker that dies gives back by dying.

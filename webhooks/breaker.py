@@ -54,7 +54,8 @@ class FailureStats:
     """How a subscription that has failed lately stands with all workers together, once a settlement is on record.
 
     ``failures`` in a row, and ``failures_before`` this settlement. Of the last ``attempts`` in the window, ``failed``
-    were failures; ``last_failed``: the latest of them was one.
+    were failures; ``last_failed``: the latest of them was one. ``is_unknown``: it begins to fail, and its last success
+    is not on record.
     """
 
     subscription_id: int
@@ -63,6 +64,7 @@ class FailureStats:
     attempts: int
     failed: int
     last_failed: bool
+    is_unknown: bool = False
 
     @property
     def is_well(self) -> bool:

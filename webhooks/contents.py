@@ -5,11 +5,32 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable
+from datetime import datetime
+from typing import Protocol
 
 from db.pool import Database
-from event.event import Event
+from event.event import Draft, Event
 
 __all__ = ["Contents"]
+
+
+class Stored(Protocol):
+    """What a commit adds to a draft."""
+
+    @property
+    def id(self) -> int:
+        """The row's number."""
+        ...
+
+    @property
+    def sequence(self) -> int | None:
+        """The position within the key; None where the topic keeps no order."""
+        ...
+
+    @property
+    def accepted_at(self) -> datetime:
+        """The database's time stamp."""
+        ...
 
 
 class Contents:
@@ -57,6 +78,15 @@ class Contents:
                 found[event.id] = event
                 self._remember(event)
         return found, lost
+
+    def remember_stored(self, draft: Draft, stored: Stored) -> None:
+        """Keep an event that this process has just committed, so that it need not be read back."""
+        self._remember(
+            Event(
+                stored.id, self._incarnation, draft.topic, draft.key, draft.content_type, draft.headers,
+                draft.payload, stored.accepted_at, stored.sequence,
+            )
+        )  # fmt: skip
 
     def _remember(self, event: Event) -> None:
         if event.id in self._events:

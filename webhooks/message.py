@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from event.attribute import encode_header_value
 from event.cloudevents import BATCH_TYPE, HttpMessage, encode_binary, encode_structured
 from event.event import Event
+from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from webhooks.chat import CHAT_FORMATS, chat_body
 from webhooks.custom_header import is_ours, is_private
 from webhooks.signature import hub_signature, webhook_headers
@@ -71,6 +72,8 @@ def delivery_message(
     for name, value in event.headers.items():
         if not is_ours(name) and not is_private(name) and name not in subscriber.headers:
             headers.append((name, as_sent(value)))
+    if is_tombstone(event.headers):
+        headers.append((TOMBSTONE_HEADER, "true"))
     id_header = event.headers.get(MESSAGE_ID_HEADER)
     if id_header is not None and not is_ours(id_header) and not is_private(id_header):  # stored by an older version
         headers.append((id_header, event.event_id))

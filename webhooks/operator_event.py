@@ -64,7 +64,7 @@ def _given_up(results: Iterable[Result]) -> list[Mapping[str, Any]]:
     first: dict[tuple[int, str], Result] = {}
     for result in results:
         decision = result.decision
-        if decision.action == "park" or decision.dead_kind in ("exhausted", "internal", "aborted"):
+        if decision.action == "park" or decision.dead_kind in ("exhausted", "declined", "internal", "aborted"):
             which = (result.subscription_id, "delivery.parked" if decision.action == "park" else "delivery.exhausted")
             counts[which] += 1
             first.setdefault(which, result)

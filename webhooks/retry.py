@@ -92,11 +92,18 @@ def decide(
     wait = _wait_seconds(outcome, policy, position, chance, rest_seconds)
     too_late = None if wait is None else _too_late(outcome, policy, age_seconds, wait)
     if wait is None or too_late is not None:
-        kind = "internal" if outcome.kind == "internal" else "exhausted"  # theirs or ours (WH-13)
-        if policy.parks and kind == "exhausted" and not (too_late and policy.is_late_final):
+        kind = _dead_kind(outcome, policy)
+        if policy.parks and kind != "internal" and not (too_late and policy.is_late_final):
             return Decision("park", 0.0, None, pause, state, reason, too_late)
         return Decision("dead", 0.0, kind, pause, state, reason, too_late)
     return Decision("retry", wait, None, pause, state, reason)
+
+
+def _dead_kind(outcome: Outcome, policy: RetryPolicy) -> str:
+    """Ours or theirs (WH-13); of theirs, whether one answer was enough (FT-08)."""
+    if outcome.kind == "internal":
+        return "internal"
+    return "declined" if _is_final_answer(outcome, policy) else "exhausted"
 
 
 def _wait_seconds(

@@ -11,6 +11,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ import structlog
 from db.errors import DatabaseError, Refused
 from db.pool import Database, Session
 from webhooks.breaker import BreakerOptions, FailureStats, Turn, has_to_open
+from webhooks.condition import subscription_condition
 from webhooks.error_policy import ErrorPolicy
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
@@ -37,7 +39,7 @@ _USUAL = BreakerOptions()
 class Result(NamedTuple):
     """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
     it, for the breaker too. ``failed``: whether it speaks against the receiver; None: it says nothing of it. ``tells``:
-    operators may hear of it. ``counts``: it is an error of RabbitHub's kind."""
+    operators may hear of it. ``counts``: it is an error of RabbitHub's kind. ``is_in_lane``: others wait behind it."""
 
     event_id: int
     subscription_id: int
@@ -50,6 +52,7 @@ class Result(NamedTuple):
     failed: bool | None = None
     tells: bool = True
     counts: bool = False
+    is_in_lane: bool = False
 
 
 class Settlement:
@@ -114,6 +117,8 @@ class Settlement:
                 batch = _with_trips(batch, all_stats, self._breaker)
                 for result in batch:
                     await self._follow_up(result)
+                if unknown := [stats.subscription_id for stats in all_stats if stats.is_unknown]:
+                    await self._database.execute("delivery.recall_success", unknown)
                 if well := [stats.subscription_id for stats in all_stats if stats.is_well]:
                     await self._database.execute("delivery.reset_failures", well)
             except Refused as error:
@@ -159,8 +164,11 @@ class Settlement:
             # Together: a queue's next message must not go to whom this one has made inactive.
             async with self._database.transaction() as session:
                 all_stats = await write_results(session, batch, self._worker, self._breaker)
-                ended = [await self._count_error(session, result) for result in counted]
-            self._disabled += filter(None, ended)
+                errors = [await self._count_error(session, result) for result in counted]
+            ended = [notice for notice in errors if notice is not None]
+            self._disabled += ended
+            for notice in ended:
+                await self._log_condition("subscription_disabled", notice["subscription"])
             return all_stats
         return await write_results(self._database, batch, self._worker, self._breaker)
 
@@ -183,6 +191,7 @@ class Settlement:
         decision = result.decision
         if decision.pause_seconds is not None:
             await self._database.execute("subscription.pause", result.subscription_id, decision.pause_seconds)
+            await self._log_condition("subscription_paused", result.subscription_id)
         if result.breaker is not None:
             await self._turn_breaker(result.subscription_id, result.breaker)
         if decision.end_state is None:
@@ -191,7 +200,7 @@ class Settlement:
             "subscription.end", result.subscription_id, decision.end_state, decision.end_reason, result.version
         )
         if ended is not None:
-            _log.info("subscription_ended", subscription=result.subscription_id, reason=decision.end_reason)
+            await self._log_condition("subscription_ended", result.subscription_id)
         if decision.end_state == "gone":  # what one round leaves is found by clean-up
             await self._database.fetchval("delivery.cancel_ended", [result.subscription_id], _CANCEL_MAX)
 
@@ -204,26 +213,38 @@ class Settlement:
         )
         if ended is None:
             return None
-        reason = "too many failed deliveries"
-        _log.warning("subscription_disabled", subscription=subscription, reason=reason)
-        return {"type": "subscription.ended", "subscription": subscription, "reason": reason}
+        return {"type": "subscription.ended", "subscription": subscription, "reason": "too many failed deliveries"}
 
     async def _turn_breaker(self, subscription: int, turn: Turn) -> None:
         options = self._breaker
         if turn == "close":
             if await self._database.fetchval("throttle.close", [subscription]) is not None:
-                _log.info("breaker_closed", subscription=subscription)
+                await self._log_condition("breaker_closed", subscription)
             return
         row = await self._database.fetchrow(
             "throttle.trip", subscription, options.open_seconds, options.open_seconds_max, options.disable_seconds,
             turn == "retrip",
         )  # fmt: skip
         if row is not None:
-            _log.warning("breaker_opened", subscription=subscription, seconds=row["open_seconds"], trips=row["trips"])
+            await self._log_condition("breaker_opened", subscription)
             if row["is_disabled"]:
                 reason = "it has failed for too long"
-                _log.warning("subscription_disabled", subscription=subscription, reason=reason)
+                await self._log_condition("subscription_disabled", subscription)
                 self._disabled.append({"type": "subscription.ended", "subscription": subscription, "reason": reason})
+
+    async def _log_condition(self, event: str, subscription: int) -> None:
+        """Log what the API says of a subscription now (FT-01), under its public id (FT-10)."""
+        with suppress(DatabaseError):
+            row = await self._database.fetchrow("subscription.condition", subscription)
+            assert row is not None, "a subscription of which a result was settled"
+            found = subscription_condition(row)
+            _log.warning(
+                event,
+                subscription=row["public_id"],
+                health=found.state,
+                blocked_by=found.blocked_by,
+                reason=found.reason,
+            )
 
 
 async def write_results(

@@ -335,7 +335,7 @@ class Worker:
             claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome, decision, breaker,
             failed=is_failure(outcome) if leads else None,
             tells=not claim.event.topic.startswith(RESERVED_PREFIX),
-            counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered",
+            counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered", is_in_lane=claim.is_in_lane,
         )  # fmt: skip
         if self._paused.begin(result):
             self._release_waiting(subscriber.id)
@@ -354,8 +354,9 @@ class Worker:
             if result.breaker == "trip":  # what waits here has passed no gate yet
                 self._release_waiting(result.subscription_id)
             if decision.action != "retry":
-                # In an ordered lane the next event has become the head just now.
-                self._due.add((result.subscription_id,))
+                if result.is_in_lane or result.breaker is not None:
+                    # The next event of the lane has become its head just now, or a breaker has closed.
+                    self._due.add((result.subscription_id,))
             elif decision.retry_seconds <= _LATER_SECONDS_MAX:
                 heapq.heappush(self._later, (now + decision.retry_seconds, result.subscription_id))
             if decision.dead_kind is not None:
@@ -423,7 +424,10 @@ def _lost_track(row: Row) -> Result:
 def _unsent(row: Row, outcome: Outcome, dead_kind: str) -> Result:
     decision = Decision("dead", dead_kind=dead_kind)
     at = datetime.now(UTC)
-    return Result(row["event_id"], row["subscription_id"], row["fence"], row["version"], at, outcome, decision)
+    return Result(
+        row["event_id"], row["subscription_id"], row["fence"], row["version"], at, outcome, decision,
+        is_in_lane=row["is_in_lane"],
+    )  # fmt: skip
 
 
 def _columns(rows: Sequence[Row]) -> tuple[list[int], list[int], list[int]]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from app.checks.check import Check, stricter_in_production
+from app.checks.locks import held_locks, lock_table
 from app.checks.pooler import pooler_check
 from app.settings.settings import Settings
 from db.direct import Direct, connect_direct
@@ -46,6 +47,7 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
         ]
         if server["is_made"]:
             found += [*await _tables(connection), *await _care(connection), *await _partitions(connection)]
+            found += await held_locks(connection)
         return [*found, *await _schema(options.url)]
     except DatabaseError as error:
         return [Check("database", "database", "unreachable", str(error), "the connection broke while we asked")]
@@ -55,7 +57,8 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
 
 def server_checks(settings: Settings, server: Row) -> list[Check]:
     """What the server's own settings say; ``server`` is a row of ``check.server``."""
-    return [*_version(server), *_replica(server), *_durable(settings, server), *_timeouts(server), *_vacuum(server)]
+    return [*_version(server), *_replica(server), *_durable(settings, server), *_timeouts(server), *_vacuum(server),
+            lock_table(server)]  # fmt: skip
 
 
 def _version(server: Row) -> Iterator[Check]:

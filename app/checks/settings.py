@@ -6,6 +6,7 @@ import ipaddress
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from app.checks.check import Check, stricter_in_production
 from app.settings.settings import Settings
@@ -24,6 +25,8 @@ def settings_checks(settings: Settings, environment: Mapping[str, str]) -> list[
         *_proxies(settings, environment),
         *_keys(settings),
         *_egress(settings),
+        *_public_face(settings),
+        *_transport(settings),
         *_switches(settings),
     ]
 
@@ -151,6 +154,31 @@ def _is_private(network: Network) -> bool:
     if network.version == 4:
         return any(network.overlaps(denied) for denied in DENIED_IPV4)
     return not network.is_global
+
+
+def _public_face(settings: Settings) -> Iterator[Check]:
+    """FS-18: the default is for publishers whose topics are public; it has to be meant."""
+    if settings.profile != "production" or not settings.needs_keys or settings.hub_access == "keys":
+        return
+    detail = "anybody may read each topic's latest content and subscribe by POST /hub"
+    if "hub_access" in settings.model_fields_set:
+        yield Check("FS-18", "hub access", "note", detail)
+    else:
+        cure = "set HOOKWIRE_HUB_ACCESS=keys, or =open if all that is published here is public"
+        yield Check("FS-18", "hub access", "warn", detail, cure)
+
+
+def _transport(settings: Settings) -> Iterator[Check]:
+    """FS-19: without a word on TLS the driver asks for it and goes on without."""
+    if settings.database_url is None:
+        return
+    url = urlsplit(settings.database_url.get_secret_value())
+    mode = parse_qs(url.query).get("sslmode", ["prefer"])[-1]
+    if url.hostname is None or _is_loopback(url.hostname) or mode in ("require", "verify-ca", "verify-full"):
+        return
+    detail = f"sslmode={mode}: the password and all events may cross the network to {url.hostname} in clear text"
+    cure = "append ?sslmode=verify-full to HOOKWIRE_DATABASE_URL, unless the network is your own"
+    yield Check("FS-19", "database transport", "note", detail, cure)
 
 
 def _switches(settings: Settings) -> Iterator[Check]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from app.checks.amqp_sources import amqp_source_checks
 from app.checks.check import Check, ChecksRefused
 from app.checks.database import database_checks
 from app.checks.keys import key_checks
@@ -34,7 +35,7 @@ async def early_checks(settings: Settings) -> None:
 
 
 async def startup_checks(
-    settings: Settings, options: PoolOptions, listen_port: int, *, serves_api: bool = True
+    settings: Settings, options: PoolOptions, listen_port: int, *, serves_api: bool = True, reads_amqp: bool = True
 ) -> list[Check]:
     """Everything, once the database is open and migrated; warnings are logged.
 
@@ -46,6 +47,7 @@ async def startup_checks(
         await guard_check(settings, listen_port),
         *await database_checks(settings, options),
         *(await key_checks(settings, options) if serves_api else ()),
+        *(await amqp_source_checks(settings, options) if reads_amqp else ()),
     ]
     _refuse(found)
     for check in found:

@@ -17,7 +17,7 @@ import httpx
 from app.cli.failure import CommandFailed
 from app.settings.settings import Settings
 
-__all__ = ["ask", "bearer", "connected", "get", "hub_url", "post", "refusal_of"]
+__all__ = ["answer_of", "ask", "bearer", "connected", "get", "hub_url", "post", "refusal_of"]
 
 _LONGEST_SECONDS = 3600.0
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
@@ -74,7 +74,7 @@ async def ask(
 ) -> Any:  # fmt: skip
     """One request with a JSON body; gives the JSON of a 2xx answer, None for an empty one or for the named status."""
     headers = {"Content-Type": "application/json"} if content is not None else {}
-    answer = await _answer(client, method, url, content, headers, None, deadline_seconds)
+    answer = await answer_of(client, method, url, content, headers, deadline_seconds)
     if answer.status_code == none_for or (answer.is_success and not answer.content):
         return None
     return _success(answer)
@@ -84,7 +84,7 @@ async def _ask(
     client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: dict[str, str],
     params: dict[str, str] | None, deadline_seconds: float,
 ) -> tuple[Any, httpx.Headers]:  # fmt: skip
-    answer = await _answer(client, method, url, content, headers, params, deadline_seconds)
+    answer = await answer_of(client, method, url, content, headers, deadline_seconds, params)
     return _success(answer), answer.headers
 
 
@@ -95,10 +95,11 @@ def _success(answer: httpx.Response) -> Any:
     return made
 
 
-async def _answer(
+async def answer_of(
     client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: dict[str, str],
-    params: dict[str, str] | None, deadline_seconds: float,
+    deadline_seconds: float, params: dict[str, str] | None = None,
 ) -> httpx.Response:  # fmt: skip
+    """One request; gives whatever answer comes. Raises ``CommandFailed`` where none does."""
     headers = {**bearer(), **headers}
     try:
         async with asyncio.timeout(deadline_seconds):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from typing import Any, Final
 from urllib.parse import quote
@@ -11,14 +10,13 @@ from urllib.parse import quote
 import httpx
 
 from app.cli.entry import say, tell
+from app.cli.one_line import on_one_line
 from app.cli.pulling import Pulling, body_of
 
-__all__ = ["Listening", "on_one_line"]
+__all__ = ["Listening"]
 
 _FORWARD_SECONDS: Final = 30
 _MAX: Final = 20
-_LINE_END: Final = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Listening:
@@ -80,8 +78,3 @@ class Listening:
             line = "  ".join(filter(None, (event["id"], event["topic"], event["key"], body)))
             say(on_one_line(line, is_terminal=sys.stdout.isatty()))
         sys.stdout.flush()
-
-
-def on_one_line(text: str, *, is_terminal: bool) -> str:
-    """The text with its line ends escaped, and for a terminal every control character: a payload could act on it."""
-    return (_CONTROL if is_terminal else _LINE_END).sub(lambda found: found[0].encode("unicode_escape").decode(), text)

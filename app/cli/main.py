@@ -72,10 +72,12 @@ def application() -> typer.Typer:
 
     from app.cli.commands.attempts import attempts
     from app.cli.commands.broker import broker
+    from app.cli.commands.call import call
     from app.cli.commands.config import config
     from app.cli.commands.consume import consume
     from app.cli.commands.deadletters import deadletters
     from app.cli.commands.doctor import doctor
+    from app.cli.commands.jobs import jobs
     from app.cli.commands.keys import keys
     from app.cli.commands.layout import layout
     from app.cli.commands.listen import listen
@@ -86,9 +88,12 @@ def application() -> typer.Typer:
     from app.cli.commands.pump import pump
     from app.cli.commands.queues import queues
     from app.cli.commands.replay import replay
+    from app.cli.commands.requests import requests
     from app.cli.commands.scale import scale
     from app.cli.commands.seed import seed
     from app.cli.commands.serve import deliver, relay, serve
+    from app.cli.commands.services import services
+    from app.cli.commands.status import status
     from app.cli.commands.subscribe import subscribe
     from app.cli.commands.sync import sync
     from app.cli.commands.tasks import tasks
@@ -102,7 +107,7 @@ def application() -> typer.Typer:
     offered = {
         "Run": (serve, relay, deliver, doctor, migrate),
         "Publish and receive": (publish, subscribe, listen, monitor, sync, test_filter),
-        "See and mend": (attempts, replay),
+        "See and mend": (status, attempts, replay),
         "Try": (seed, prove, pump),
     }
     for panel, verbs in offered.items():
@@ -114,13 +119,17 @@ def application() -> typer.Typer:
     commands.command(rich_help_panel="Publish and receive", context_settings=programs)(consume)
     commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(work)
     commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(scale)
-    commands.add_typer(queues, name="queues", rich_help_panel="Queues and tasks")
-    commands.add_typer(tasks, name="tasks", rich_help_panel="Queues and tasks")
-    commands.add_typer(config, name="config", rich_help_panel="Run")
-    commands.add_typer(keys, name="keys", rich_help_panel="Run")
-    commands.add_typer(layout, name="layout", rich_help_panel="Run")
-    commands.add_typer(deadletters, name="deadletters", rich_help_panel="See and mend")
-    commands.add_typer(pipeline, name="pipeline", rich_help_panel="The lake")
+    commands.command(rich_help_panel="Services")(call)
+    groups = {
+        "Queues and tasks": {"queues": queues, "jobs": jobs, "tasks": tasks},
+        "Services": {"services": services, "requests": requests},
+        "Run": {"config": config, "keys": keys, "layout": layout},
+        "See and mend": {"deadletters": deadletters},
+        "The lake": {"pipeline": pipeline},
+    }
+    for panel, named in groups.items():
+        for name, group in named.items():
+            commands.add_typer(group, name=name, rich_help_panel=panel)
     _unwrap(commands)
     return commands
 

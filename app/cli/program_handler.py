@@ -1,10 +1,13 @@
-"""Programs as handlers: one run for each task or message, its body on standard input (JB-56)."""
+"""Programs as handlers: one run for each task, job or message, its body on standard input (JB-56)."""
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from app.script import Script, ScriptOutcome
+from jobs.job import ClaimedJob
+from jobs.job_worker import JobFailed, JobOutcome
 from jobs.message import Received
 from jobs.message_worker import MessageRefused
 from jobs.task import Task, TaskFailed
@@ -31,6 +34,18 @@ class ProgramHandler:
         outcome = await self._script.run(task.description.encode(), variables)
         if not outcome.done:
             raise TaskFailed(outcome.reason, dead=_is_final(outcome))
+
+    async def run_job(self, job: ClaimedJob) -> JobOutcome:
+        """Run for a job; raises JobFailed unless it exits with 0."""
+        variables = {
+            "HOOKWIRE_JOB_ID": str(job.receipt.job_id),
+            "HOOKWIRE_JOB_KIND": job.kind,
+            "HOOKWIRE_ATTEMPT": str(job.attempt),
+        }
+        outcome = await self._script.run(json.dumps(job.args).encode(), variables)
+        if not outcome.done:
+            raise JobFailed(outcome.reason, dead=_is_final(outcome))
+        return JobOutcome()
 
     async def run_message(self, received: Received) -> None:
         """Run for a message; raises MessageRefused unless it exits with 0."""

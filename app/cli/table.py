@@ -6,6 +6,8 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from app.cli.one_line import on_one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -35,10 +37,10 @@ def table(heads: Sequence[str], folds: Collection[str] = (), title: str | None =
 def show(
     heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Collection[str] = (), title: str | None = None
 ) -> None:
-    """Print texts as they are, brackets too."""
+    """Print texts as they are, brackets too, but for line ends and what acts on a terminal."""
     from rich.markup import escape
 
-    made = table(heads, folds, title)
+    made, where = table(heads, folds, title), console()
     for row in rows:
-        made.add_row(*map(escape, row))
-    console().print(made)
+        made.add_row(*(escape(on_one_line(cell, is_terminal=where.is_terminal)) for cell in row))
+    where.print(made)

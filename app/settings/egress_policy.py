@@ -55,7 +55,13 @@ def _own_servers(settings: Settings, listen_port: int, metrics_port: int | None)
     if settings.metrics_address is not None:
         host, port = settings.metrics_address
         own.add((host, metrics_port or port))
-    secret = (settings.database_url, settings.amqp_url, settings.egress_proxy, settings.outbox_url)
+    secret = (
+        settings.database_url,
+        settings.amqp_url,
+        settings.amqp_source_url,
+        settings.egress_proxy,
+        settings.outbox_url,
+    )
     own |= _endpoints([one.get_secret_value() for one in secret if one])
     for server in filter(None, settings.kafka_bootstrap_servers.split(",")):
         host, _, text = server.strip().rpartition(":")

@@ -1,4 +1,4 @@
-"""Settings of queues and tasks; `app.settings.settings.Settings` has them with all others."""
+"""Settings of queues, tasks and services; `app.settings.settings.Settings` has them with all others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["JobsSettings"]
 
 
 class JobsSettings(BaseSettings):
-    """Settings of the room `jobs`."""
+    """Settings of the rooms `jobs` and `reqrep`."""
 
     queues_auto_create: bool = Field(True, description="Submitting to an unknown queue makes it.")
     kinds_auto_create: bool = Field(True, description="A task of a kind without settings is accepted.")
+    services_auto_create: bool = Field(True, description="A request to an unknown service makes it.")
     temporary_queues_max: int = Field(1_000, ge=0, le=100_000, description="Temporary queues there may be at once.")
     dead_task_command: str = Field(
         "", description="Program that is run for each dead task, which it gets as JSON on its standard input."

@@ -17,6 +17,11 @@ _HEADER_NAME = r"^([A-Za-z0-9-]{1,100})?$"
 class RabbitHubSettings(BaseSettings):
     """What may differ between two RabbitHubs."""
 
+    rabbithub_mirror: bool = Field(
+        False,
+        description="AMQP gets what is published to RabbitHub's exchanges, each in an exchange of its name and type. "
+        "`amqp.mirror` of an exchange wins.",
+    )
     rabbithub_message_id_header: str = Field(
         "",
         pattern=_HEADER_NAME,

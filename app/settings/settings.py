@@ -18,6 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
+from app.settings.amqp_source import AmqpSourceSettings
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
 from app.settings.jobs import JobsSettings
 from app.settings.kafka import KafkaSettings
@@ -45,7 +46,10 @@ def _data_dir() -> Path:
     return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
 
 
-class Settings(JobsSettings, KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings, VerificationSettings):
+class Settings(
+    AmqpSourceSettings, JobsSettings, KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings,
+    VerificationSettings,
+):  # fmt: skip
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(

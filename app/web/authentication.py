@@ -44,6 +44,8 @@ __all__ = [
     "grant_of",
     "may_reach_kind",
     "may_reach_queue",
+    "may_reach_service",
+    "require_every_kind",
     "require_every_topic",
     "require_topic",
     "shows_payloads",
@@ -284,3 +286,16 @@ def may_reach_kind(request: Request, kind: str) -> bool:
     """Whether the key of this request is for tasks of this kind."""
     grant = grant_of(request)
     return grant is None or grant.reaches_kind(kind)
+
+
+def may_reach_service(request: Request, service: str) -> bool:
+    """Return whether the key of this request is for this service."""
+    grant = grant_of(request)
+    return grant is None or grant.reaches_service(service)
+
+
+def require_every_kind(request: Request) -> None:
+    """For routes that would show or change things of any kind."""
+    grant = grant_of(request)
+    if grant is not None and not grant.reaches_every_kind():
+        raise Problem("forbidden", f"The key {grant.key_id} is not for tasks of every kind.")

@@ -16,9 +16,12 @@ from prometheus_client import CollectorRegistry, Gauge
 from app.web.cached_query import CachedQuery
 from db.errors import DatabaseError
 from db.pool import Database, Row
+from webhooks.condition import subscription_condition
 
 __all__ = ["Backlog"]
 
+_TROUBLED_MAX = 1_000
+_TOLD_MAX = 100  # a row of metrics for each
 _COUNTED_MAX = 100_000  # for each sink; how long the oldest has waited is told whatever there is
 _FRESH_SECONDS = 5.0
 _KEPT_TIMES = 20.0
@@ -49,6 +52,19 @@ class Backlog:
         self._held = gauge("outbox_held", f"Records that wait behind a hold, {counted}.", "sink")
         self._holds = gauge("holds", "Keys, topics and single records that are held.", "sink", "scope")
         self._stalled = gauge("hold_oldest_seconds", "For how long the oldest hold has stood.", "sink")
+        self._subscriptions = gauge(
+            "subscriptions",
+            f"Subscriptions that fail, are paused or disabled, counted up to {_TROUBLED_MAX:,}.",
+            "health",
+        )
+        self._troubled = gauge(
+            "subscription_troubled",
+            f"1 for each of them, the {_TOLD_MAX} that have failed for longest; what blocks it and its last failure.",
+            "subscription", "health", "blocked_by", "outcome", "status",
+        )  # fmt: skip
+        self._failing = gauge(
+            "subscription_failing_seconds", "For how long each of these has failed, without a success.", "subscription"
+        )
         self._of_sinks = (self._waiting, self._oldest, self._led, self._held, self._holds, self._stalled)
 
     async def refresh(self) -> None:
@@ -63,9 +79,11 @@ class Backlog:
         self._forget()
         self._tell_holds(holds or ())
         self._tell_sinks(sinks or ())
+        if holds is not None:
+            self._tell_troubled(await self._answer("subscription.troubled", "default", _TROUBLED_MAX) or ())
         return True if holds is not None else None
 
-    async def _answer(self, statement: str, *arguments: int) -> Sequence[Row] | None:
+    async def _answer(self, statement: str, *arguments: int | str) -> Sequence[Row] | None:
         try:
             async with asyncio.timeout(_DEADLINE_SECONDS):
                 return await self._database.fetch(statement, *arguments)
@@ -73,7 +91,7 @@ class Backlog:
             return None
 
     def _forget(self) -> None:
-        for gauge in self._of_sinks:
+        for gauge in (*self._of_sinks, self._subscriptions, self._troubled, self._failing):
             gauge.clear()
 
     def _tell_sinks(self, sinks: Sequence[Row]) -> None:
@@ -93,6 +111,17 @@ class Backlog:
             oldest[row["sink"]] = max(oldest.get(row["sink"], 0.0), _age_seconds(row["since"]))
         for name, seconds in oldest.items():
             self._stalled.labels(name).set(seconds)
+
+    def _tell_troubled(self, rows: Sequence[Row]) -> None:
+        """What the status page and the API say of these, by the same rule (FT-01)."""
+        for row in rows:
+            self._subscriptions.labels(subscription_condition(row).state).inc()
+        for row in rows[:_TOLD_MAX]:
+            found, name = subscription_condition(row), row["public_id"]
+            outcome, status = row["failure_outcome"] or "", str(row["failure_status"] or "")
+            self._troubled.labels(name, found.state, found.blocked_by or "", outcome, status).set(1)
+            if row["failing_since"] is not None:
+                self._failing.labels(name).set(_age_seconds(row["failing_since"]))
 
 
 def _age_seconds(since: datetime | None) -> float:

@@ -1,7 +1,8 @@
 """POST /topics/{topic}/events: the hot path, a plain ASGI application inside the service (decision 10).
 
 The body is the event, byte for byte. What the headers add: ``Hookwire-Key`` (or ``?key=``) the ordering key,
-``Idempotency-Key`` safe repetition, ``Content-Type`` as it is, ``ce-*`` CloudEvents attributes. Two types make
+``Idempotency-Key`` safe repetition, ``Content-Type`` as it is, ``ce-*`` CloudEvents attributes,
+``Hookwire-Header-*`` headers of the publisher's own, ``Hookwire-Tombstone`` that there is no value. Two types make
 a batch: ``application/x-ndjson`` (one event per line) and ``application/cloudevents-batch+json``. The answer
 is 202 only after COMMIT; the header ``Hookwire-Notice`` in it says when nobody listens.
 
@@ -20,8 +21,10 @@ from urllib.parse import parse_qsl
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
+from app.web.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
 from app.web.notice import Notices
 from app.web.problem import Problem
+from app.web.publish_headers import OWN_PREFIX, add_own_header
 from app.web.query import refuse_unknown
 from app.web.scopes import Need
 from db.errors import DatabaseError, OutcomeUnknown, Unavailable
@@ -29,7 +32,8 @@ from event.cloudevents import BATCH_TYPE, CloudEventError, decode_http
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from event.identity import format_event_id
-from event.strict_json import NODES_MAX, StrictJsonError, loads, nodes_of
+from event.strict_json import StrictJsonError, loads
+from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from event.topic import TopicError, is_reserved, validate_key, validate_topic
 from hub.publish import (
     Accepted,
@@ -46,19 +50,14 @@ __all__ = ["Ingest", "is_publish", "need_of_publish"]
 
 _PREFIX = "/topics/"
 _SUFFIX = "/events"
-_NDJSON = "application/x-ndjson"
-_BATCH_EVENTS_MAX = 1_000
-_BATCH_NODES_MAX = 4 * NODES_MAX
-"""JSON values of all events of an ndjson batch together (FS-06)."""
-_PARSED_HERE_BYTES_MAX = 256 * 1024
-"""What is larger is parsed in a thread, beside the event loop (T13, FS-06)."""
 _IDEMPOTENCY_KEY_MAX = 255
 _TTL_SECONDS_MAX = 31_536_000
 _PARAMETERS_MAX = 16
 _PARAMETERS = ("key", "partial", "matched", "ignore")
-_READ_ONCE = frozenset(
-    {b"content-type", b"hookwire-key", b"idempotency-key", b"hookwire-hops", b"hookwire-ttl", b"hookwire-retry"}
-)
+_READ_ONCE = frozenset(f"hookwire-{name}".encode() for name in ("key", "hops", "ttl", "retry", "tombstone")) | {
+    b"content-type",
+    b"idempotency-key",
+}
 _CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate", b"hookwire-replay-of": "replay-of"}
 
 
@@ -88,16 +87,17 @@ class _Envelope:
     partial: bool = False
     matched: bool = False
     carried: dict[str, str] = dataclasses.field(default_factory=dict)
+    own: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def is_batch(self) -> bool:
         """Whether the body holds any number of events."""
-        return self.media_type in (_NDJSON, BATCH_TYPE)
+        return self.media_type in (MEDIA_TYPE, BATCH_TYPE)
 
     @property
     def is_parsed(self) -> bool:
         """Whether the body is read as JSON before it is stored; any other is the event as it is."""
-        return self.media_type == _NDJSON or self.media_type.startswith("application/cloudevents")
+        return self.media_type == MEDIA_TYPE or self.media_type.startswith("application/cloudevents")
 
 
 class Ingest:
@@ -118,7 +118,7 @@ class Ingest:
             raise Problem("method-not-allowed", "This address answers to POST.", headers={"Allow": "POST"})
         envelope = _envelope(scope)
         body = await _read(receive)
-        if envelope.is_parsed and len(body) > _PARSED_HERE_BYTES_MAX:
+        if envelope.is_parsed and len(body) > PARSED_HERE_BYTES_MAX:
             drafts, refused = await asyncio.to_thread(self._read_drafts, envelope, scope, body)
         else:
             drafts, refused = self._read_drafts(envelope, scope, body)
@@ -153,7 +153,7 @@ class Ingest:
         """The lines that can be stored, and why the others, by position, can't (WH-A02)."""
         drafts: list[Draft] = []
         refused: dict[int, Problem] = {}
-        for position, (number, line) in enumerate(_lines(body)):
+        for position, (number, line) in enumerate(lines_of(body, "events")):
             try:
                 draft = _line_draft(envelope, number, line)
                 self._check_size(draft, position + 1)
@@ -240,12 +240,14 @@ def _envelope(scope: Scope) -> _Envelope:
             _take_header(envelope, name, value)
         elif name in _CARRIED:
             envelope.carried[_CARRIED[name]] = _line(name, value, 512)
+        elif name.startswith(OWN_PREFIX):
+            add_own_header(envelope.own, name, value)
         elif name.startswith(b"ce-"):
             envelope.cloudevent = True
     if scope["query_string"]:
         _take_query(envelope, scope["query_string"])
-    if envelope.partial and envelope.media_type != _NDJSON:
-        raise Problem("invalid-parameter", f"partial=true is for {_NDJSON}.", parameter="partial")
+    if envelope.partial and envelope.media_type != MEDIA_TYPE:
+        raise Problem("invalid-parameter", f"partial=true is for {MEDIA_TYPE}.", parameter="partial")
     if envelope.matched and envelope.is_batch:
         raise Problem("invalid-parameter", "matched=true is for one event.", parameter="matched")
     return envelope
@@ -299,6 +301,10 @@ def _take_header(envelope: _Envelope, name: bytes, value: bytes) -> None:
         if value != b"never":
             raise Problem("invalid-header", "Hookwire-Retry is never, or left out.", parameter="hookwire-retry")
         envelope.carried["hookwire-retry"] = "never"
+    elif name == b"hookwire-tombstone":
+        if value != b"true":
+            raise Problem("invalid-header", "Hookwire-Tombstone is true, or left out.", parameter="hookwire-tombstone")
+        envelope.carried[TOMBSTONE_HEADER] = "true"
     else:
         key = _line(name, value, _IDEMPOTENCY_KEY_MAX)
         if not key or not key.isprintable():
@@ -348,8 +354,8 @@ async def _read(receive: Receive) -> bytes:
 
 def _drafts(envelope: _Envelope, scope: Scope, body: bytes) -> list[Draft]:
     media_type = envelope.media_type
-    if media_type == _NDJSON:
-        drafts = [_line_draft(envelope, number, line) for number, line in _lines(body)]
+    if media_type == MEDIA_TYPE:
+        drafts = [_line_draft(envelope, number, line) for number, line in lines_of(body, "events")]
     elif envelope.cloudevent or media_type.startswith("application/cloudevents"):
         try:
             drafts = decode_http(envelope.topic, envelope.key, envelope.content_type, scope["headers"], body)
@@ -358,18 +364,6 @@ def _drafts(envelope: _Envelope, scope: Scope, body: bytes) -> list[Draft]:
     else:
         drafts = [Draft(envelope.topic, body, envelope.key, envelope.content_type)]
     return _with_carried(envelope, drafts)
-
-
-def _lines(body: bytes) -> list[tuple[int, bytes]]:
-    lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
-    if len(lines) > _BATCH_EVENTS_MAX:
-        raise Problem(
-            "malformed-batch", f"A batch holds at most {_BATCH_EVENTS_MAX} events; this one has {len(lines)}."
-        )
-    if sum(nodes_of(line, enough=_BATCH_NODES_MAX // len(lines)) for _, line in lines) > _BATCH_NODES_MAX:
-        detail = f"A batch holds at most {_BATCH_NODES_MAX} JSON values in all its events; send it in parts."
-        raise Problem("malformed-batch", detail)
-    return lines
 
 
 def _line_draft(envelope: _Envelope, number: int, line: bytes) -> Draft:
@@ -384,7 +378,10 @@ def _line_draft(envelope: _Envelope, number: int, line: bytes) -> Draft:
 
 
 def _with_carried(envelope: _Envelope, drafts: list[Draft]) -> list[Draft]:
-    extra = dict(envelope.carried)
+    extra = {**envelope.own, **envelope.carried}
+    if is_tombstone(extra) and (envelope.is_parsed or drafts[0].payload or drafts[0].key is None):
+        detail = "A tombstone has a key and an empty body, and is no batch and no structured event."
+        raise Problem("invalid-header", detail, parameter=TOMBSTONE_HEADER)
     if envelope.hops:
         extra[HOPS_HEADER] = str(envelope.hops)
     if not extra:

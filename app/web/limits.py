@@ -54,6 +54,7 @@ _WATCHED: Final = frozenset(
     }
 )
 _SANE_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}")
+_CALL_SLASHES: Final = 2  # /services/{name}
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 
 
@@ -74,6 +75,8 @@ class RequestLimits:
     def body_bytes_max(self, path: str, content_type: bytes) -> int:
         """The limit of the route that serves `path`. RabbitHub's endpoints take the event as the body, as ours do."""
         takes_bodies = path.endswith(("/events", "/messages")) and path.startswith(("/topics/", "/queues/"))
+        takes_bodies |= path.startswith("/services/") and path.count("/") == _CALL_SLASHES
+        takes_bodies |= path.startswith("/requests/") and path.endswith("/reply")
         if takes_bodies or path.startswith(("/rabbithub/", "/hub/content", "/hub/callback/")):
             return self.batch_bytes_max if content_type.lower().startswith(_BATCH_TYPES) else self.events_bytes_max
         return self.form_bytes_max if path == "/hub" else self.other_bytes_max

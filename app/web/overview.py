@@ -39,6 +39,7 @@ class Status:
     topics_lately: Sequence[Row]
     topics: Sequence[Row]
     subscription_counts: Sequence[Row]
+    troubled: Sequence[Row]
     subscriptions: Sequence[Row]
     open_deliveries: Sequence[Row]
     dead_letters: Sequence[Row]
@@ -110,6 +111,7 @@ class Overview:
             topics_lately=await fetch("console.topics_lately", "default", _ROWS),
             topics=await fetch("topic.list", "default", "", _ROWS),
             subscription_counts=await fetch("subscription.count", "default"),
+            troubled=await fetch("subscription.troubled", "default", COUNTED_MAX),
             subscriptions=await fetch("console.last_subscriptions", "default", _ROWS),
             open_deliveries=await fetch("console.open_deliveries", _ROWS // 2),
             dead_letters=await fetch("console.last_dead_letters", _ROWS),

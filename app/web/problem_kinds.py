@@ -100,11 +100,81 @@ _ROWS: Final = (
         "Check the spelling (names are case-sensitive), submit once, or make it with PUT /queues/{queue}.",
     ),
     ProblemKind(
+        "unknown-job",
+        404,
+        "There is no such job",
+        "No live job has this id or token, and none that ended lately. With automatic creation of kinds switched off, "
+        "enqueueing a job of a new kind ends here too.",
+        "Check the id. Ended jobs are kept for the kind's retention_days. Make a kind with PUT /jobs/kinds/{kind}.",
+    ),
+    ProblemKind(
+        "wrong-state",
+        409,
+        "The job is in another state",
+        "Somebody else was faster, or the job has gone on meanwhile. Nothing was changed.",
+        "Read the job with GET /jobs/{id}: its state, its assignee and its trail say what happened.",
+    ),
+    ProblemKind(
+        "stale-receipt",
+        409,
+        "The claim is over",
+        "The lease or the run limit has ended, or the job was settled or cancelled before. Nothing was changed.",
+        "Drop the work and claim again. Extend the lease in time, or raise the kind's lease_seconds and run_seconds.",
+    ),
+    ProblemKind(
         "too-many-queues",
         409,
         "There are too many temporary queues",
         "Each temporary queue costs the database, so their number is limited. They end when nobody receives from them.",
         "Remove those that are not needed with DELETE /queues/{queue}, or raise HOOKWIRE_TEMPORARY_QUEUES_MAX.",
+    ),
+    ProblemKind(
+        "unknown-service",
+        404,
+        "There is no such service",
+        "Nobody has asked this service yet, or worked for it, and it was not made. With automatic creation switched "
+        "off, a request to a new service ends here too.",
+        "Check the spelling (names are case-sensitive), or make it with PUT /services/{name}.",
+    ),
+    ProblemKind(
+        "service-unavailable",
+        503,
+        "The service takes no requests now",
+        "An operator has disabled the service, or it refuses requests while it has no worker, and has none. "
+        "Nothing was stored.",
+        "Repeat the request later. Operators: `hookwire services show NAME` tells which; start a worker, enable the "
+        "service, or set `without_workers` to `queue`.",
+        retry_after_seconds=5,
+    ),
+    ProblemKind(
+        "request-failed",
+        502,
+        "The request was given up",
+        "Workers took the request as often as its service allows, and were lost or failed each time.",
+        "Look at the detail, mend the worker, and make a new request.",
+    ),
+    ProblemKind(
+        "request-expired",
+        504,
+        "No worker has answered in time",
+        "The request waited for a worker until its expiry. It is not executed any more.",
+        "Start a worker and make a new request; give it more time with Hookwire-Expiry-Seconds, or the service with "
+        "`expiry_seconds`.",
+    ),
+    ProblemKind(
+        "request-closed",
+        410,
+        "The request of this Idempotency-Key was closed",
+        "The key names a request whose reply was fetched and which was closed, or forgotten with time. It is not "
+        "executed again.",
+        "Use a new key for a new request.",
+    ),
+    ProblemKind(
+        "stale-receipt",
+        409,
+        "The receipt does not hold this any more",
+        "The lease was over and another worker got it, it was answered by another claim, or it was closed.",
+        "Drop the result, claim again, and choose a longer lease if the work takes longer.",
     ),
     ProblemKind(
         "invalid-pattern",
@@ -318,6 +388,14 @@ _ROWS: Final = (
         "A subscription has one to ten signing keys: the last one cannot be ended, an eleventh cannot be made. "
         "WebSub subscriptions change their secret by subscribing again; pull subscriptions have none.",
         "Rotate before ending the last key; end one before making an eleventh.",
+    ),
+    ProblemKind(
+        "delivery-waits",
+        409,
+        "The delivery cannot be tried just now",
+        "Its subscription is disabled or has ended, its receiver asked for a pause, an earlier event of its key comes "
+        "first, or an attempt is being made at this moment.",
+        "The detail names it: enable the subscription, wait until the time, or decide about the earlier event.",
     ),
     ProblemKind(
         "replay-over",

@@ -40,7 +40,7 @@ def _resolved(declaration: Declaration, scope: Scope) -> Need:
     need = declaration if isinstance(declaration, Need) else declaration(scope)
     if need.reach in ("all", "route"):
         return need
-    return dataclasses.replace(need, name=scope["path_params"][need.reach])
+    return dataclasses.replace(need, name=scope["path_params"][need.parameter or need.reach])
 
 
 def _declared(route: BaseRoute) -> Declaration:

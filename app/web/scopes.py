@@ -28,8 +28,10 @@ from hub.keys import Scope as KeyScope
 
 __all__ = ["OPEN", "Declaration", "Need", "Reach", "declaration_of", "default_need", "needs", "needs_by", "open_to_all"]
 
-Reach = Literal["all", "topic", "queue", "route"]
-_REACHES: Final[Mapping[str, Callable[[Grant, str], bool]]] = {"topic": Grant.reaches, "queue": Grant.reaches_queue}
+Reach = Literal["all", "topic", "queue", "service", "route"]
+_REACHES: Final[Mapping[str, Callable[[Grant, str], bool]]] = {
+    "topic": Grant.reaches, "queue": Grant.reaches_queue, "service": Grant.reaches_service,
+}  # fmt: skip
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
@@ -39,9 +41,9 @@ class Need:
 
     ``reach`` says which patterns of the key are compared with what::
 
-        all            a key for some topics only is refused
-        topic, queue   ``name``, the path's parameter of that name
-        route          whatever the route shows; it compares by itself (``require_topic``, ``may_reach_queue``, ...)
+        all             a key for some topics only is refused
+        topic, queue, service   ``name``, the path's parameter of that name or of the name ``parameter``
+        route           whatever the route shows; it compares by itself (``require_topic``, ``may_reach_queue``, ...)
 
     ``websub``: where HOOKWIRE_HUB_ACCESS is open, no key is asked for.
     """
@@ -50,6 +52,7 @@ class Need:
     payloads: bool = False
     reach: Reach = "all"
     websub: bool = False
+    parameter: str | None = None
     name: str | None = None
 
     def missing(self, grant: Grant) -> Sequence[KeyScope]:
@@ -74,10 +77,10 @@ OPEN: Final = Need(())
 
 
 def needs(
-    *scopes: KeyScope, payloads: bool = False, reach: Reach = "all", websub: bool = False
+    *scopes: KeyScope, payloads: bool = False, reach: Reach = "all", websub: bool = False, parameter: str | None = None
 ) -> Callable[[_Endpoint], _Endpoint]:
     """Declare what the route of the decorated function needs; stands below ``@router.get(...)``."""
-    return _declare(Need(scopes, payloads=payloads, reach=reach, websub=websub))
+    return _declare(Need(scopes, payloads=payloads, reach=reach, websub=websub, parameter=parameter))
 
 
 def needs_by(find: Callable[[Scope], Need]) -> Callable[[_Endpoint], _Endpoint]:

@@ -10,7 +10,9 @@ SELECT current_setting('server_version_num')::integer AS version_number, current
        current_setting('data_sync_retry') AS data_sync_retry, current_setting('autovacuum') AS autovacuum,
        current_setting('statement_timeout') AS statement_timeout, current_setting('lock_timeout') AS lock_timeout,
        current_setting('idle_in_transaction_session_timeout') AS idle_in_transaction_session_timeout,
-       to_regclass('hookwire.installation') IS NOT NULL AS is_made;
+       to_regclass('hookwire.installation') IS NOT NULL AS is_made,
+       current_setting('max_locks_per_transaction')::bigint
+       * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint) AS lock_slots;
 
 -- name: weak_publishers
 -- Roles whose sessions here commit without waiting for the disk; whoever calls hookwire.publish as one loses events.
@@ -19,6 +21,20 @@ FROM pg_db_role_setting s LEFT JOIN pg_roles r ON r.oid = s.setrole
 WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
   AND EXISTS (SELECT FROM unnest(s.setconfig) AS c(setting) WHERE c.setting IN ('synchronous_commit=off', 'synchronous_commit=0'))
 ORDER BY role;
+
+-- name: foreign_locks
+-- Sessions of other roles that hold our advisory locks, and are no publisher's transaction that has just begun: their role may
+-- not use the schema, or no transaction is open, or it has been for more than $1 seconds (FS-07). The numbers are those of
+-- publish_batch, of migrations, members, queues and tasks. State and age of other roles are seen with pg_read_all_stats only.
+SELECT a.pid, a.usename::text AS role, coalesce(nullif(a.application_name, ''), 'no application name') AS application,
+       count(*) AS locks, quote_ident(current_database()) AS database
+FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+  AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+  AND l.classid IN (1215262571::oid, 1215262572::oid, 1215262573::oid) AND a.usename <> current_user
+  AND (NOT has_schema_privilege(a.usesysid, 'hookwire', 'USAGE') OR a.state = 'idle'
+       OR a.xact_start < clock_timestamp() - make_interval(secs => $1::double precision))
+GROUP BY a.pid, a.usename, a.application_name ORDER BY count(*) DESC, a.pid LIMIT 5;
 
 -- name: unlogged
 SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -98,3 +114,22 @@ BEGIN;
 
 -- name: rollback
 ROLLBACK;
+
+-- name: source_loop
+-- Who publishes to the exchange $1 that a source reads, of the topics that the source publishes to: $2, those of
+-- RabbitHub's exchange $3, or any. $4 is the exchange of topics that name none, $5 whether exchanges are mirrored unless
+-- they say otherwise.
+SELECT w.name FROM (
+    SELECT format('the topic %s', coalesce($2, 'of any routing key')) AS name
+    WHERE $1::text = $4::text AND $3::text IS NULL
+      AND NOT EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = $2::text
+                      AND (t.amqp_exchange <> $4 OR 'amqp' <> ALL (t.sinks)))
+    UNION ALL
+    SELECT format('the topic %s', t.name) FROM hookwire.topics t
+    WHERE t.tenant = 'default' AND t.amqp_exchange = $1 AND $3 IS NULL AND t.name = coalesce($2, t.name)
+      AND t.name NOT LIKE 'hookwire.%' AND coalesce('amqp' = ANY (t.sinks), true)
+    UNION ALL
+    SELECT format('RabbitHub''s exchange %s', r.name) FROM hookwire.rabbithub_resources r
+    WHERE r.tenant = 'default' AND r.vhost = '/' AND r.kind = 'x' AND r.name = $3 AND r.name = $1
+      AND coalesce(r.mirror, $5::boolean)
+) AS w WHERE $1 <> '' LIMIT 1;

@@ -17,15 +17,16 @@ SELECT (SELECT count(*) FROM (SELECT FROM hookwire.topics WHERE tenant = $1 LIMI
        now() AS at;
 
 -- name: last_subscriptions
-SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, paused_until, created_at
-FROM hookwire.subscriptions WHERE tenant = $1 AND state <> 'deleted' ORDER BY id DESC LIMIT $2;
+SELECT r.* FROM (SELECT s.id FROM hookwire.subscriptions s WHERE s.tenant = $1 AND s.state <> 'deleted' ORDER BY s.id DESC LIMIT $2) AS s
+CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r ORDER BY r.id DESC;
 
 -- name: open_deliveries
 -- Of the oldest events.
 SELECT d.event_id, d.subscription_id, d.attempts, d.last_outcome, d.last_status, nullif(d.due_at, 'infinity') AS due_at,
-       d.created_at, d.fence IS NOT NULL AS claimed, s.public_id, s.callback
+       d.created_at, d.parked_at, d.fence IS NOT NULL AS is_claimed, s.public_id, s.callback,
+       s.protocol, s.subscription_state, s.state_reason, s.lease_until, s.paused_until, s.breaker_until, s.rate_until, s.now
 FROM (SELECT * FROM hookwire.deliveries ORDER BY event_id, subscription_id LIMIT $1) AS d
-JOIN hookwire.subscriptions s ON s.id = d.subscription_id
+CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscription_id LIMIT 1) AS s
 ORDER BY d.event_id, d.subscription_id;
 
 -- name: last_dead_letters

@@ -482,15 +482,19 @@ WITH result AS MATERIALIZED (
     HAVING bool_or(r.decision <> 'delivered')
         OR EXISTS (SELECT FROM hookwire.delivery_failures f WHERE f.subscription_id = r.subscription_id)
 ), counted AS MATERIALIZED (
-    SELECT s.subscription_id, s.tenant, r.place, r.decision,
+    SELECT s.subscription_id, s.tenant, r.place, r.decision, r.outcome, r.status,
            CASE WHEN NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = s.subscription_id AND g.trips > 0)
                 THEN r.failed END AS failed,
            max(r.place) FILTER (WHERE r.decision = 'delivered') OVER (PARTITION BY s.subscription_id) AS success
     FROM settled s JOIN result r USING (event_id, subscription_id, fence)
     WHERE r.failed IS NOT NULL AND s.subscription_id IN (SELECT w.subscription_id FROM watched w)
 )
-INSERT INTO hookwire.delivery_failures AS f (subscription_id, tenant, failures, succeeded_at, settled_at, failed)
+INSERT INTO hookwire.delivery_failures AS f (subscription_id, tenant, failures, failing_since, last_outcome, last_status,
+                                             succeeded_at, settled_at, failed)
 SELECT c.subscription_id, min(c.tenant), count(*) FILTER (WHERE c.place > coalesce(c.success, 0)),
+       max(now()) FILTER (WHERE c.place > coalesce(c.success, 0)),
+       (array_agg(c.outcome ORDER BY c.place DESC) FILTER (WHERE c.decision <> 'delivered'))[1],
+       (array_agg(c.status ORDER BY c.place DESC) FILTER (WHERE c.decision <> 'delivered'))[1],
        CASE WHEN max(c.success) IS NOT NULL THEN now() END,
        coalesce(array_agg(now() ORDER BY c.place) FILTER (WHERE c.failed IS NOT NULL), '{}'),
        coalesce(array_agg(c.failed ORDER BY c.place) FILTER (WHERE c.failed IS NOT NULL), '{}')
@@ -500,6 +504,10 @@ ORDER BY c.subscription_id -- in the same order everywhere: two workers settle f
 ON CONFLICT (subscription_id) DO UPDATE
 SET failures = excluded.failures + CASE WHEN excluded.succeeded_at IS NULL THEN f.failures ELSE 0 END,
     failures_before = f.failures,
+    failing_since = CASE WHEN excluded.succeeded_at IS NULL THEN coalesce(f.failing_since, excluded.failing_since)
+                         ELSE excluded.failing_since END,
+    last_outcome = coalesce(excluded.last_outcome, f.last_outcome),
+    last_status = CASE WHEN excluded.last_outcome IS NULL THEN f.last_status ELSE excluded.last_status END,
     succeeded_at = coalesce(excluded.succeeded_at, f.succeeded_at),
     (settled_at, failed) = (
         SELECT coalesce(array_agg(x.at ORDER BY x.place), '{}'), coalesce(array_agg(x.failed ORDER BY x.place), '{}')
@@ -508,7 +516,17 @@ SET failures = excluded.failures + CASE WHEN excluded.succeeded_at IS NULL THEN 
               WHERE u.at > now() - make_interval(secs => $21::double precision)
               ORDER BY u.place DESC LIMIT $20::integer) AS x)
 RETURNING f.subscription_id, f.failures_before, f.failures, cardinality(f.failed) AS attempts,
-          cardinality(array_positions(f.failed, true)) AS failed, coalesce(f.failed[cardinality(f.failed)], false) AS last_failed;
+          cardinality(array_positions(f.failed, true)) AS failed, coalesce(f.failed[cardinality(f.failed)], false) AS last_failed,
+          f.failures_before = 0 AND f.succeeded_at IS NULL AS is_unknown;
+
+-- name: recall_success
+-- These begin to fail, and their last success is not on record: it is the latest of their attempts.
+UPDATE hookwire.delivery_failures f
+SET succeeded_at = (SELECT max(a.started_at) FROM (
+                        SELECT x.started_at, x.decision FROM hookwire.attempts x
+                        WHERE x.subscription_id = f.subscription_id ORDER BY x.event_id DESC LIMIT 1000) AS a
+                    WHERE a.decision = 'delivered')
+WHERE f.subscription_id = ANY ($1::bigint[]) AND f.succeeded_at IS NULL;
 
 -- name: settle_late
 -- Successes whose settlement had to be repeated, under whatever fence. At most once nobody sends again, so a success is
@@ -633,15 +651,21 @@ WITH owed AS MATERIALIZED (
 SELECT count(*) FROM gone;
 
 -- name: retry_now
--- A waiting or parked delivery is due now; a parked one has its whole schedule again.
+-- A waiting or parked delivery is due now, before all others of its subscription; a parked one has its whole schedule
+-- again. An open breaker lets it pass as its probe (FT-03).
 WITH tried AS (
     UPDATE hookwire.deliveries d
-    SET due_at = now(), planned_at = NULL, parked_at = NULL,
+    SET due_at = least(now(), (SELECT x.due_at - interval '1 millisecond' FROM hookwire.deliveries x
+                               WHERE x.subscription_id = $3 ORDER BY x.due_at LIMIT 1)),
+        planned_at = NULL, parked_at = NULL,
         free_attempts = CASE WHEN d.parked_at IS NULL THEN d.free_attempts ELSE d.attempts END,
         created_at = CASE WHEN d.parked_at IS NULL THEN d.created_at ELSE now() END
     WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3 AND d.fence IS NULL
       AND (isfinite(d.due_at) OR d.parked_at IS NOT NULL)
     RETURNING d.event_id, d.subscription_id
+), probing AS (
+    UPDATE hookwire.delivery_gates g SET open_until = now()
+    FROM tried t WHERE g.subscription_id = t.subscription_id AND g.trips > 0 AND g.open_until > now()
 ), audited AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
     SELECT $1, $4, 'delivery.try', 'webhooks ' || t.event_id || ' ' || t.subscription_id, $5 FROM tried t
@@ -674,7 +698,8 @@ SELECT e.subscription_id FROM ended e;
 -- has its own limit, so that a page costs a page and not the sorting of all.
 SELECT * FROM (
     (SELECT d.event_id, d.subscription_id, d.state, d.attempts, d.last_outcome, d.last_status, d.last_seconds,
-            nullif(d.due_at, 'infinity') AS next_attempt_at, d.created_at AS at, NULL::text AS detail
+            nullif(d.due_at, 'infinity') AS due_at, d.created_at AS at, NULL::text AS kind, NULL::text AS detail, d.parked_at,
+            d.fence IS NOT NULL AS is_claimed
      FROM (SELECT *, CASE WHEN o.parked_at IS NOT NULL THEN 'parked' WHEN o.attempts = 0 THEN 'pending' WHEN o.fence IS NOT NULL THEN 'sending' ELSE 'retrying' END AS state
            FROM hookwire.deliveries o) AS d
      WHERE d.tenant = $1 AND ($2::bigint IS NULL OR d.event_id = $2) AND ($3::bigint IS NULL OR d.subscription_id = $3)
@@ -683,27 +708,44 @@ SELECT * FROM (
        AND ($4 IS DISTINCT FROM 'parked' OR d.parked_at IS NOT NULL)
        AND ($4 IS DISTINCT FROM 'sending' OR (d.attempts > 0 AND d.fence IS NOT NULL AND d.parked_at IS NULL))
        AND ($4 IS DISTINCT FROM 'retrying' OR (d.attempts > 0 AND d.fence IS NULL AND d.parked_at IS NULL))
-       AND (d.event_id, d.subscription_id) < ($5, $6)
+       AND (d.event_id, d.subscription_id) < ($5, $6) AND d.event_id >= $8
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $7)
     UNION ALL
-    (SELECT a.event_id, a.subscription_id, 'delivered', a.number, a.outcome, a.status, a.total_seconds, NULL, a.started_at, NULL
+    (SELECT a.event_id, a.subscription_id, 'delivered', a.number, a.outcome, a.status, a.total_seconds, NULL, a.started_at, NULL, NULL, NULL,
+            false
      FROM hookwire.attempts a
      WHERE a.tenant = $1 AND a.decision = 'delivered' AND ($2::bigint IS NULL OR a.event_id = $2)
        AND ($3::bigint IS NULL OR a.subscription_id = $3) AND ($4::text IS NULL OR $4 = 'delivered')
-       AND (a.event_id, a.subscription_id) < ($5, $6)
+       AND (a.event_id, a.subscription_id) < ($5, $6) AND a.event_id >= $8
      ORDER BY a.event_id DESC, a.subscription_id DESC LIMIT $7)
     UNION ALL
     (SELECT l.event_id, l.subscription_id, 'dead', l.attempts, l.last_outcome, l.last_status, NULL, NULL, l.died_at,
-            l.kind || coalesce(': ' || l.detail, '')
+            l.kind, l.detail, NULL, false
      FROM hookwire.dead_letters l
      WHERE l.tenant = $1 AND ($2::bigint IS NULL OR l.event_id = $2) AND ($3::bigint IS NULL OR l.subscription_id = $3)
        AND ($4::text IS NULL OR $4 = 'dead')
-       AND (l.event_id, l.subscription_id) < ($5, $6)
+       AND (l.event_id, l.subscription_id) < ($5, $6) AND l.event_id >= $8
      ORDER BY l.event_id DESC, l.subscription_id DESC LIMIT $7)
 ) AS every
-JOIN (SELECT id, public_id, callback, topic FROM hookwire.subscriptions) AS s ON s.id = every.subscription_id
+CROSS JOIN LATERAL (
+    SELECT y.id, y.public_id, y.callback, y.topic, y.protocol, y.subscription_state, y.state_reason, y.lease_until, y.paused_until,
+           y.breaker_until, y.rate_until, y.now
+    FROM hookwire.receivers y WHERE y.id = every.subscription_id LIMIT 1
+) AS s
 ORDER BY every.event_id DESC, every.subscription_id DESC
 LIMIT $7;
+
+-- name: get
+-- One open delivery. is_probing: a delivery that the breaker has let pass is being sent.
+SELECT d.event_id, d.subscription_id, d.attempts, d.last_outcome, d.last_status, nullif(d.due_at, 'infinity') AS due_at,
+       d.parked_at, d.fence IS NOT NULL AND d.due_at > now() AS is_claimed, s.protocol, s.subscription_state, s.state_reason,
+       s.lease_until, s.paused_until, s.breaker_until, s.rate_until, s.now,
+       s.breaker_until IS NOT NULL AND EXISTS (
+           SELECT FROM hookwire.deliveries x
+           WHERE x.subscription_id = d.subscription_id AND x.fence IS NOT NULL AND isfinite(x.due_at) AND x.due_at > now()
+       ) AS is_probing
+FROM hookwire.deliveries d CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscription_id LIMIT 1) AS s
+WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3;
 
 -- name: attempts
 SELECT number, started_at, outcome, decision, status, trigger, worker, address, detail, connect_seconds, first_byte_seconds,

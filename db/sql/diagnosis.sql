@@ -1,13 +1,16 @@
 -- Diagnosis: all that is known of one topic and one callback, for the page that shows it (UD-12).
 
 -- name: subscription
-SELECT id, public_id, protocol, topic, topic_url, callback, state, state_reason, lease_until, paused_until, identity, created_at
-FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted';
+SELECT r.*, s.state, s.topic_url, s.identity, s.created_at
+FROM hookwire.subscriptions s CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r
+WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted';
 
 -- name: subscription_of_pair
 -- The latest one, whatever has become of it.
-SELECT id, public_id, protocol, topic, topic_url, callback, state, state_reason, lease_until, paused_until, identity, created_at
-FROM hookwire.subscriptions WHERE tenant = $1 AND topic = $2 AND identity = $3 AND protocol = 'websub' ORDER BY id DESC LIMIT 1;
+SELECT r.*, s.state, s.topic_url, s.identity, s.created_at
+FROM (SELECT * FROM hookwire.subscriptions x
+      WHERE x.tenant = $1 AND x.topic = $2 AND x.identity = $3 AND x.protocol = 'websub' ORDER BY x.id DESC LIMIT 1) AS s
+CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r;
 
 -- name: requests
 -- Decided ones are kept for a day.
@@ -20,8 +23,11 @@ SELECT event_id, number, started_at, status, outcome, decision, total_seconds, d
 FROM hookwire.attempts WHERE subscription_id = $1 ORDER BY event_id DESC, number DESC LIMIT $2;
 
 -- name: owed
-SELECT d.event_id, d.attempts, d.last_outcome, d.last_status, nullif(d.due_at, 'infinity') AS due_at, d.created_at
-FROM hookwire.deliveries d WHERE d.subscription_id = $1 ORDER BY d.due_at, d.event_id LIMIT $2;
+SELECT d.event_id, d.attempts, d.last_outcome, d.last_status, nullif(d.due_at, 'infinity') AS due_at, d.created_at, d.parked_at,
+       d.fence IS NOT NULL AS is_claimed, s.protocol, s.subscription_state, s.state_reason, s.lease_until, s.paused_until,
+       s.breaker_until, s.rate_until, s.now
+FROM (SELECT * FROM hookwire.deliveries x WHERE x.subscription_id = $1 ORDER BY x.due_at, x.event_id LIMIT $2) AS d
+CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscription_id LIMIT 1) AS s ORDER BY d.due_at, d.event_id;
 
 -- name: now
 SELECT now();

@@ -24,7 +24,16 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
        OR EXISTS (SELECT FROM hookwire.task_rows t WHERE t.start_time IS NOT NULL AND t.lease_until <= now())
        OR EXISTS (SELECT FROM hookwire.task_rows t WHERE t.finish_time <= now())
        OR EXISTS (SELECT FROM hookwire.task_workers w WHERE w.seen_until <= now()) AS tasks,
+       EXISTS (SELECT FROM hookwire.jobs j WHERE j.due_at <= now())
+       OR EXISTS (SELECT FROM hookwire.jobs j WHERE j.state = 'running' AND j.lease_until <= now())
+       OR EXISTS (SELECT FROM hookwire.jobs j WHERE j.deadline_at <= now() AND j.state <> 'running')
+       OR EXISTS (SELECT FROM hookwire.job_schedules s WHERE s.next_at <= now() AND NOT s.is_paused) AS jobs,
        EXISTS (SELECT FROM hookwire.dead_tasks d WHERE d.told_at IS NULL) AS dead_tasks,
+       (SELECT r.id FROM hookwire.requests r WHERE r.deadline_at <= now() ORDER BY r.deadline_at LIMIT 1) IS NOT NULL AS requests,
+       -- The bound is far above the number of services with a callback.
+       EXISTS (SELECT FROM (SELECT s.service FROM hookwire.subscriptions s WHERE s.protocol = 'service' AND s.state = 'active'
+                            ORDER BY s.service LIMIT 10000) AS pushed
+               WHERE EXISTS (SELECT FROM hookwire.requests r WHERE r.service = pushed.service AND r.state = 'waiting')) AS callbacks,
        (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r ORDER BY r.subscription_id LIMIT 1) IS NOT NULL AS rabbithub,
        (SELECT l.order_scope = 'key' FROM hookwire.layouts l ORDER BY l.number DESC LIMIT 1) AS orders_across_topics
 FROM hookwire.event_id AS drawn;

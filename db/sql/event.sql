@@ -12,8 +12,9 @@ SELECT incarnation, layout, topics_auto_create, sql_notify, payload_bytes_max FR
 
 -- name: configure
 UPDATE hookwire.installation SET topics_auto_create = $1, sql_notify = $2, payload_bytes_max = $3, queues_auto_create = $4,
-    kinds_auto_create = $5
-WHERE (topics_auto_create, sql_notify, payload_bytes_max, queues_auto_create, kinds_auto_create) IS DISTINCT FROM ($1, $2, $3, $4, $5);
+    kinds_auto_create = $5, services_auto_create = $6
+WHERE (topics_auto_create, sql_notify, payload_bytes_max, queues_auto_create, kinds_auto_create, services_auto_create)
+      IS DISTINCT FROM ($1, $2, $3, $4, $5, $6);
 
 -- name: configure_sinks
 -- A sink is switched off only when nobody leads it any more: another process may know it though this one does not.
@@ -64,13 +65,13 @@ SELECT s.sink,
             WHEN w.id IS NOT NULL THEN 'held'
             ELSE 'sent' END AS state,
        coalesce(k.configured, false) AS configured,
-       w.detail AS reason
+       w.detail AS reason, w.probe_at
 FROM hookwire.events e
 CROSS JOIN LATERAL unnest(e.sinks) AS s(sink)
 LEFT JOIN hookwire.sinks k ON k.name = s.sink
 LEFT JOIN LATERAL (
     -- Where keys are in order across topics, it may wait behind another topic's hold.
-    SELECT h.id, o.detail FROM hookwire.held h LEFT JOIN hookwire.holds o USING (sink, grp, tenant, topic, key)
+    SELECT h.id, o.detail, o.probe_at FROM hookwire.held h LEFT JOIN hookwire.holds o USING (sink, grp, tenant, topic, key)
     WHERE h.sink = s.sink AND h.id BETWEEN e.id AND e.id ORDER BY h.id LIMIT 1
 ) AS w ON true
 WHERE e.tenant = $1 AND e.id = $2
@@ -88,3 +89,64 @@ WHERE ctid = ANY (ARRAY(
 SELECT hookwire.publish($1, convert_to(coalesce(r.value, ''), 'UTF8'), key => r.key,
                         headers => jsonb_build_object('seq', r.seq::text, 'run', $5::text))
 FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS r(key, value, seq, n) ORDER BY r.n;
+
+-- name: key_holders
+-- Which other sessions hold one of these locks of ordering keys (FS-07).
+SELECT DISTINCT a.pid, a.usename::text AS role, coalesce(nullif(a.application_name, ''), 'no application name') AS application
+FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 1215262571::oid AND l.objid = ANY ($1::integer[]::oid[])
+  AND l.objsubid = 2 AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+ORDER BY a.pid LIMIT 5;
+
+-- name: id_range
+-- Between which ids the events of a time lie: ids rise with time, but for transactions that were open for long, for which
+-- there are $4 seconds of room. A binary search over ids, each step one look into the primary key; NULL where there is no bound.
+WITH RECURSIVE span AS (
+    SELECT coalesce((SELECT e.id FROM hookwire.events e WHERE e.tenant = $1 ORDER BY e.id LIMIT 1), 0) AS low,
+           coalesce((SELECT e.id FROM hookwire.events e WHERE e.tenant = $1 ORDER BY e.id DESC LIMIT 1), 0) + 1 AS high
+), step AS (
+    SELECT b.name, b.moment, s.low, s.high, 0 AS n
+    FROM span s, (VALUES ('low', $2::timestamptz - make_interval(secs => $4)), ('high', $3::timestamptz + make_interval(secs => $4))) AS b(name, moment)
+    WHERE b.moment IS NOT NULL
+    UNION ALL
+    SELECT s.name, s.moment, CASE WHEN f.accepted_at < s.moment THEN f.id + 1 ELSE s.low END,
+           CASE WHEN f.accepted_at < s.moment THEN s.high ELSE m.middle END, s.n + 1
+    FROM step s
+    CROSS JOIN LATERAL (SELECT s.low + (s.high - s.low) / 2 AS middle) AS m
+    LEFT JOIN LATERAL (
+        SELECT e.id, e.accepted_at FROM hookwire.events e WHERE e.id >= m.middle ORDER BY e.id LIMIT 1
+    ) AS f ON true
+    WHERE s.low < s.high AND s.n < 64
+)
+SELECT (SELECT s.low FROM step s WHERE s.name = 'low' ORDER BY s.n DESC LIMIT 1) AS low,
+       (SELECT s.low FROM step s WHERE s.name = 'high' ORDER BY s.n DESC LIMIT 1) AS high;
+
+-- name: search
+-- Of up to $9 events, newest first, those that were accepted in a time and have an outcome, up to $10; one row at least, with
+-- how many were looked at and the last of them. Whether something waits for a sink is looked up per shard.
+WITH examined AS MATERIALIZED (
+    SELECT x.id, x.topic, x.key, x.content_type, x.accepted_at, x.ordered, x.sinks, octet_length(x.payload) AS bytes
+    FROM hookwire.events x
+    WHERE x.tenant = $1 AND ($2::text IS NULL OR x.topic = $2) AND ($3::text IS NULL OR x.key = $3) AND x.id >= $4 AND x.id < $5
+    ORDER BY x.id DESC LIMIT $9
+), wanted AS (
+    SELECT e.* FROM examined e
+    WHERE ($6::timestamptz IS NULL OR e.accepted_at >= $6) AND ($7::timestamptz IS NULL OR e.accepted_at < $7)
+), judged AS (
+    SELECT w.id, w.topic, w.key, w.content_type, w.accepted_at, w.ordered, w.bytes,
+           CASE WHEN EXISTS (SELECT FROM hookwire.dead_letters l WHERE l.event_id = w.id)
+                  OR EXISTS (SELECT FROM hookwire.relay_dead_letters l WHERE l.event_id = w.id) THEN 'dead'
+                WHEN EXISTS (SELECT FROM hookwire.deliveries d WHERE d.event_id = w.id)
+                  OR EXISTS (SELECT FROM unnest(w.sinks) AS s(sink) JOIN hookwire.held h ON h.sink = s.sink AND h.id = w.id)
+                  OR EXISTS (SELECT FROM unnest(w.sinks) AS s(sink), generate_series(0, 63) AS g(shard)
+                             CROSS JOIN LATERAL (SELECT FROM hookwire.outbox o
+                                                 WHERE o.sink = s.sink AND o.shard = g.shard AND o.id = w.id LIMIT 1) AS owed)
+                THEN 'waiting' ELSE 'delivered' END AS outcome
+    FROM wanted w
+)
+SELECT s.examined, s.last_id, j.*
+FROM (SELECT count(*) AS examined, min(id) AS last_id FROM examined) AS s
+LEFT JOIN LATERAL (
+    SELECT * FROM judged WHERE $8::text IS NULL OR outcome = $8 ORDER BY id DESC LIMIT $10
+) AS j ON true
+ORDER BY j.id DESC;

@@ -63,10 +63,12 @@ WHERE f.tenant = $1 AND f.topic = $2;
 
 -- name: get
 SELECT topic, url, self_url, hub_url, feed_diff, always_deliver, pings, pings_fetched, due_at, failures, last_status,
-       last_error, fetched_at, changed_at, created_at
-FROM hookwire.foreign_topics WHERE tenant = $1 AND topic = $2;
+       last_error, fetched_at, changed_at, created_at,
+       (SELECT t.sinks FROM hookwire.topics t WHERE t.tenant = f.tenant AND t.name = f.topic) AS sinks
+FROM hookwire.foreign_topics f WHERE tenant = $1 AND topic = $2;
 
 -- name: list
 SELECT topic, url, self_url, hub_url, feed_diff, always_deliver, pings, pings_fetched, due_at, failures, last_status,
-       last_error, fetched_at, changed_at, created_at
-FROM hookwire.foreign_topics WHERE tenant = $1 AND topic > $2 ORDER BY topic LIMIT $3;
+       last_error, fetched_at, changed_at, created_at,
+       (SELECT t.sinks FROM hookwire.topics t WHERE t.tenant = f.tenant AND t.name = f.topic) AS sinks
+FROM hookwire.foreign_topics f WHERE tenant = $1 AND topic > $2 ORDER BY topic LIMIT $3;

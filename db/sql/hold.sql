@@ -39,10 +39,10 @@ WHERE sink = $1 AND grp = $2 AND tenant = $3 AND topic = $4 AND key = $5;
 -- Ends with the record that crosses $8 bytes of payload. A record whose event was deleted comes without a topic. A range
 -- and an order that only the primary key gives, as in purge.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
-       true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key
+       true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type
 FROM (
     SELECT h.id, h.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
-           t.kafka_topic, t.amqp_exchange, t.amqp_routing_key,
+           t.kafka_topic, t.amqp_exchange, t.amqp_routing_key, t.amqp_exchange_type,
            coalesce(sum(octet_length(e.payload)) OVER (ORDER BY h.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload), 0) AS before
     FROM (
         SELECT x.id, x.shard FROM hookwire.held x

@@ -7,7 +7,7 @@ RETURNING id, public_id, name, scopes, topics, queues, kinds, services, expires_
 
 -- name: find
 -- Only a key that counts now, and how long it still does by the database's clock.
-SELECT public_id, scopes, topics, queues, kinds, services, extract(epoch FROM expires_at - now())::double precision AS remaining_seconds
+SELECT public_id, name, scopes, topics, queues, kinds, services, extract(epoch FROM expires_at - now())::double precision AS remaining_seconds
 FROM hookwire.api_keys
 WHERE digest = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
 

@@ -34,6 +34,12 @@ FROM unnest($1::text[], $2::integer[]) AS w(queue, waiting);
 SELECT d.id, d.deliveries, d.created_at, d.died_at, d.reason, d.content_type, d.headers::text AS headers, d.payload, d.type, d.key, d.priority
 FROM hookwire.dead_messages d WHERE d.queue = $1 AND d.id > $2 ORDER BY d.id LIMIT $3;
 
+-- name: archived
+-- Accepted messages before a moment and id, the latest first.
+SELECT a.id, a.deliveries, a.created_at, a.claimed_at, a.accepted_at, a.receiver, a.content_type, a.payload, a.type, a.key, a.priority
+FROM hookwire.message_archive a
+WHERE a.queue = $1 AND (a.accepted_at, a.id) < ($2, $3::bigint) ORDER BY a.accepted_at DESC, a.id DESC LIMIT $4;
+
 -- name: redrive
 -- Back into the queue under the old ids, so in their old places, with their deliveries counted anew. NULL: the oldest 500.
 WITH chosen AS MATERIALIZED (

@@ -20,10 +20,10 @@
 -- Ends with the record that crosses $9 bytes of payload, so that a batch fits into memory. A record whose event was
 -- deleted comes without a topic: it must be seen, or it would stand before all later ones for ever.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
-       topic_known, kafka_topic, amqp_exchange, amqp_routing_key
+       topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type
 FROM (
     SELECT c.id, c.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
-           t.name IS NOT NULL AS topic_known, t.kafka_topic, t.amqp_exchange, t.amqp_routing_key,
+           t.name IS NOT NULL AS topic_known, t.kafka_topic, t.amqp_exchange, t.amqp_routing_key, t.amqp_exchange_type,
            coalesce(sum(octet_length(e.payload)) OVER (ORDER BY c.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload), 0) AS before
     FROM (
         SELECT o.id, o.shard

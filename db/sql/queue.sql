@@ -97,3 +97,7 @@ SELECT hookwire.graduate($1);
 
 -- name: graduate_batch
 SELECT hookwire.graduate_batch($1, $2);
+
+-- name: adopt_transaction_ids
+-- After a restore elsewhere; nothing where the transaction ids that are stored are this server's.
+SELECT hookwire.adopt_transaction_ids();

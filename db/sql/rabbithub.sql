@@ -1,15 +1,21 @@
 -- RabbitHub: exchanges, queues, their subscriptions, and queues' messages on their way to a consumer.
 
 -- name: resource
-SELECT id, vhost, kind, name, exchange_type, source FROM hookwire.rabbithub_resources
+SELECT id, vhost, kind, name, exchange_type, source, mirror FROM hookwire.rabbithub_resources
 WHERE tenant = $1 AND vhost = $2 AND kind = $3 AND name = $4;
 
 -- name: resource_by_id
-SELECT id, vhost, kind, name, exchange_type, source FROM hookwire.rabbithub_resources WHERE tenant = $1 AND id = $2;
+SELECT id, vhost, kind, name, exchange_type, source, mirror FROM hookwire.rabbithub_resources WHERE tenant = $1 AND id = $2;
 
 -- name: make_exchange
 INSERT INTO hookwire.rabbithub_resources (tenant, vhost, kind, name, exchange_type) VALUES ($1, $2, 'x', $3, $4)
 ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: ensure_built_in_exchanges
+SELECT hookwire.ensure_built_in_exchanges($1, $2);
+
+-- name: set_mirror
+UPDATE hookwire.rabbithub_resources SET mirror = $2 WHERE id = $1 AND mirror IS DISTINCT FROM $2;
 
 -- name: make_source
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, callback, state)
@@ -40,8 +46,25 @@ WHERE s.id IN (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r 
    OR s.id = (SELECT source FROM resource);
 
 -- name: ensure_topic
--- What is published here goes to subscribers only, not to brokers.
-INSERT INTO hookwire.topics (tenant, name, sinks) VALUES ($1, $2, '{webhooks}') ON CONFLICT DO NOTHING;
+-- What is published here goes to subscribers, and to AMQP where its exchange is mirrored: $3 names the exchange there.
+INSERT INTO hookwire.topics (tenant, name, sinks, amqp_exchange, amqp_exchange_type, amqp_routing_key)
+VALUES ($1, $2, CASE WHEN $3::text IS NULL THEN '{webhooks}' ELSE '{amqp,webhooks}' END::text[], $3, $4, $5)
+ON CONFLICT DO NOTHING;
+
+-- name: mirror_topic
+-- The mirror of its exchange was turned on or off since the topic was made. Where it is off, what waits still goes out as
+-- it was accepted.
+UPDATE hookwire.topics t
+SET sinks = CASE WHEN $3::text IS NULL THEN array_remove(t.sinks, 'amqp') ELSE array_remove(t.sinks, 'amqp') || '{amqp}'::text[] END,
+    amqp_exchange = coalesce($3, t.amqp_exchange), amqp_exchange_type = coalesce($4, t.amqp_exchange_type),
+    amqp_routing_key = coalesce($5, t.amqp_routing_key), version = t.version + 1, updated_at = now()
+WHERE t.tenant = $1 AND t.name = $2 AND t.sinks IS NOT NULL
+  AND CASE WHEN $3::text IS NULL THEN t.amqp_exchange_type IS NOT NULL AND 'amqp' = ANY (t.sinks)
+           ELSE t.amqp_exchange_type IS NULL OR 'amqp' <> ALL (t.sinks) END;
+
+-- name: is_bound
+SELECT EXISTS (SELECT FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+               WHERE r.queue_id = $2 AND r.resource_id = $1 AND r.hub_topic = $3 AND s.state = 'active');
 
 -- name: accept
 INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, lease_seconds,

@@ -4,11 +4,13 @@
 -- $3 holds its columns; what is left out has its default.
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
                                     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds,
-                                    at_most_once, on_exhausted, rate_per_second, rate_burst, format, batch_max, template)
-SELECT $1, $2, 'webhook', o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
+                                    at_most_once, on_exhausted, rate_per_second, rate_burst, format, batch_max, template, service,
+                                    name, description, metadata)
+SELECT $1, $2, CASE WHEN o.service IS NULL THEN 'webhook' ELSE 'service' END, o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
        o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'), o.timeout_seconds,
        coalesce(o.at_most_once, false), coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
-       o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template
+       o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template, o.service,
+       o.name, o.description, o.metadata
 FROM jsonb_populate_record(NULL::hookwire.subscriptions, $3::text::jsonb) AS o
 RETURNING id;
 
@@ -16,34 +18,66 @@ RETURNING id;
 INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_id, sealed) VALUES ($1, $2, $3, $4, $5);
 
 -- name: get
-SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
-       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, batch_max, template, request_origin, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
-       (SELECT g.open_until FROM hookwire.delivery_gates g WHERE g.subscription_id = subscriptions.id AND g.trips > 0) AS breaker_open_until
-FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2 AND state <> 'deleted';
+SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.callback, s.state, s.state_reason, s.ordered, s.at_most_once, s.on_exhausted,
+       s.retry_schedule_seconds, s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.rate_per_second, s.rate_burst,
+       s.name, s.description, s.metadata::text AS metadata, s.format, s.batch_max, s.template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
+       s.filter::text AS filter, s.version, s.created_at, s.updated_at, r.subscription_state, r.breaker_until,
+       r.breaker_until AS breaker_open_until, r.rate_until, r.failing_since, r.failure_outcome, r.failure_status, r.now,
+       r.waiting, r.next_due_at, r.last_success_at
+FROM hookwire.subscriptions s CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r
+WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted';
 
 -- name: list
-SELECT id, public_id, protocol, topic, callback, state, state_reason, ordered, at_most_once, on_exhausted, retry_schedule_seconds, retry_age_seconds_max,
-       on_4xx, on_410, timeout_seconds, rate_per_second, rate_burst, format, batch_max, template, request_origin, header_names, lease_until, paused_until, filter::text AS filter, version, created_at, updated_at,
-       (SELECT g.open_until FROM hookwire.delivery_gates g WHERE g.subscription_id = subscriptions.id AND g.trips > 0) AS breaker_open_until
-FROM hookwire.subscriptions
-WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
-ORDER BY id LIMIT $5;
+SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.callback, s.state, s.state_reason, s.ordered, s.at_most_once, s.on_exhausted,
+       s.retry_schedule_seconds, s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.rate_per_second, s.rate_burst,
+       s.name, s.description, s.metadata::text AS metadata, s.format, s.batch_max, s.template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
+       s.filter::text AS filter, s.version, s.created_at, s.updated_at, r.subscription_state, r.breaker_until,
+       r.breaker_until AS breaker_open_until, r.rate_until, r.failing_since, r.failure_outcome, r.failure_status, r.now,
+       r.waiting, r.next_due_at, r.last_success_at
+FROM (SELECT * FROM hookwire.subscriptions
+      WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
+      ORDER BY id LIMIT $5) AS s
+CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r
+ORDER BY s.id;
+
+-- name: condition
+SELECT * FROM hookwire.receivers WHERE id = $1;
+
+-- name: troubled
+-- Active ones that fail, those first that have failed for longest, then those that are paused or disabled.
+WITH failing AS (
+    SELECT f.subscription_id AS id, f.failing_since AS since FROM hookwire.delivery_failures f
+    WHERE f.failing_since IS NOT NULL ORDER BY f.failing_since LIMIT $2
+), paused AS (
+    SELECT s.id, s.paused_until AS since FROM hookwire.subscriptions s WHERE s.paused_until > now() ORDER BY s.paused_until LIMIT $2
+), disabled AS (
+    SELECT s.id, NULL::timestamptz AS since FROM hookwire.subscriptions s WHERE s.state = 'disabled' ORDER BY s.id DESC LIMIT $2
+), found AS (
+    SELECT DISTINCT ON (x.id) x.id, x.place, x.since
+    FROM (SELECT id, 1 AS place, since FROM failing UNION ALL SELECT id, 2, since FROM paused UNION ALL SELECT id, 3, since FROM disabled) AS x
+    ORDER BY x.id, x.place
+)
+SELECT r.* FROM found
+CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = found.id LIMIT 1) AS r
+WHERE r.tenant = $1 AND r.subscription_state IN ('active', 'disabled')
+ORDER BY r.subscription_state, found.place, found.since NULLS LAST, r.id DESC LIMIT $2;
 
 -- name: change
 -- The columns that $3 names get its values, the others stay; what is NULL there is as in a new one.
 UPDATE hookwire.subscriptions s
 SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, filter, filter_path,
      retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds, at_most_once, on_exhausted,
-     rate_per_second, rate_burst, format, batch_max, template) = (
+     rate_per_second, rate_burst, format, batch_max, template, name, description, metadata) = (
         SELECT o.topic, o.topic_regex, o.callback, o.state, o.state_reason, o.paused_until, o.ordered, o.filter, o.filter_path,
                o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'),
                o.timeout_seconds, o.at_most_once,
                coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
-               o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template
+               o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template,
+               o.name, o.description, o.metadata
         FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
     request_origin = CASE WHEN callback = coalesce($3::text::jsonb ->> 'callback', callback) THEN request_origin END,
     version = version + 1, updated_at = now()
-WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state <> 'deleted' AND version = coalesce($4, version)
+WHERE tenant = $1 AND public_id = $2 AND protocol IN ('webhook', 'service') AND state <> 'deleted' AND version = coalesce($4, version)
 RETURNING id;
 
 -- name: delete

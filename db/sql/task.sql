@@ -1,7 +1,7 @@
 -- Transactional tasks. The rules are the functions of 0043_tasks.sql, which any language may call; these statements call them.
 
 -- name: enqueue
-SELECT hookwire.enqueue($1, $2::text::jsonb, $3, $4);
+SELECT hookwire.enqueue_task($1, $2::text::jsonb, $3, $4);
 
 -- name: claim
 SELECT c.* FROM hookwire.claim_task($1, $2, $3) AS c;
@@ -80,6 +80,11 @@ SELECT k.* FROM hookwire.task_kinds k ORDER BY k.kind LIMIT 1000;
 -- name: dead
 SELECT d.* FROM hookwire.dead_tasks d WHERE d.number > $1 AND ($2::text IS NULL OR d.kind = $2) ORDER BY d.number LIMIT $3;
 
+-- name: dead_kinds
+-- Of which kinds these dead tasks are; NULL: the oldest 500.
+SELECT d.number, d.kind FROM hookwire.dead_tasks d WHERE $1::bigint[] IS NULL OR d.number = ANY ($1)
+ORDER BY d.number LIMIT 500;
+
 -- name: redrive
 -- Under their old ids, with their attempts counted anew; one whose id is live again meanwhile stays dead. NULL: the oldest 500.
 WITH chosen AS MATERIALIZED (
@@ -92,7 +97,7 @@ WITH chosen AS MATERIALIZED (
     ON CONFLICT (id) DO NOTHING RETURNING id
 ), gone AS (
     DELETE FROM hookwire.dead_tasks d
-    WHERE d.number = ANY (ARRAY(SELECT c.number FROM chosen c JOIN added a ON a.id = c.id)) RETURNING d.number
+    WHERE d.number = ANY (ARRAY(SELECT min(c.number) FROM chosen c JOIN added a ON a.id = c.id GROUP BY c.id)) RETURNING d.number
 ), noted AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
     SELECT 'default', $2, 'task.redrive', 'dead tasks', $3, count(*) FROM gone HAVING count(*) > 0

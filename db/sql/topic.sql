@@ -36,3 +36,8 @@ ON CONFLICT (tenant, name) DO UPDATE SET sinks = excluded.sinks, ordered = exclu
 WHERE t.version = coalesce($12, t.version)
 RETURNING name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, moved_to, retention_days,
           version, created_at, updated_at;
+
+-- name: set_sinks
+-- NULL leaves them as they are.
+UPDATE hookwire.topics SET sinks = $3, version = version + 1, updated_at = now()
+WHERE tenant = $1 AND name = $2 AND $3::text[] IS NOT NULL AND sinks IS DISTINCT FROM $3;

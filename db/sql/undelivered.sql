@@ -15,36 +15,33 @@ ORDER BY q.id;
 
 -- name: open
 -- Deliveries that are owed, by event.
-SELECT d.event_id, d.subscription_id, s.public_id, s.callback, d.attempts, d.last_outcome, d.last_status, d.lane,
-       d.fence IS NOT NULL AS is_held, d.parked_at, nullif(d.due_at, 'infinity') AS due_at, d.due_at <= now() AS is_due,
-       s.protocol, s.state, s.state_reason, s.paused_until, s.paused_until > now() AS is_paused,
-       g.open_until AS breaker_open_until
+SELECT d.event_id, d.subscription_id, s.public_id, s.callback, d.attempts, d.last_outcome, d.last_status,
+       d.fence IS NOT NULL AS is_claimed, d.parked_at, nullif(d.due_at, 'infinity') AS due_at,
+       s.protocol, s.subscription_state, s.state_reason, s.lease_until, s.paused_until, s.breaker_until, s.rate_until, s.now
 FROM (SELECT x.* FROM hookwire.deliveries x WHERE x.tenant = $1 AND (x.event_id, x.subscription_id) > ($2, $3)
       ORDER BY x.event_id, x.subscription_id LIMIT $4) AS d
-JOIN hookwire.subscriptions s ON s.id = d.subscription_id
-LEFT JOIN hookwire.delivery_gates g ON g.subscription_id = d.subscription_id AND g.trips > 0
+CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscription_id LIMIT 1) AS s
 ORDER BY d.event_id, d.subscription_id;
 
 -- name: open_of
 -- Those of one subscription, by when they are due, after $3 microseconds since 1970 and the event $4. What waits behind
 -- others of its key is last, at $5.
-SELECT d.event_id, d.subscription_id, s.public_id, s.callback, d.attempts, d.last_outcome, d.last_status, d.lane,
-       d.fence IS NOT NULL AS is_held, d.parked_at, nullif(d.due_at, 'infinity') AS due_at, d.due_at <= now() AS is_due,
-       s.protocol, s.state, s.state_reason, s.paused_until, s.paused_until > now() AS is_paused,
-       g.open_until AS breaker_open_until,
+SELECT d.event_id, d.subscription_id, s.public_id, s.callback, d.attempts, d.last_outcome, d.last_status,
+       d.fence IS NOT NULL AS is_claimed, d.parked_at, nullif(d.due_at, 'infinity') AS due_at,
+       s.protocol, s.subscription_state, s.state_reason, s.lease_until, s.paused_until, s.breaker_until, s.rate_until, s.now,
        CASE WHEN isfinite(d.due_at) THEN (extract(epoch FROM d.due_at) * 1000000)::bigint ELSE $5::bigint END AS due_us
 FROM (SELECT x.* FROM hookwire.deliveries x
       WHERE x.tenant = $1 AND x.subscription_id = $2
         AND (x.due_at, x.event_id) > (CASE WHEN $3::bigint = $5::bigint THEN 'infinity'::timestamptz
                                            ELSE 'epoch'::timestamptz + $3::bigint * interval '1 microsecond' END, $4)
       ORDER BY x.due_at, x.event_id LIMIT $6) AS d
-JOIN hookwire.subscriptions s ON s.id = d.subscription_id
-LEFT JOIN hookwire.delivery_gates g ON g.subscription_id = d.subscription_id AND g.trips > 0
+CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscription_id LIMIT 1) AS s
 ORDER BY d.due_at, d.event_id;
 
 -- name: dead
 -- Deliveries that were given up, by event.
-SELECT l.event_id, l.subscription_id, s.public_id, s.callback, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail
+SELECT l.event_id, l.subscription_id, s.public_id, s.callback, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail,
+       l.died_at AS at, 'dead' AS state
 FROM (SELECT x.* FROM hookwire.dead_letters x WHERE x.tenant = $1 AND (x.event_id, x.subscription_id) > ($2, $3)
       ORDER BY x.event_id, x.subscription_id LIMIT $4) AS l
 JOIN hookwire.subscriptions s ON s.id = l.subscription_id
@@ -52,7 +49,8 @@ ORDER BY l.event_id, l.subscription_id;
 
 -- name: dead_of
 -- Those of one subscription.
-SELECT l.event_id, l.subscription_id, s.public_id, s.callback, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail
+SELECT l.event_id, l.subscription_id, s.public_id, s.callback, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail,
+       l.died_at AS at, 'dead' AS state
 FROM (SELECT x.* FROM hookwire.dead_letters x WHERE x.tenant = $1 AND x.subscription_id = $2 AND x.event_id > $3
       ORDER BY x.event_id LIMIT $4) AS l
 JOIN hookwire.subscriptions s ON s.id = l.subscription_id

@@ -13,8 +13,9 @@ ON CONFLICT (tenant, topic) DO UPDATE SET state = CASE WHEN u.state = 'active' T
 UPDATE hookwire.upstreams SET state = 'ended', reason = NULL, due_at = NULL WHERE tenant = $1 AND topic = $2 RETURNING topic;
 
 -- name: list
-SELECT topic, url, hub_url, self_url, state, reason, lease_until, due_at, failures, created_at
-FROM hookwire.upstreams WHERE tenant = $1 AND topic > $2 ORDER BY topic LIMIT $3;
+SELECT topic, url, hub_url, self_url, state, reason, lease_until, due_at, failures, created_at,
+       (SELECT t.sinks FROM hookwire.topics t WHERE t.tenant = u.tenant AND t.name = u.topic) AS sinks
+FROM hookwire.upstreams u WHERE tenant = $1 AND topic > $2 ORDER BY topic LIMIT $3;
 
 -- name: claim
 WITH chosen AS MATERIALIZED (

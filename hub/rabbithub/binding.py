@@ -14,10 +14,10 @@ import secrets
 
 from hub.acceptance import Hub
 from hub.form import FormRefused, Mode
-from hub.rabbithub.resource import Resource, Wish, address, find_by_id, identity, made_of
+from hub.rabbithub.resource import Place, Resource, Wish, address, find, find_by_id, identity, made_of
 from hub.rabbithub.token import read
 
-__all__ = ["bind", "bound_queue", "unbind"]
+__all__ = ["bind", "bind_queue_of_key", "bound_queue", "unbind"]
 
 
 async def bound_queue(hub: Hub, exchange: Resource, wish: Wish) -> Resource | None:
@@ -47,6 +47,19 @@ async def bind(hub: Hub, exchange: Resource, queue: Resource, hub_topic: str) ->
             "rabbithub.bind", f"sub_{secrets.token_hex(12)}", hub.tenant, json.dumps(made), callback, pair
         )
         await session.execute("rabbithub.describe_binding", binding, exchange.id, hub_topic, queue.id)
+
+
+async def bind_queue_of_key(hub: Hub, exchange: Resource, key: str) -> None:
+    """Bind the queue that a routing key names to the default exchange, as in AMQP each queue is by its own name.
+
+    It is done when a message is published there, so a queue that nobody publishes to costs nothing.
+    """
+    try:
+        queue = await find(hub, Place(exchange.place.vhost, "q", key))
+    except FormRefused:
+        return
+    if not await hub.database.fetchval("rabbithub.is_bound", exchange.id, queue.id, key):
+        await bind(hub, exchange, queue, key)
 
 
 async def unbind(hub: Hub, exchange: Resource, queue: Resource, hub_topic: str) -> None:

@@ -20,9 +20,14 @@ from typing import Final
 from event.topic import TOPIC_LENGTH_MAX, TopicError, compile_pattern, validate_pattern
 from hub.filter import compile_filter
 
-__all__ = ["TYPES", "Binding", "RoutingError", "bind", "parse_headers", "queue_topic", "topic_of_key"]
+__all__ = ["BUILT_IN", "TYPES", "Binding", "RoutingError", "bind", "parse_headers", "queue_topic", "topic_of_key"]
 
 TYPES: Final = ("direct", "fanout", "topic", "headers")
+BUILT_IN: Final = {
+    "": "direct", "amq.direct": "direct", "amq.fanout": "fanout", "amq.topic": "topic", "amq.headers": "headers",
+    "amq.match": "headers",
+}  # fmt: skip
+"""The exchanges that each virtual host has (AMQP 0-9-1, 3.1.3; FX-04). The one without a name is the default one."""
 _HEADER_NAME = re.compile(r"[a-z0-9_.-]{1,100}")
 # Each part is possessive: no two of them try the same blanks, so the time is linear in the text (FS-01).
 _PAIR = re.compile(r'\s*+([^=,"\s]++)\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|([^,"]*+))\s*+(?:,|$)')
@@ -60,7 +65,8 @@ def bind(exchange: int, exchange_type: str, hub_topic: str) -> Binding:
     if exchange_type == "direct":
         return Binding(topic_of_key(exchange, hub_topic))
     if exchange_type == "topic":
-        words = "".join(f".{word if word in ('*', '#') else _word(word)}" for word in _bounded(hub_topic).split("."))
+        named = _bounded(hub_topic).split(".") if hub_topic else []
+        words = "".join(f".{word if word in ('*', '#') else _word(word)}" for word in named)
         try:
             pattern = validate_pattern(_bounded(f"{_root(exchange)}{words}"))
         except TopicError as error:

@@ -27,7 +27,7 @@ from db.pool import Row, Session
 from db.secret_box import SecretBox
 from hub.acceptance import Hub, callback_target, request_context, take_tokens
 from hub.form import FormRefused, Mode, Verify
-from hub.rabbithub.exchange import TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
+from hub.rabbithub.exchange import BUILT_IN, TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
 from hub.topic_url import matching_text
 from webhooks.custom_header import is_private
 from webhooks.message import MESSAGE_ID_HEADER
@@ -45,6 +45,7 @@ __all__ = [
     "create",
     "delete",
     "delete_subscription",
+    "ensure_topic",
     "find",
     "find_by_id",
     "identity",
@@ -52,6 +53,7 @@ __all__ = [
     "lease_seconds_of",
     "made_of",
     "publish",
+    "set_mirror",
     "subscribe",
     "withdraw",
 ]  # fmt: skip
@@ -62,6 +64,8 @@ _NAME_BYTES_MAX = 255
 _KEY_HEADER = "x-amqp-routing-key"
 _AUTHORIZATION = "authorization"
 _OUR_PREFIX = "hookwire-"
+_DEFAULT_EXCHANGE = "amq.default"
+"""What the AMQP sink calls the exchange without a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,13 @@ class Resource:
     place: Place
     exchange_type: str | None
     source: int | None
+    mirror: bool | None = None
+    """Whether AMQP gets its messages as well; None: as the hub's setting says."""
+
+    @property
+    def is_default_exchange(self) -> bool:
+        """Whether it is the exchange without a name."""
+        return self.place.kind == "x" and not self.place.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +137,17 @@ async def find_by_id(hub: Hub, number: int) -> Resource | None:
     return None if row is None else _resource(row)
 
 
-async def create(hub: Hub, place: Place, exchange_type: str) -> tuple[Place, bool]:
+async def create(hub: Hub, place: Place, exchange_type: str | None) -> tuple[Place, bool]:
     """Make an exchange or a queue; gives where it is and whether it is new (RH-03, RH-04).
 
+    An exchange is a fanout exchange unless a type is given. Those that are built in are there (FX-04).
     Raises ``FormRefused``: 400 a bad name or type, 409 an exchange of another type.
     """
+    if place.kind == "x" and place.name in BUILT_IN:
+        if exchange_type not in (None, (await find(hub, place)).exchange_type):
+            raise FormRefused(409, "amqp.exchange_type", "is another one already")
+        return place, False
+    exchange_type = exchange_type or "fanout"
     if place.kind == "q" and not place.name:
         place = Place(place.vhost, "q", f"amq.gen.http-{secrets.token_hex(12)}")
     elif (
@@ -144,6 +161,7 @@ async def create(hub: Hub, place: Place, exchange_type: str) -> tuple[Place, boo
     if place.kind == "x" and exchange_type not in TYPES:
         raise FormRefused(400, "amqp.exchange_type", f"is one of {', '.join(TYPES)}")
     async with hub.database.transaction() as session:
+        await session.execute("rabbithub.ensure_built_in_exchanges", hub.tenant, place.vhost)
         is_new = await (
             _make_queue(hub, session, place)
             if place.kind == "q"
@@ -155,9 +173,9 @@ async def create(hub: Hub, place: Place, exchange_type: str) -> tuple[Place, boo
 
 
 async def delete(hub: Hub, place: Place, *, if_empty: bool) -> None:
-    """Delete it with its subscriptions (RH-05); raise ``FormRefused``: 404, 403 the default exchange, 409 not empty."""
-    if place.kind == "x" and not place.name:
-        raise FormRefused(403, "", "the default exchange cannot be deleted")
+    """Delete it with its subscriptions (RH-05); raise ``FormRefused``: 404, 403 a built-in exchange, 409 not empty."""
+    if place.kind == "x" and place.name in BUILT_IN:
+        raise FormRefused(403, "", "an exchange that is built in cannot be deleted")
     resource = await find(hub, place)
     async with hub.database.transaction() as session:
         if place.kind == "x":  # what it has routed to a binding is its queue's
@@ -179,6 +197,28 @@ async def _drop_waiting(hub: Hub, source: int) -> None:
         _log.warning("rabbithub_queue_not_emptied", error=str(error))
 
 
+async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
+    """Have AMQP get what is published to an exchange from now on, or not, or as the hub's setting says (FM-02).
+
+    Raises ``FormRefused``: 400 it is no exchange of the virtual host "/", 404, 409 a source reads the exchange.
+    """
+    if mirror and (place.kind != "x" or place.vhost != "/"):
+        raise FormRefused(400, "amqp.mirror", "is for exchanges of the virtual host /, because the AMQP URL names one")
+    if mirror and (place.name, place.name) in hub.options.amqp_sources:
+        raise FormRefused(409, "amqp.mirror", "would bring back what HOOKWIRE_AMQP_SOURCES reads from that exchange")
+    await hub.database.execute("rabbithub.set_mirror", (await find(hub, place)).id, mirror)
+
+
+async def ensure_topic(hub: Hub, session: Session, resource: Resource, topic: str, routing_key: str) -> None:
+    """Make the topic of a message, or route it anew where the mirror of its exchange was turned on or off."""
+    mirror = hub.options.rabbithub_mirror if resource.mirror is None else resource.mirror
+    there: tuple[str | None, str | None, str | None] = None, None, None
+    if mirror and resource.place.kind == "x" and resource.place.vhost == "/":
+        there = resource.place.name or _DEFAULT_EXCHANGE, resource.exchange_type, routing_key
+    await session.execute("rabbithub.ensure_topic", hub.tenant, topic, *there)
+    await session.execute("rabbithub.mirror_topic", hub.tenant, topic, *there)
+
+
 async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage) -> int:
     """Store a message; gives its number once it is committed (RH-06, RH-07, RD-12). Raises ``FormRefused``."""
     place = resource.place
@@ -198,7 +238,7 @@ async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage) -> in
     headers = json.dumps({**message.headers, **about})
     content_type = message.content_type or "application/octet-stream"
     async with hub.database.transaction() as session:
-        await session.execute("rabbithub.ensure_topic", hub.tenant, topic)
+        await ensure_topic(hub, session, resource, topic, message.routing_key)
         rows = await session.fetch(
             "event.publish_batch", hub.tenant, [0], [topic], [None], [content_type], [headers], [message.body], [None],
             [None], True,
@@ -351,7 +391,8 @@ async def _make_queue(hub: Hub, session: Session, place: Place) -> bool:
 
 
 def _resource(row: Row) -> Resource:
-    return Resource(row["id"], Place(row["vhost"], row["kind"], row["name"]), row["exchange_type"], row["source"])
+    place = Place(row["vhost"], row["kind"], row["name"])
+    return Resource(row["id"], place, row["exchange_type"], row["source"], row["mirror"])
 
 
 def _word(place: Place) -> str:

@@ -19,7 +19,8 @@ LEDGER: Final = (
 
 
 def cells(evidence: DataFrame) -> DataFrame:
-    """``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``low``, ``high``, and how many of them are late.
+    """``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``low``, ``high``, and how many of them are
+    late, misfiled and erased.
 
     Records that are not ours have no id: they stand in cells with the bucket null.
     """
@@ -33,6 +34,8 @@ def cells(evidence: DataFrame) -> DataFrame:
             F.min("id").alias("low"),
             F.max("id").alias("high"),
             F.count_if("is_late").alias("late"),
+            F.count_if("is_misfiled").alias("misfiled"),
+            F.count_if("is_erased").alias("erased"),
         )
         .withColumn("sum", _joined(F.col("sum_high"), F.col("sum_low")))
         .drop("sum_high", "sum_low")
@@ -46,7 +49,7 @@ def _joined(high: Column, low: Column) -> Column:
 
 
 def compared(ledger: DataFrame, cells: DataFrame) -> DataFrame:
-    """Every cell of either side with ``owed``, ``records``, ``late`` and ``is_equal``; ``ledger`` as ``LEDGER``."""
+    """Every cell of either side as ``inquiry.Cell`` has it; ``ledger`` as ``LEDGER``."""
     sides = cells.join(ledger, ["topic", "hour", "bucket"], "full_outer")
     pairs = (("records", "owed"), ("sum", "owed_sum"), ("low", "owed_low"), ("high", "owed_high"))
     is_equal = F.lit(True)
@@ -60,6 +63,6 @@ def compared(ledger: DataFrame, cells: DataFrame) -> DataFrame:
         "owed_low",
         "owed_high",
         F.coalesce("records", F.lit(0)).alias("records"),
-        F.coalesce("late", F.lit(0)).alias("late"),
+        *(F.coalesce(name, F.lit(0)).alias(name) for name in ("late", "misfiled", "erased")),
         is_equal.alias("is_equal"),
     )

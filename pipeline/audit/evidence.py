@@ -7,6 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from pipeline.bronze import believed_at
+
 __all__ = ["BUCKETS", "evidence", "ghosts", "ledger_hash_halves"]
 
 BUCKETS: Final = 4
@@ -15,14 +17,15 @@ BUCKETS: Final = 4
 
 def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = None) -> DataFrame:
     """One row for each record: ``topic`` (Kafka's), ``key``, ``id``, ``event_id``, ``term``, ``hour``, ``partition``,
-    ``offset``, ``archived_at``, ``is_late``, ``digest``.
+    ``offset``, ``archived_at``, ``is_late``, ``is_misfiled``, ``is_erased``, ``digest``.
 
     ``id`` is the number of an event of this installation and null for anything else: foreign records, and those of the
     database before it was restored. ``is_late``: it reached Kafka more than ``late_seconds`` after it was accepted.
-    ``digest`` is computed only where somebody asks for it.
+    ``is_misfiled``: its folder is not that of its day. ``digest`` is computed only where somebody asks for it.
     """
     is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
-    seconds = (F.unix_micros("timestamp") - F.unix_micros("accepted_at")) / 1_000_000
+    at = believed_at(F.col("archived_at"))
+    seconds = (F.unix_micros("timestamp") - F.unix_micros(at)) / 1_000_000
     is_late = F.lit(False) if late_seconds is None else F.coalesce(seconds > late_seconds, F.lit(False))
     return bronze.select(
         "topic",
@@ -30,11 +33,13 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
         F.when(is_mine, F.col("event_number")).alias("id"),
         "event_id",
         "term",
-        F.date_trunc("hour", F.coalesce("accepted_at", "archived_at")).alias("hour"),
+        F.date_trunc("hour", at).alias("hour"),
         "partition",
         "offset",
         "archived_at",
         is_late.alias("is_late"),
+        F.coalesce(F.col("dt") != F.to_date(at), F.lit(True)).alias("is_misfiled"),
+        F.lit(False).alias("is_erased"),
         F.sha2("value", 256).alias("digest"),
     )
 
@@ -53,6 +58,8 @@ def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
         "offset",
         F.lit(None).cast("timestamp").alias("archived_at"),
         F.lit(False).alias("is_late"),
+        F.lit(False).alias("is_misfiled"),
+        F.lit(True).alias("is_erased"),
         F.lit(None).cast("string").alias("digest"),
     )
 

@@ -6,11 +6,11 @@ not equal, and calls :func:`inquire` with them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -18,10 +18,22 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.audit.cell import cells, compared
 from pipeline.audit.evidence import BUCKETS
 from pipeline.audit.lane import faults, lanes, suspects
-from pipeline.audit.verdict import EXAMPLES_MAX, differences, grouped, latecomers, out_of_order, strangers
+from pipeline.audit.verdict import (
+    EXAMPLES_MAX,
+    differences,
+    grouped,
+    latecomers,
+    misfiled,
+    out_of_order,
+    strangers,
+    strays,
+)
 from pipeline.frame import frame_of
 
-__all__ = ["Cell", "Finding", "compare_cells", "count_suspects", "in_question", "inquire"]
+__all__ = ["Cell", "Finding", "compare_cells", "count_suspects", "in_question", "inquire", "unexplained"]
+
+_COUNTED: Final = {"lost", "phantom", "altered", "misplaced", "duplicated", "repeated"}
+"""The faults that make a cell's count or sum another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +41,7 @@ class Cell:
     """A topic of Kafka's, an hour and a quarter of the ids; ``bucket`` is None for records that are not ours.
 
     ``owed`` events were accepted, with ids from ``owed_low`` to ``owed_high``; ``records`` are in the lake, of which
-    ``late`` reached Kafka too late.
+    ``late`` reached Kafka too late, ``misfiled`` are in another day's folder, and ``erased`` are counted only.
     """
 
     topic: str
@@ -40,6 +52,8 @@ class Cell:
     owed_high: int | None
     records: int
     late: int
+    misfiled: int
+    erased: int
     is_equal: bool
 
 
@@ -47,9 +61,9 @@ class Cell:
 class Finding:
     """What is wrong, in which topic of Kafka's and hour, how often, and some of the event ids.
 
-    ``fault``: lost, phantom, altered, duplicated, reordered, stale term, late, unaccounted; repeated is a duplicate
-    that the sink's mode allows, and nothing that somebody has to look at. Of what went wrong on the way to a webhook
-    ``topic`` is the hub's, and ``subscription`` says whose.
+    ``fault``: lost, phantom, altered, misplaced, duplicated, reordered, stale term, late, unaccounted; unexplained is a
+    cell that differs and whose events agree. repeated is a duplicate that the sink's mode allows, and nothing that
+    somebody has to look at. Of a fault on the way to a webhook ``topic`` is the hub's, and ``subscription`` says whose.
     """
 
     fault: str
@@ -78,21 +92,26 @@ def count_suspects(records: DataFrame) -> int:
 
 def inquire(
     records: DataFrame, accepted: DataFrame, compared: Sequence[Cell], asked: Sequence[Cell], *,
-    suspects_found: int, repeats_are_legal: bool, examples_max: int = EXAMPLES_MAX,
+    suspects_found: int, repeats_are_legal: bool, examples_max: int = EXAMPLES_MAX, beyond: DataFrame | None = None,
 ) -> list[Finding]:  # fmt: skip
     """What is wrong, event by event: in ``asked`` cells (see :func:`in_question`), and, where :func:`count_suspects`
     has found some, in suspect lanes of all.
 
     ``accepted`` (see ``verdict.ACCEPTED``) holds every event of the cells in ``asked``. ``repeats_are_legal``: the sink
-    is at least once, so that a re-run in order is no fault.
+    is at least once, so that a re-run in order is no fault. ``beyond``: records of other hours with ids of these.
     """
     found: list[DataFrame] = []
     if asked:
-        found.append(differences(accepted, _within(records, asked)))
+        pool = records if beyond is None else records.unionByName(beyond)
+        found.append(differences(accepted, _in_sight(pool, asked, accepted)))
+    if beyond is not None:
+        found.append(strays(beyond, records))
     if any(cell.bucket is None for cell in compared):
         found.append(strangers(records))
     if any(cell.late for cell in compared):
         found.append(latecomers(records))
+    if any(cell.misfiled for cell in compared):
+        found.append(misfiled(records))
     if suspects_found:
         found.append(out_of_order(faults(suspects(lanes(records))), repeats_are_legal=repeats_are_legal))
     if not found:
@@ -101,17 +120,37 @@ def inquire(
     return [Finding(**_in_utc(row)) for row in rows]
 
 
+def unexplained(
+    asked: Sequence[Cell], findings: Sequence[Finding], awaited: Collection[tuple[str, datetime, int]]
+) -> list[Finding]:
+    """The cells that are not equal although no event of theirs is at fault (PL-A09): none may be passed over.
+
+    ``awaited``: the topic, hour and quarter of events that are not in Kafka for a reason that is known.
+    """
+    named = {(found.topic, found.hour) for found in findings if found.fault in _COUNTED}
+    silent = [
+        cell for cell in asked
+        if not cell.is_equal and (cell.topic, cell.hour) not in named
+        and (cell.topic, cell.hour, cell.bucket) not in awaited
+    ]  # fmt: skip
+    return [Finding("unexplained", cell.topic, cell.hour, max(1, abs(cell.owed - cell.records)), []) for cell in silent]
+
+
 def in_question(compared: Sequence[Cell], *, contents: bool = False) -> list[Cell]:
     """The cells to look at id by id: those that are not equal; with ``contents`` all that have ids, byte by byte."""
     return [cell for cell in compared if cell.bucket is not None and (contents or not cell.is_equal)]
 
 
-def _within(records: DataFrame, cells: Sequence[Cell]) -> DataFrame:
-    """The records of these cells."""
-    places = [(cell.topic, cell.hour, cell.bucket) for cell in cells]
-    wanted = frame_of(records.sparkSession, places, "topic string, hour timestamp, bucket long")
-    bucketed = records.withColumn("bucket", F.col("id").bitwiseAND(F.lit(BUCKETS - 1)))
-    return bucketed.join(F.broadcast(wanted), ["topic", "hour", "bucket"], "left_semi")
+def _in_sight(records: DataFrame, asked: Sequence[Cell], accepted: DataFrame) -> DataFrame:
+    """The records of these cells, and those of other cells that are of the same events, or of accepted ones."""
+    places = [(cell.topic, cell.hour, cell.bucket) for cell in asked]
+    wanted = F.broadcast(frame_of(records.sparkSession, places, "topic string, hour timestamp, bucket long"))
+    bucketed = records.where("id IS NOT NULL").withColumn("bucket", F.col("id").bitwiseAND(F.lit(BUCKETS - 1)))
+    place = ["topic", "hour", "bucket"]
+    inside = bucketed.join(wanted, place, "left_semi")
+    events = accepted.select("topic", "id").unionByName(inside.select("topic", "id")).distinct()
+    elsewhere = bucketed.join(wanted, place, "left_anti").join(events, ["topic", "id"], "left_semi")
+    return inside.unionByName(elsewhere)
 
 
 def _in_utc(row: Row) -> dict[str, Any]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.audit.cell import LEDGER
-from pipeline.audit.evidence import evidence, ghosts
-from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire
+from pipeline.audit.evidence import BUCKETS, evidence, ghosts
+from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
 from pipeline.audit.verdict import ACCEPTED
 from pipeline.bronze import to_bronze
 from pipeline.erasure import erased_table
@@ -26,6 +26,8 @@ from pipeline.retention import forgotten
 from pipeline.storage import LakeStorage
 
 __all__ = ["Accepted", "LakeAudit"]
+
+_FIRST: Final = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,9 @@ class Accepted:
 class LakeAudit:
     """Of the hours from ``since`` until ``until``, for the installation whose ids carry ``incarnation``.
 
-    ``late_seconds``: how long after it was accepted an event may reach Kafka; None asks for nothing.
+    Records that say they are of an hour that has not come yet, or of before 2020, are judged too: no other audit would
+    see them. ``late_seconds``: how long after it was accepted an event may reach Kafka; None asks for nothing.
+    ``outside``: how many records of the lake are of hours that were not judged: open ones, or not asked for.
     """
 
     def __init__(
@@ -52,17 +56,23 @@ class LakeAudit:
         late_seconds: float | None = None,
     ) -> None:  # fmt: skip
         self._spark = spark
-        within = (F.col("hour") >= F.lit(since)) & (F.col("hour") < F.lit(until))
         table, erased = bronze(lake), erased_table(lake)
         self.snapshot = table.snapshot()
         self._evidence = partial(evidence, incarnation=incarnation, late_seconds=late_seconds)
-        rows = table.read(spark, self.snapshot).where(F.col("dt").between(since.date(), until.date()))
-        records = self._evidence(rows)
+        tomorrow = datetime.now(UTC) + timedelta(days=1)
+        hour = F.col("hour")
+        self._is_judged = ((hour >= F.lit(since)) & (hour < F.lit(until))) | (hour > tomorrow) | (hour < _FIRST)
+        self._rows = table.read(spark, self.snapshot)
+        # Folders of days that cannot be are read with those that are judged.
+        day = F.col("dt")
+        of_days = day.between(since.date(), until.date()) | (day > tomorrow.date()) | (day < _FIRST.date())
+        records = self._evidence(self._rows.where(of_days))
         if erased.snapshot().files:
             records = records.unionByName(ghosts(erased.read(spark), incarnation))
-        self._within = within
-        self._records = records.where(within)
-        self._is_forgotten = forgotten(table)
+        self._records = records.where(self._is_judged)
+        self._beyond: DataFrame | None = None
+        self._is_forgotten = forgotten(self.snapshot)
+        self.outside: int | None = None
 
     def compare(self, ledger: Sequence[Mapping[str, Any]]) -> list[Cell]:
         """All cells of both sides; ``ledger`` has the columns of ``cell.LEDGER``."""
@@ -70,15 +80,18 @@ class LakeAudit:
         kept = [row for row in ledger if not self._is_forgotten(row["topic"], row["hour"])]
         rows = frame_of(self._spark, [[row[name] for name in names] for row in kept], LEDGER)
         cells = compare_cells(self._records, rows)
-        self._cells = [cell for cell in cells if not self._is_forgotten(cell.topic, cell.hour)]
+        self._cells = [cell for cell in cells if not self._is_gone(cell)]
+        if self.outside is None:
+            self.outside = self.snapshot.rows - sum(cell.records - cell.erased for cell in self._cells)
         self._suspects = count_suspects(self._records)
+        self._beyond = self._strayed(kept)
         return self._cells
 
     def add_unarchived(self, kafka: SparkKafkaOptions, ranges: Sequence[Range]) -> None:
-        """What is in Kafka and not in the lake yet is not lost: :meth:`inquire` reads these ranges too."""
+        """What is in Kafka and not in the lake yet is not lost: :meth:`compare` again, with these ranges too."""
         if ranges:
             rows = to_bronze(read_ranges(self._spark, kafka, ranges), datetime.now(UTC))
-            self._records = self._records.unionByName(self._evidence(rows).where(self._within))
+            self._records = self._records.unionByName(self._evidence(rows).where(self._is_judged))
 
     def inquire(
         self, accepted: Sequence[Accepted], asked: Sequence[Cell], *, repeats_are_legal: bool, examples_max: int
@@ -86,7 +99,26 @@ class LakeAudit:
         """Id by id what is wrong, after :meth:`compare`; ``accepted`` are all events of the cells in ``asked``."""
         names = [field.split()[0] for field in ACCEPTED.split(", ")]
         events = frame_of(self._spark, [[getattr(event, name) for name in names] for event in accepted], ACCEPTED)
-        return inquire(
-            self._records, events, self._cells, asked,
-            suspects_found=self._suspects, repeats_are_legal=repeats_are_legal, examples_max=examples_max,
+        found = inquire(
+            self._records, events, self._cells, asked, suspects_found=self._suspects,
+            repeats_are_legal=repeats_are_legal, examples_max=examples_max, beyond=self._beyond,
         )  # fmt: skip
+        awaited = {(of.topic, of.hour, of.id % BUCKETS) for of in accepted if of.state != "sent"}
+        return [*found, *unexplained(asked, found, awaited)]
+
+    def _is_gone(self, cell: Cell) -> bool:
+        """Whether retention dropped it; a record that is still there is in the wrong folder."""
+        return cell.records == cell.erased and self._is_forgotten(cell.topic, cell.hour)
+
+    def _strayed(self, ledger: Sequence[Mapping[str, Any]]) -> DataFrame | None:
+        """Records of hours that are not judged, with ids between those of the hours that are; None: there are none.
+
+        Ids rise with time, so there are few: neighbours of the first and last hour, and copies under another date.
+        """
+        lows = [row["owed_low"] for row in ledger]
+        if not lows:
+            return None
+        low, high = min(lows), max(row["owed_high"] for row in ledger)
+        rows = self._rows.where(F.col("event_number").between(low, high))
+        beyond = self._evidence(rows).where("id IS NOT NULL").where(~self._is_judged)
+        return beyond if beyond.limit(1).count() else None

@@ -7,7 +7,17 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-__all__ = ["ACCEPTED", "EXAMPLES_MAX", "differences", "grouped", "latecomers", "out_of_order", "strangers"]
+__all__ = [
+    "ACCEPTED",
+    "EXAMPLES_MAX",
+    "differences",
+    "grouped",
+    "latecomers",
+    "misfiled",
+    "out_of_order",
+    "strangers",
+    "strays",
+]
 
 EXAMPLES_MAX: Final = 10
 """Ids that stand beside a count, unless more are asked for."""
@@ -17,49 +27,72 @@ explains that an event is not in Kafka: ``waiting``, ``dead``. ``digest`` is the
 
 
 def differences(accepted: DataFrame, evidence: DataFrame) -> DataFrame:
-    """Accepted events against the records of the same cells: ``lost``, ``phantom`` and ``altered``, one row each."""
+    """Accepted events against records: ``lost``, ``phantom``, ``altered`` and ``misplaced``, a row for each.
+
+    ``evidence``: the records of the cells in question, and those of the same events wherever else they are. An event
+    that is misplaced has a row in the hour in which it was accepted, and one in each that a record of it stands in.
+    """
+    is_there = ~F.col("is_erased")
     records = (
         evidence.where("id IS NOT NULL")
         .groupBy("topic", "id")
         .agg(
             F.first("event_id").alias("event_id"),
-            F.min("hour").alias("hour"),
-            F.collect_set("digest").alias("digests"),
-            F.collect_set(F.coalesce("key", F.lit("\0"))).alias("keys"),
+            F.array_sort(F.collect_set("hour")).alias("hours"),
+            F.bool_and("is_erased").alias("is_erased"),
+            F.collect_set(F.when(is_there, F.coalesce("digest", F.lit("\0")))).alias("digests"),
+            F.collect_set(F.when(is_there, F.coalesce("key", F.lit("\0")))).alias("keys"),
         )
     )
-    ours, theirs = accepted.alias("a"), records.alias("r")
-    both = ours.join(theirs, ["topic", "id"], "full_outer")
-    is_erased = F.size("r.digests") == 0
-    same = is_erased | (
+    both = accepted.alias("a").join(records.alias("r"), ["topic", "id"], "full_outer")
+    is_known, is_here = F.col("a.event_id").isNotNull(), F.col("r.event_id").isNotNull()
+    same = F.col("is_erased") | (
         (F.col("r.digests") == F.array("a.digest")) & (F.col("r.keys") == F.array(F.coalesce("a.key", F.lit("\0"))))
     )
-    fault = (
-        F.when(F.col("a.event_id").isNull(), F.lit("phantom"))
-        .when(F.col("r.event_id").isNull() & (F.col("state") == "sent"), F.lit("lost"))
-        .when(F.col("r.event_id").isNotNull() & ~same, F.lit("altered"))
+    is_elsewhere = F.when(is_known, F.col("hours") != F.array("a.hour")).otherwise(F.size("hours") > 1)
+    faults = (
+        F.when(~is_known & ~is_elsewhere, F.lit("phantom")),
+        F.when(is_known & ~is_here & (F.col("state") == "sent"), F.lit("lost")),
+        F.when(is_known & is_here & ~same, F.lit("altered")),
+        F.when(is_here & is_elsewhere, F.lit("misplaced")),
     )
-    return both.select(
+    found = both.select(
         "topic",
-        F.coalesce("a.hour", "r.hour").alias("hour"),
+        "hours",
+        F.coalesce("a.hour", F.element_at("hours", 1)).alias("hour"),
         F.coalesce("a.event_id", "r.event_id").alias("event_id"),
-        fault.alias("fault"),
-    ).where("fault IS NOT NULL")
+        F.explode(F.array_compact(F.array(*faults))).alias("fault"),
+    )
+    alone = F.array("hour")
+    places = F.when(F.col("fault") == "misplaced", F.array_union(alone, "hours")).otherwise(alone)
+    return found.select("topic", F.explode(places).alias("hour"), "event_id", "fault")
+
+
+def misfiled(evidence: DataFrame) -> DataFrame:
+    """Records in the folder of another day than theirs: ``misplaced``."""
+    return _named(evidence.where("is_misfiled"), "misplaced")
+
+
+def strays(beyond: DataFrame, evidence: DataFrame) -> DataFrame:
+    """Records beyond the hours that are judged, of events that have one within them: ``duplicated``."""
+    return _named(beyond.join(evidence.where("id IS NOT NULL"), ["topic", "id"], "left_semi"), "duplicated")
 
 
 def strangers(evidence: DataFrame) -> DataFrame:
     """Records that this installation never accepted, by their place: ``phantom``."""
-    place = F.concat_ws(":", "topic", "partition", "offset")
-    return evidence.where("id IS NULL").select(
-        "topic", "hour", F.coalesce("event_id", place).alias("event_id"), F.lit("phantom").alias("fault")
-    )
+    return _named(evidence.where("id IS NULL"), "phantom")
 
 
 def latecomers(evidence: DataFrame) -> DataFrame:
     """Records that reached Kafka later than was promised: ``late``."""
+    return _named(evidence.where("is_late"), "late")
+
+
+def _named(evidence: DataFrame, fault: str) -> DataFrame:
+    """Each of these records under this fault, by its event id or its place."""
     place = F.concat_ws(":", "topic", "partition", "offset")
-    return evidence.where("is_late").select(
-        "topic", "hour", F.coalesce("event_id", place).alias("event_id"), F.lit("late").alias("fault")
+    return evidence.select(
+        "topic", "hour", F.coalesce("event_id", place).alias("event_id"), F.lit(fault).alias("fault")
     )
 
 

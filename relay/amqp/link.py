@@ -36,7 +36,7 @@ from relay.amqp.options import AmqpOptions
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
 
-__all__ = ["DEFAULT_EXCHANGE", "AmqpOptions", "Link"]
+__all__ = ["DEFAULT_EXCHANGE", "AmqpOptions", "Link", "close_in_time"]
 
 _log = structlog.get_logger(__name__)
 DEFAULT_EXCHANGE: Final = "amq.default"
@@ -153,9 +153,10 @@ class Link:
         """
         exchange = record.amqp_exchange or self._options.exchange
         if exchange == DEFAULT_EXCHANGE:
-            exchange, reason = "", await self._judge_queue(routing_key)
+            # A mirror of it brings messages to queues that are there, and makes none for a stranger's routing key.
+            exchange, reason = "", "" if record.amqp_exchange_type else await self._judge_queue(routing_key)
         else:
-            reason = await self._judge_exchange(exchange)
+            reason = await self._judge_exchange(exchange, record.amqp_exchange_type)
         if reason:
             return Refusal(record, "topic", "exchange_unusable", reason)
         channel = await self._publishing_channel()
@@ -193,16 +194,23 @@ class Link:
                 raise _ChannelClosed(str(closed)) from closed
         return None
 
-    async def _judge_exchange(self, exchange: str) -> str:
-        """Why an exchange cannot be used, '' when it can: our own is declared, a topic's own must exist."""
+    async def _judge_exchange(self, exchange: str, declared_type: str | None = None) -> str:
+        """Why an exchange cannot be used, '' when it can.
+
+        Our own is declared, and one that a mirror names with its type. Another one that a topic names must exist.
+        """
         if exchange in self._exchanges:
             return self._exchanges[exchange]
-        ours = exchange == self._options.exchange
+        if exchange == self._options.exchange:
+            declared_type = "topic"
+        ours = declared_type is not None
         async with self._judging:
             if exchange not in self._exchanges:
                 try:
                     async with self._throwaway() as channel:
-                        await channel.declare_exchange(exchange, "topic", durable=ours, passive=not ours)
+                        await channel.declare_exchange(
+                            exchange, declared_type or "topic", durable=ours, passive=not ours
+                        )
                     self._exchanges[exchange] = ""
                 except _ChannelClosed as closed:
                     self._exchanges[exchange] = line_of(closed.text)
@@ -239,12 +247,19 @@ class Link:
 
     async def close(self) -> None:
         """Close the connection and with it the lock; gives up waiting after a few seconds, never raises."""
-        # The library's close() swallows a cancellation and waits on. So it is a task that may end later: at the
-        # latest when the heartbeat finds the connection dead.
-        closing = asyncio.ensure_future(self._connection.close())
-        _lingering.add(closing)
-        closing.add_done_callback(_forget)
-        await asyncio.wait({closing}, timeout=_CLOSE_SECONDS)
+        await close_in_time(self._connection)
+
+
+async def close_in_time(connection: AbstractConnection) -> None:
+    """Close a connection; give up waiting after a few seconds, never raise.
+
+    The library's close() swallows a cancellation and waits on. So it is a task that may end later: at the latest when
+    the heartbeat finds the connection dead.
+    """
+    closing = asyncio.ensure_future(connection.close())
+    _lingering.add(closing)
+    closing.add_done_callback(_forget)
+    await asyncio.wait({closing}, timeout=_CLOSE_SECONDS)
 
 
 def _forget(closing: asyncio.Future[None]) -> None:

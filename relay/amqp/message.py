@@ -8,7 +8,9 @@ repeats (``message_id``), see the order (``hookwire-sequence``) and prove who se
 ``timestamp``                 when the event was accepted, in seconds; exact in the header ``hookwire-accepted-at``
 ``content_type``              the publisher's
 ``delivery_mode``             2: kept on disk by durable queues (RQ-03)
-``cloudEvents_<name>``        the CloudEvents attributes; RabbitMQ shows them to AMQP 1.0 clients as such
+``cloudEvents_<name>``        the CloudEvents attributes; RabbitMQ shows them to AMQP 1.0 clients as such. Where the
+                              options say so, ``ce-<name>`` instead, or as well
+``hookwire-tombstone``        "true" where there is no value: the body is empty
 other headers                 the publisher's, as they are
 ``hookwire-*``                event-id, topic, key, sequence, term, accepted-at; a publisher's headers of such names
                               are left out (but ``hookwire-hops``): consumers trust ours
@@ -26,7 +28,9 @@ from datetime import UTC
 
 from aio_pika import DeliveryMode, Message
 
-from event.carrier import amqp_name
+from event.carrier import AttributePrefixes, amqp_names
+from event.hops import HOPS_HEADER
+from event.tombstone import TOMBSTONE_HEADER
 from relay.record import Record
 from relay.sink import Refusal
 
@@ -36,7 +40,7 @@ SHORT_BYTES_MAX = 255  # AMQP 0-9-1, section 4.2.5.3: short string
 HEADER_NAME_BYTES_MAX = 128  # AMQP 0-9-1, section 4.2.5.5: field name
 HEADERS_BYTES_MAX = 64 * 1024  # all headers travel in one frame; RabbitMQ's default frame has 128 KiB
 _OURS = "hookwire-"
-_HOPS = "hookwire-hops"  # a consumer that publishes again has to pass it on, or events go in circles
+_PASSED_ON = (HOPS_HEADER, TOMBSTONE_HEADER)  # without hops, consumers that publish again would make circles
 
 
 class Unsendable(Exception):
@@ -47,10 +51,15 @@ class Unsendable(Exception):
         self.refusal = refusal
 
 
-def message_of(record: Record, term: int, *, own_headers: bool = True) -> Message:
+def message_of(
+    record: Record, term: int, *, own_headers: bool = True, attributes: AttributePrefixes = "cloudEvents_"
+) -> Message:
     """Build the persistent message of one record; raises :class:`Unsendable`."""
     headers: dict[str, str | int] = {
-        amqp_name(name): value for name, value in record.headers.items() if name == _HOPS or not name.startswith(_OURS)
+        named: value
+        for name, value in record.headers.items()
+        if name in _PASSED_ON or not name.startswith(_OURS)
+        for named in amqp_names(name, attributes)
     }
     if own_headers:
         headers |= _own_headers(record, term)

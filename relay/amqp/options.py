@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from event.carrier import AttributePrefixes
 from relay.tls import TlsFiles
 
 __all__ = ["AmqpOptions"]
@@ -16,7 +17,8 @@ class AmqpOptions:
     ``incarnation`` is the installation's name in the lock queue's. ``lock_seconds``: how long ``open`` waits for a
     predecessor's lock; a dead one keeps it for two to three heartbeats (RQ-07). ``blocked_seconds``: how long a send
     waits for a broker that is short of memory or disk. ``tls`` counts for ``amqps://``. ``own_headers``: whether a
-    message carries our headers beside the publisher's (RO-15).
+    message carries our headers beside the publisher's (RO-15). ``attributes``: how headers with CloudEvents attributes
+    are named.
     """
 
     url: str = field(repr=False)
@@ -29,6 +31,7 @@ class AmqpOptions:
     blocked_seconds: float = 2.0
     window_records_max: int = 500
     own_headers: bool = True
+    attributes: AttributePrefixes = "cloudEvents_"
     tls: TlsFiles = field(default_factory=lambda: TlsFiles("HOOKWIRE_AMQP_TLS"))
 
     def __post_init__(self) -> None:

@@ -76,7 +76,10 @@ class AmqpSink:
 
         async def publish(record: Record) -> Refusal | None:
             try:
-                message = message_of(record, batch.term.number, own_headers=self._options.own_headers)
+                message = message_of(
+                    record, batch.term.number, own_headers=self._options.own_headers,
+                    attributes=self._options.attributes,
+                )  # fmt: skip
                 routing_key = routing_key_of(record)
             except Unsendable as unsendable:
                 return unsendable.refusal

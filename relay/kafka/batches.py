@@ -95,7 +95,7 @@ class Packer:
             key = record.key.encode()
             partition = self._partitioner.partition(key, topic.partitions)
         headers, milliseconds = self._headers.of(record)
-        # An empty payload is an empty value, never null: null is a tombstone on a compacted topic (WH-C08).
+        # An empty payload is an empty value. Null is a tombstone on a compacted topic (WH-C08, FM-05).
         value = None if record.tombstone else record.payload
         size = DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers)
         if size > topic.message_bytes_max:

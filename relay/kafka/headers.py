@@ -18,6 +18,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from event.carrier import kafka_name
+from event.hops import HOPS_HEADER
+from event.tombstone import TOMBSTONE_HEADER
 from relay.record import Record
 
 __all__ = ["Headers", "KafkaHeader"]
@@ -25,7 +27,7 @@ __all__ = ["Headers", "KafkaHeader"]
 KafkaHeader = tuple[str, bytes]
 
 _NAMES_MAX = 1_024
-_HOPS = "hookwire-hops"
+_PASSED_ON = (HOPS_HEADER, TOMBSTONE_HEADER)
 
 
 class Headers:
@@ -59,7 +61,7 @@ class Headers:
         headers = [] if record.content_type is None else [("content-type", record.content_type.encode())]
         for name, value in record.headers.items():
             kafka_name = self._names.get(name) or self._name(name)
-            if kafka_name == _HOPS or not kafka_name.startswith("hookwire-"):
+            if kafka_name in _PASSED_ON or not kafka_name.startswith("hookwire-"):
                 headers.append((kafka_name, value.encode()))
         return headers
 

@@ -8,22 +8,19 @@ from collections.abc import Callable
 from reqrep.counters import Counters
 from reqrep.deadlines import Deadlines
 from reqrep.frames import Event, Frames, Step, printable
+from reqrep.majordomo.inside import CallOfProcess, Inside
 from reqrep.majordomo.mmi import Management
 from reqrep.majordomo.options import BrokerOptions
-from reqrep.majordomo.request import ServiceRequest
+from reqrep.majordomo.request import REFUSAL_STATUS, ServiceRequest
 from reqrep.majordomo.service import Service
 from reqrep.majordomo.wire import MDP_01, Command, MessageKind, parse
 from reqrep.majordomo.worker import Worker
 
 __all__ = ["Broker"]
 
+Voter = Callable[[float], bool]
 _MMI = b"mmi."
 _CALL = b"mmi.call"
-# Why a request was not answered, and the status that `mmi.call` reports for it.
-_STATUS = {
-    "no-workers": b"404", "bad-service-name": b"400", "queue-full": b"503", "client-queue-full": b"503",
-    "too-many-services": b"503", "disabled": b"503", "expired": b"504", "worker-lost": b"502",
-}  # fmt: skip
 
 
 class Broker:
@@ -33,8 +30,11 @@ class Broker:
     machine. A broker alone serves always. Requests of ``mmi.`` are answered in any state (BS-21).
     """
 
-    def __init__(self, options: BrokerOptions | None = None, voter: Callable[[float], bool] | None = None) -> None:
+    def __init__(
+        self, options: BrokerOptions | None = None, voter: Voter | None = None, inside: Inside | None = None
+    ) -> None:
         self.options = options or BrokerOptions()
+        self.inside = inside or Inside()
         self.counters = Counters()
         self.services: dict[bytes, Service] = {}
         self.disabled: set[bytes] = set()
@@ -102,6 +102,21 @@ class Broker:
             return of_workers if of_services is None else of_services
         return min(of_workers, of_services)
 
+    def reply_inside(self, ticket: int, body: Frames) -> Step:
+        """Send the reply of a service of this process."""
+        request = self.inside.pop(ticket)
+        self._answer(request, body)
+        return self._step()
+
+    def call_inside(self, now: float, number: int, service: bytes, body: Frames, user: str = "") -> Step:
+        """Take a request that this process made; services of ``mmi.`` may be called too."""
+        request = CallOfProcess(b"", MDP_01, service, body, user=user, reports=True, number=number)
+        if service.startswith(_MMI):
+            self.inside.answer(request, b"200", self._mmi.answer(request))
+        else:
+            self._submit(now, request)
+        return self._step()
+
     def stop(self) -> Step:
         """Tell all workers to leave, before a planned stop: they register again at once elsewhere."""
         for worker in list(self.workers.values()):
@@ -138,6 +153,10 @@ class Broker:
     def _submit(self, now: float, request: ServiceRequest) -> None:
         """Give the request to a worker, or to the queue, or refuse it."""
         self.counters.totals["requests"] += 1
+        if request.service in self.inside.names:
+            if not self.inside.put(request):
+                self._refuse(request, "queue-full")
+            return
         service = self.services.get(request.service)
         if service is None:
             if (reason := self._refusal_of_name(request.service)) is not None:
@@ -180,10 +199,20 @@ class Broker:
             service.counts["errors"] += 1
         self._events.append(Event("refused", printable(request.service), printable(request.client), reason))
         if request.reports:
-            self._send_reply(request, _CALL, [_STATUS[reason], request.service, reason.encode()])
+            self._send_reply(request, _CALL, [REFUSAL_STATUS[reason], request.service, reason.encode()])
+
+    def _answer(self, request: ServiceRequest, body: Frames) -> None:
+        self.counters.totals["replies"] += 1
+        if request.reports:
+            self._send_reply(request, _CALL, [b"200", request.service, *body])
+        else:
+            self._send_reply(request, request.service, body)
 
     def _send_reply(self, request: ServiceRequest, service: bytes, body: Frames) -> None:
-        self._out.append(request.dialect.to_client(request.client, service, body))
+        if isinstance(request, CallOfProcess):
+            self.inside.answer(request, body[0], body[2:])
+        else:
+            self._out.append(request.dialect.to_client(request.client, service, body))
 
     # --- workers ------------------------------------------------------------------------------------------------
 
@@ -206,7 +235,7 @@ class Broker:
         self._make_idle(now, worker)
 
     def _refusal_of_worker(self, name: bytes) -> str | None:
-        if not self.options.accepts_name(name) or name.startswith(_MMI):
+        if not self.options.accepts_name(name) or name.startswith(_MMI) or name in self.inside.names:
             return "worker-bad-service-name"  # MD-14: decided by the service's name, not by the sender's (ZD-07)
         if len(self.workers) >= self.options.workers_max:
             return "too-many-workers"
@@ -229,12 +258,7 @@ class Broker:
         worker.expires_at = now + self.options.expiry_seconds
         service.counts["replies"] += 1
         service.busy_seconds += now - worker.busy_since
-        self.counters.totals["replies"] += 1
-        body = [*request.parts, *command.body] if request.parts else command.body
-        if request.reports:
-            self._send_reply(request, _CALL, [b"200", request.service, *body])
-        else:
-            self._send_reply(request, request.service, body)
+        self._answer(request, [*request.parts, *command.body] if request.parts else command.body)
         self._make_idle(now, worker)
 
     def _on_partial(self, now: float, command: Command) -> None:

@@ -38,6 +38,8 @@ class BrokerMetrics(Collector):
         for name, text in _GAUGES.items():
             yield GaugeMetricFamily(f"hookwire_broker_{name}", text, value=found[name])
         yield from _of_pair(found["state"])
+        for name, count in sorted(found["titanic"].items()):
+            yield GaugeMetricFamily(f"hookwire_broker_titanic_{name}", "Requests of Titanic, by state.", value=count)
 
 
 def _of_pair(state: Mapping[str, Any]) -> Iterator[Metric]:

@@ -36,6 +36,7 @@ class Management:
             b"mmi.workers": self._workers,
             b"mmi.stats": self._stats,
             b"mmi.heartbeat": self._heartbeat,
+            b"mmi.titanic": self._titanic,
             b"mmi.disable": self._disable,
             b"mmi.enable": self._enable,
         }
@@ -48,7 +49,8 @@ class Management:
     def _service(self, request: ServiceRequest) -> Frames:
         """200 when a worker is registered, busy or idle; a name that was only requested is 404 (MM-02, MM-04)."""
         service = self._broker.services.get(request.body[0])
-        return [_OK if service is not None and service.workers else _NOT_FOUND]
+        is_there = request.body[0] in self._broker.inside.names or (service is not None and bool(service.workers))
+        return [_OK if is_there else _NOT_FOUND]
 
     def _list(self, request: ServiceRequest) -> Frames:
         return _json([self._about(service) for service in self._broker.services.values()])
@@ -79,6 +81,10 @@ class Management:
         """The interval and liveness that workers should use (HB-08)."""
         options = self._broker.options
         return _json({"interval_ms": round(options.heartbeat_seconds * 1000), "liveness": options.liveness})
+
+    def _titanic(self, request: ServiceRequest) -> Frames:
+        """How many requests Titanic holds; 404 for a broker without Titanic."""
+        return _json(self._broker.inside.counts()) if self._broker.inside.names else [_NOT_FOUND]
 
     def _disable(self, request: ServiceRequest) -> Frames:
         """Refuse new requests of a service; its queue is still worked off."""

@@ -9,11 +9,15 @@ from pathlib import Path
 from reqrep.binary_star.server import BinaryStarServer
 from reqrep.binary_star.state import BinaryStarOptions, Role
 from reqrep.frames import Event
+from reqrep.inside import ReplyGiven
 from reqrep.key_folder import KeyFolder
 from reqrep.majordomo.broker import Broker
+from reqrep.majordomo.inside import Inside
 from reqrep.majordomo.options import BrokerOptions
 from reqrep.majordomo.server import BrokerServer
 from reqrep.reactor import Reactor
+from reqrep.titanic.services import TITANIC_NAMES
+from reqrep.titanic.thread import BrokerMail, TitanicPlan, TitanicThread
 from reqrep.transport import CurveServer, Socket, SocketOptions, Transport, secret_key_in
 from reqrep.zap import Gatekeeper
 
@@ -51,8 +55,10 @@ class BrokerProgram:
         pair: PairPlan | None = None,
         report: Report | None = None,
         trace: Callable[[str], None] | None = None,
+        titanic: TitanicPlan | None = None,
     ) -> None:
         self.reactor = Reactor()
+        self._titanic = None if titanic is None else TitanicThread(titanic, self._post, self.stop)
         self._transport = Transport()
         self._pair: BinaryStarServer | None = None
         try:
@@ -61,7 +67,8 @@ class BrokerProgram:
                 self._pair = BinaryStarServer(
                     pair.role, pair.local, pair.remote, self.reactor, self._transport, pair.options, report
                 )
-            self.broker = Broker(options, None if self._pair is None else self._pair.vote)
+            inside = None if titanic is None else Inside(TITANIC_NAMES | titanic.others.keys(), self.titanic_counts)
+            self.broker = Broker(options, None if self._pair is None else self._pair.vote, inside)
             self.broker.state = self.state
             socket_options = SocketOptions(
                 frame_bytes_max=options.limits.message_bytes_max,
@@ -69,8 +76,11 @@ class BrokerProgram:
                 curve=None if curve is None else CurveServer(secret_key_in(curve.secret_key_file)),
             )
             self._server = BrokerServer(
-                self.broker, self.reactor, self._transport, endpoints, socket_options, report, trace
-            )
+                self.broker, self.reactor, self._transport, endpoints, socket_options, report, trace,
+                None if self._titanic is None else self._titanic.take,
+            )  # fmt: skip
+            if self._titanic is not None:
+                self._titanic.start()
         except BaseException:
             self._transport.close()
             self.reactor.close()
@@ -80,14 +90,18 @@ class BrokerProgram:
         self.reactor.timer(1.0, self._refresh)
 
     def run(self) -> None:
-        """Work until :meth:`stop`; then tell the workers and close."""
+        """Work until :meth:`stop`; then tell the workers and close. Raise what ended the thread of Titanic."""
         try:
             self.reactor.run()
         finally:
             self.close()
+        if self._titanic is not None and self._titanic.error is not None:
+            raise self._titanic.error
 
     def close(self) -> None:
         """Tell the workers and close everything; for a program that was opened and is not run."""
+        if self._titanic is not None:
+            self._titanic.stop()
         self._server.close()
         if self._pair is not None:
             self._pair.close()
@@ -118,7 +132,22 @@ class BrokerProgram:
         refused = {} if self._gatekeeper is None else dict(self._gatekeeper.counters.drops)
         counts = self.broker.counters.snapshot()
         counts["drops"].update(refused)
-        return {**counts, **self.broker.summary(), "state": self.state()}
+        return {**counts, **self.broker.summary(), "state": self.state(), "titanic": self.titanic_counts()}
+
+    def titanic_counts(self) -> dict[str, int]:
+        """Return the numbers of Titanic, a second old at most; empty without Titanic."""
+        return {} if self._titanic is None else self._titanic.counts
+
+    def _post(self, mail: list[BrokerMail]) -> None:
+        """Take a batch of Titanic, in its thread."""
+        self.reactor.post(lambda now: self._carry_out(now, mail))
+
+    def _carry_out(self, now: float, mail: list[BrokerMail]) -> None:
+        for letter in mail:
+            if isinstance(letter, ReplyGiven):
+                self._server.carry_out(self.broker.reply_inside(*letter))
+            else:
+                self._server.carry_out(self.broker.call_inside(now, *letter))
 
     def _refresh(self, now: float) -> None:
         self.snapshot = self.state_and_counts()

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from reqrep.frames import Frames
 from reqrep.majordomo.wire import Dialect
 
-__all__ = ["ServiceRequest"]
+__all__ = ["REFUSAL_STATUS", "ServiceRequest"]
+
+REFUSAL_STATUS: Final = {
+    "no-workers": b"404", "bad-service-name": b"400", "queue-full": b"503", "client-queue-full": b"503",
+    "too-many-services": b"503", "disabled": b"503", "expired": b"504", "worker-lost": b"502",
+}  # fmt: skip
+"""Why a request was not answered, and the status that ``mmi.call`` reports for it."""
 
 
 @dataclass(slots=True, eq=False)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from reqrep.frames import Event, Frames, Step, dump
+from reqrep.inside import CallAnswered, RequestTaken
 from reqrep.majordomo.broker import Broker
 from reqrep.majordomo.wire import MessageKind, parse
 from reqrep.reactor import Reactor
@@ -15,6 +16,8 @@ __all__ = ["BrokerServer"]
 
 Report = Callable[[Event], None]
 Trace = Callable[[str], None]
+HandOver = Callable[[list[RequestTaken], list[CallAnswered]], None]
+"""Takes requests for services of this process, and answers of its calls."""
 _DRAIN_MESSAGES_MAX = 200
 _LINGER_SECONDS = 1.0
 # A message that is there so soon after the last read was waiting already: read more of them in one turn.
@@ -33,8 +36,10 @@ class BrokerServer:
         options: SocketOptions | None = None,
         report: Report | None = None,
         trace: Trace | None = None,
+        hand_over: HandOver | None = None,
     ) -> None:
         self.broker = broker
+        self._hand_over = hand_over
         self._reactor = reactor
         self._report = report
         self._trace = trace
@@ -51,6 +56,17 @@ class BrokerServer:
         self._carry_out(self.broker.stop())
         self._reactor.remove(self._socket)
         self._socket.close(_LINGER_SECONDS)
+
+    def carry_out(self, step: Step) -> None:
+        """Carry out a step that did not come from the socket."""
+        self._carry_out(step)
+        self._give_inside()
+
+    def _give_inside(self) -> None:
+        if self._hand_over is not None:
+            requests, answers = self.broker.inside.taken()
+            if requests or answers:
+                self._hand_over(requests, answers)
 
     def _read(self) -> None:
         """Take a bounded number of messages: heartbeats are due however many wait (HB-03).
@@ -72,9 +88,10 @@ class BrokerServer:
             if out or events:
                 self._carry_out((out, events))
         self._read_at = clock()
+        self._give_inside()
 
     def _tick(self, now: float) -> None:
-        self._carry_out(self.broker.tick(now))
+        self.carry_out(self.broker.tick(now))
 
     def _carry_out(self, step: Step) -> None:
         out, events = step

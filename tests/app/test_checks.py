@@ -44,6 +44,7 @@ SOUND: dict[str, Any] = {
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "30s",
     "is_made": True,
+    "lock_slots": 6_400,
 }
 
 
@@ -58,7 +59,7 @@ def profile(request: pytest.FixtureRequest) -> str:
 
 
 def settings_of(tmp_path: Path, **values: Any) -> Settings:
-    return Settings(**{"data_dir": tmp_path, **values})
+    return Settings(**{"data_dir": tmp_path, "hub_access": "keys", **values})
 
 
 # --- settings ---------------------------------------------------------------------------------------------------
@@ -88,6 +89,8 @@ def test_the_defaults_have_no_findings(tmp_path: Path) -> None:
         ({"egress_allow_cidrs": "10.0.0.1/8"}, {}, [("SC-19", "refuse")]),
         ({"egress_allow_cidrs": "10.0.0.0/8", "profile": "production"}, {}, []),
         ({"failpoints": "x:kill"}, {}, [("SC-19", "warn")]),
+        ({"profile": "production", "hub_access": "open"}, {}, []),
+        ({"profile": "production", "access": "proxy"}, {}, []),
     ],
     ids=str,
 )
@@ -96,6 +99,28 @@ def test_unsafe_settings_are_found(
 ) -> None:
     """SC-16, SC-17, SC-19; strict in production, forgiving in development."""
     assert found(settings_checks(settings_of(tmp_path, **values), environment)) == expected
+
+
+def test_a_public_hub_has_to_be_meant(tmp_path: Path) -> None:
+    """FS-18: by default anybody reads the latest content of each topic."""
+    assert found(settings_checks(Settings(data_dir=tmp_path, profile="production"), {})) == [("FS-18", "warn")]
+
+
+@pytest.mark.parametrize(
+    ("url", "notes"),
+    [
+        ("postgresql://db/x", 1),
+        ("postgresql://db/x?sslmode=disable", 1),
+        ("postgresql://db/x?sslmode=verify-full", 0),
+        ("postgresql://127.0.0.1/x", 0),
+        ("postgresql:///x?host=/run/postgresql", 0),
+    ],
+)
+def test_a_database_that_is_spoken_to_in_clear_text_is_noted(tmp_path: Path, url: str, notes: int) -> None:
+    """FS-19: asyncpg's default falls back to clear text."""
+    checks = settings_checks(settings_of(tmp_path, database_url=url), {})
+
+    assert [check.id for check in checks if check.subject == "database transport"] == ["FS-19"] * notes
 
 
 @pytest.mark.parametrize(
@@ -151,6 +176,11 @@ def test_a_server_that_could_lose_what_was_acknowledged_is_refused(
 
 def test_without_a_standby_local_is_as_good_as_on(tmp_path: Path) -> None:
     assert found(server_checks(settings_of(tmp_path), {**SOUND, "synchronous_commit": "local"})) == []
+
+
+def test_a_lock_table_that_a_commit_can_fill_is_a_warning(tmp_path: Path) -> None:
+    """FC-09: each idempotency key takes an advisory lock."""
+    assert found(server_checks(settings_of(tmp_path), {**SOUND, "lock_slots": 6_000})) == [("FC-09", "warn")]
 
 
 def test_autovacuum_that_is_off_is_a_warning(tmp_path: Path) -> None:
@@ -367,6 +397,40 @@ async def dead_rows(connection: asyncpg.Connection) -> int:
 
 async def dead_rows_are_gone(connection: asyncpg.Connection) -> bool:
     return await dead_rows(connection) == 0
+
+
+@pytest.mark.parametrize("privilege", ["", "GRANT USAGE ON SCHEMA hookwire TO {role}"], ids=["none", "usage"])
+async def test_who_holds_our_locks_by_hand_is_named(database_url: str, tmp_path: Path, privilege: str) -> None:
+    """FS-07: a role without any privilege stops publishing with a key, verifications and migrations."""
+    role = f"squatter_{database_url.rpartition('_')[2]}"
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(f"CREATE ROLE {role} LOGIN; {privilege.format(role=role)}")
+    squatter = await asyncpg.connect(database_url, user=role, server_settings={"application_name": "psql"})
+    await squatter.execute("SELECT pg_advisory_lock(1215262571, n) FROM generate_series(0, 1023) AS n")
+    checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url))
+    pid = await squatter.fetchval("SELECT pg_backend_pid()")
+    await squatter.close()
+    await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+    await connection.close()
+
+    assert [(check.id, check.detail, check.cure.partition(";")[0]) for check in checks if check.is_finding] == [
+        ("locks", f"process {pid} (role {role}, psql) holds 1024 of ours", f"end it by pg_terminate_backend({pid})")
+    ]
+
+
+async def test_a_publishers_open_transaction_is_no_finding(database_url: str, tmp_path: Path) -> None:
+    """FS-07: its key's lock is what it came for."""
+    role = f"shop_{database_url.rpartition('_')[2]}"
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA hookwire TO {role}")
+    shop = await asyncpg.connect(database_url, user=role)
+    await shop.execute("BEGIN; SELECT hookwire.publish('t', 'x', key => 'k')")
+    checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url))
+    await shop.close()
+    await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+    await connection.close()
+
+    assert found(checks) == []
 
 
 async def test_a_role_that_publishes_without_waiting_for_the_disk_is_named(database_url: str, tmp_path: Path) -> None:

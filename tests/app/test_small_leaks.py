@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from ipaddress import ip_address
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from app.cli.failure import CommandFailed
 from app.cli.hub_client import get as get_json
 from app.cli.hub_client import hub_url
-from app.cli.listening import on_one_line
+from app.cli.one_line import on_one_line
+from app.cli.table import show
 from app.settings.settings import Settings
 from db.secret_box import SecretBoxError, parse_keys
 from egress.guard import GuardPolicy, judge
@@ -117,3 +119,21 @@ def test_metadata_behind_a_translator_or_tunnel_is_refused_where_its_host_is_all
     policy = GuardPolicy(allow_hosts=("metadata.example",))
 
     assert not judge([ip_address(address)], 80, policy, "metadata.example").allowed
+
+
+def test_a_list_acts_on_no_terminal_and_a_row_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """FS-23: ids and reasons of tasks are other people's texts."""
+    show(("id", "reason"), [("a\nforged", "[bold]x\x1b[2J")])
+
+    assert capsys.readouterr().out.splitlines()[1:] == ["a\\nforged  [bold]x\x1b[2J"]
+
+
+async def test_a_list_on_a_terminal_holds_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FS-23."""
+    from rich.console import Console
+
+    printed = io.StringIO()
+    monkeypatch.setattr("app.cli.table.console", lambda: Console(file=printed, force_terminal=True, width=80))
+    show(("id",), [("x\x1b[2J\x9b1m",)])
+
+    assert "x\\x1b[2J\\x9b1m" in printed.getvalue()

@@ -17,6 +17,7 @@ import pytest
 from db import migrate as migrate_module
 from db.errors import ServerTrouble, Unavailable
 from db.migrate import Migration, MigrationRefused, migrate, migrations, pending
+from event.topic import compile_pattern
 from scripts.dump_schema import SCHEMA_FILE, dump
 from scripts.servers.given import GivenServer
 from scripts.servers.postgres import PostgresServer
@@ -193,6 +194,26 @@ async def test_keys_of_before_are_their_events(
         ["stored"] * 2, ["replayed"] * 2, ["conflict"] * 2, ["stored"] * 2,
     ]  # fmt: skip
     assert [row["event_id"] for row in again] == [row["event_id"] for row in first]
+
+
+async def test_stored_patterns_choose_no_topic_of_the_hub_s_own_afterwards(
+    postgres18: PostgresServer | GivenServer, folder: Callable[..., Path]
+) -> None:
+    """Their expressions become those that are compiled now; what begins with a word stays as it is."""
+    position = NAMES.index(next(name for name in NAMES if name.endswith("_own_topics")))
+    patterns = {"#": r"\A.+\Z", "*.a": r"\A[^.]+\.a\Z", "hookwire.#": r"\Ahookwire(?:\.[^.]+)*\Z", "a": None}
+    async with empty_database(postgres18.url) as url:
+        await migrate(url, folder(**dict.fromkeys(NAMES[position:])))
+        sql = await asyncpg.connect(url)
+        await sql.executemany(
+            "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, topic_regex, callback, state)"
+            " VALUES ('sub_' || $1, 'pull', $1, $2, '', 'active')",
+            list(patterns.items()),
+        )
+        await migrate(url)
+        found = dict(await sql.fetch("SELECT topic, topic_regex FROM hookwire.subscriptions"))
+        await sql.close()
+    assert found == {pattern: compile_pattern(pattern) for pattern in patterns}
 
 
 def _blocking_indexes(migration: Migration) -> list[str]:

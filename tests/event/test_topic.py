@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from event.topic import TopicError, compile_pattern, covers, matches, validate_key, validate_pattern, validate_topic
 
-WORDS = st.sampled_from(["a", "b", "ab", "A-1", "_"])
+WORDS = st.sampled_from(["a", "b", "ab", "A-1", "_", "hookwire", "hookwirex"])
 TOPICS = st.lists(WORDS, min_size=1, max_size=6).map(".".join)
 PATTERNS = st.lists(st.one_of(WORDS, st.sampled_from(["*", "#"])), min_size=1, max_size=6).map(".".join)
 
@@ -71,6 +71,10 @@ def test_a_pattern_is_bounded_in_form_length_and_wildcards(pattern: str) -> None
         ("a.*", ["a.b", "a.-"], ["a", "a.b.c", "b.a"]),
         ("*.#", ["a", "a.b", "a.b.c"], []),
         ("#.a.#", ["a", "b.a", "a.b", "b.a.b", "a.a"], ["b", "ba.b"]),
+        ("#", ["hookwirex", "a.hookwire"], ["hookwire", "hookwire.operator"]),
+        ("*.#", ["hookwire-a.b"], ["hookwire", "hookwire.job.done"]),
+        ("#.operator", ["a.operator"], ["hookwire.operator"]),
+        ("hookwire.#", ["hookwire", "hookwire.operator"], ["hookwirex", "a.hookwire"]),
     ],
 )
 def test_a_star_is_one_word_and_a_hash_any_number(pattern: str, chosen: list[str], not_chosen: list[str]) -> None:
@@ -119,6 +123,12 @@ def test_the_worst_legal_pattern_ends_on_the_longest_topic() -> None:
         ("a.b", "a.*", False),
         ("*.#", "#", False),
         ("a.#", "ab", False),
+        ("#", "hookwire", False),
+        ("#", "hookwire.#", False),
+        ("*.*", "hookwire.operator", False),
+        ("#", "hookwirex.#", True),
+        ("hookwire.#", "hookwire.job.*", True),
+        ("hookwire.#", "#", False),
     ],
 )
 def test_covers_tells_whether_a_pattern_is_within_another(outer: str, inner: str, expected: bool) -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from pipeline.archive import Archived, ArchiveOptions, archive, plan_archive
 from pipeline.kafka_range import Range, RangeProblem
 from pipeline.kafka_reader import incarnations_of
-from pipeline.lake import Change, bronze
+from pipeline.lake import Change, State, bronze
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import kafka_options, make
@@ -50,8 +50,8 @@ def test_a_topic_that_has_shrunk_is_named_and_goes_on_at_its_end_only_when_told_
         make(kafka, TOPIC)
         appended(kafka, 5)
         table, options = bronze(LakeStorage(str(tmp_path))), kafka_options(kafka)
-        reached = Change("archive", "1", offsets={TOPIC: {0: 5}}, incarnations=incarnations_of(options, [TOPIC]))
-        table.commit(table.snapshot(), reached)
+        state = State({TOPIC: {0: 5}}, incarnations_of(options, [TOPIC]))
+        table.commit(table.snapshot(), Change("archive", "1", state=state))
         kafka.kill()
         cut_to(3, kafka.folder / "data" / f"{TOPIC}-0")
         kafka.start()
@@ -61,6 +61,6 @@ def test_a_topic_that_has_shrunk_is_named_and_goes_on_at_its_end_only_when_told_
         appended(kafka, 4)
         assert (refused, accepted) == (Archived(problems=(shrunk,)), Archived(1, problems=(shrunk,)))
         assert plan_archive(table, options, wanted).ranges == (Range(TOPIC, 0, 3, 7),)
-        assert [*table.entries()][-1]["notes"]["shrunk"] == [[TOPIC, 0, 5, 3]]
+        assert next(table.history())["notes"]["shrunk"] == [[TOPIC, 0, 5, 3]]
     finally:
         kafka.discard()

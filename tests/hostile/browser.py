@@ -92,6 +92,18 @@ async def dom_of(url: str, folder: Path) -> str:
         return (await process.communicate())[0].decode()
 
 
+async def picture_of(url: str, folder: Path, width: int, height: int) -> bytes:
+    """A page as Chromium draws it in a window of this size, as PNG."""
+    target = folder / "page.png"
+    process = await asyncio.create_subprocess_exec(
+        *_command(folder, "--hide-scrollbars", f"--window-size={width},{height}", f"--screenshot={target}", url),
+        stdout=DEVNULL, stderr=DEVNULL, stdin=DEVNULL,
+    )  # fmt: skip
+    async with _ended(process), asyncio.timeout(WAIT_SECONDS):
+        await process.wait()
+    return target.read_bytes()
+
+
 @asynccontextmanager
 async def browsing(url: str, folder: Path) -> AsyncIterator[None]:
     """Chromium with this page open; names that end in .example lead to loopback. ``folder`` holds its profile."""

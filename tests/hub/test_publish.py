@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import structlog
 
 import hub.publish
 from db.errors import OutcomeUnknown, ServerTrouble, Unavailable
@@ -420,6 +421,17 @@ async def test_a_foreign_transaction_that_holds_a_key_delays_that_key_alone(data
         with pytest.raises(KeyBusy):
             await held
         assert len(await bench.stored()) == len(keys)
+
+
+async def test_the_log_names_what_holds_a_key(database_url: str) -> None:
+    """FS-07: pid, role and application, once for many refusals."""
+    with structlog.testing.capture_logs() as lines:
+        async with foreign_transaction(database_url, "held") as other:
+            await other.execute("SET application_name = 'squatter'")
+            async with publishing(database_url, key_lock_seconds=0.2) as bench:
+                await bench.outcomes(*([draft(f"mine {number}", "held")] for number in range(3)))
+            pid = other.get_server_pid()
+    assert [(line["event"], line["pid"], line["application"]) for line in lines] == [("key_busy", pid, "squatter")]
 
 
 async def test_a_held_key_is_stored_when_its_holder_commits_and_its_id_is_the_higher_one(database_url: str) -> None:

@@ -143,3 +143,33 @@ async def test_a_filter_goes_past_what_it_leaves(sql: asyncpg.Connection) -> Non
         await read(sql, "a", 1, filter='{"age_seconds_min": 1}')
 
     assert found == ["1", "3"]
+
+
+async def test_consumers_go_on_after_a_dump_was_restored_on_another_server(
+    sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    """JB-15: that server counts its transactions from the start, below all that is stored."""
+    for name in ("slow", "fast"):
+        await register(sql, name)
+    await other.execute("BEGIN")
+    await submit(other, "late commit, low id")
+    for payload in ("read by both", "read by fast"):
+        await submit(sql, payload)
+    await other.execute("COMMIT")
+    await done(sql, "slow", (await read(sql, "slow", 1))[0])
+    for _ in range(2):
+        await done(sql, "fast", (await read(sql, "fast", 1))[0])
+    before = [bodies(await read(sql, name)) for name in ("slow", "fast")]
+    await sql.execute(_FROM_ANOTHER_SERVER)
+    adopted = [await sql.fetchval("SELECT hookwire.adopt_transaction_ids()") for _ in range(2)]
+    await submit(sql, "new")
+    after = [bodies(await read(sql, name)) for name in ("slow", "fast")]
+
+    assert (adopted, after) == ([True, False], [[*one, "new"] for one in before])
+
+
+_FROM_ANOTHER_SERVER = """
+UPDATE hookwire.message_log SET xid = (xid::text::bigint + 1000000000)::text::xid8;
+UPDATE hookwire.consumers SET xid = (xid::text::bigint + 1000000000)::text::xid8, claim = NULL, lease_until = NULL;
+UPDATE hookwire.ledger_cursor SET mark_id = 1, mark_at = now(), mark_xid = '9000000000';
+"""

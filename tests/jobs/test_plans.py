@@ -41,7 +41,7 @@ _CALLS = {
     "SELECT hookwire.claim_tasks('{k}', 100, 'w')": 8_000,
     "SELECT hookwire.claim_tasks(NULL, 100, 'w')": 8_000,
     "SELECT hookwire.finish_tasks('{s7}', '{7}')": 400,
-    "SELECT hookwire.enqueue('k')": 600,
+    "SELECT hookwire.enqueue_task('k')": 600,
     "SELECT hookwire.clean_tasks(500)": 2_000,
 }
 

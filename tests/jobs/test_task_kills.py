@@ -71,7 +71,7 @@ async def test_a_worker_that_is_killed_at_any_step_loses_nothing(
         await sql.execute(
             "TRUNCATE hookwire.task_rows, hookwire.task_archive, hookwire.dead_tasks, hookwire.task_workers"
         )
-        await sql.execute("SELECT hookwire.enqueue('k')")
+        await sql.execute("SELECT hookwire.enqueue_task('k')")
         process = await asyncio.create_subprocess_exec(
             sys.executable, str(tmp_path / "worker.py"), step, database_url,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},

@@ -111,7 +111,7 @@ async def test_promise_4_notifications_may_come_doubled_tripled_late_or_for_noth
 async def test_promise_5_a_task_is_claimed_once_by_many_workers(database: Database, sql: asyncpg.Connection) -> None:
     """(5) JB-24, JB-39."""
     ran = Ran()
-    await sql.execute("SELECT hookwire.enqueue('k', to_jsonb(n)) FROM generate_series(1, 300) n")
+    await sql.execute("SELECT hookwire.enqueue_task('k', to_jsonb(n)) FROM generate_series(1, 300) n")
     async with (
         working(database, ran, name="a", poll_seconds=0.01),
         working(database, ran, name="b", poll_seconds=0.01),

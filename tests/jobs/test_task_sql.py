@@ -13,7 +13,7 @@ INSERT = "INSERT INTO hookwire.tasks (id, description, start_time) VALUES ($1, '
 
 
 async def enqueue(sql: asyncpg.Connection, kind: str = "k", **args: Any) -> str:
-    return str(await sql.fetchval("SELECT hookwire.enqueue($1, $2)", kind, json.dumps(args)))
+    return str(await sql.fetchval("SELECT hookwire.enqueue_task($1, $2)", kind, json.dumps(args)))
 
 
 async def claim(sql: asyncpg.Connection, task: str, worker: str = "w") -> tuple[str, int | None]:
@@ -97,7 +97,7 @@ async def test_the_same_description_is_the_same_task_while_it_lives(sql: asyncpg
     await settings(sql, "many", is_unique=False)
     first, second = await enqueue(sql, n=1), await enqueue(sql, n=1)
     other = await enqueue(sql, n=2)
-    forced = await sql.fetchval("""SELECT hookwire.enqueue('k', '{"n": 1}', is_unique => false)""")
+    forced = await sql.fetchval("""SELECT hookwire.enqueue_task('k', '{"n": 1}', is_unique => false)""")
     many = {await enqueue(sql, "many"), await enqueue(sql, "many")}
     _, fence = await claim(sql, first)
     await sql.execute("SELECT hookwire.finish_tasks($1, $2)", [first], [fence])
@@ -281,7 +281,7 @@ async def test_a_role_with_usage_enqueues_and_does_not_work(sql: asyncpg.Connect
     await sql.execute(f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA hookwire TO {role}; SET ROLE {role}")
     try:
         await sql.execute("INSERT INTO hookwire.tasks (id, description, start_time) VALUES ('1', 'mytask', NULL)")
-        await sql.execute("SELECT hookwire.enqueue('k'), hookwire.submit('q', 'x')")
+        await sql.execute("SELECT hookwire.enqueue_task('k'), hookwire.submit('q', 'x')")
         for statement in (
             "SELECT hookwire.receive('q')",
             "SELECT id FROM hookwire.tasks",
@@ -294,11 +294,11 @@ async def test_a_role_with_usage_enqueues_and_does_not_work(sql: asyncpg.Connect
 
 
 _REFUSED = {
-    "hookwire.enqueue('no good')": "22023",
-    "hookwire.enqueue('')": "22023",
-    "hookwire.enqueue('k', NULL)": "22023",
-    "hookwire.enqueue('k', delay_seconds => -1)": "22023",
-    "hookwire.enqueue('k', to_jsonb(repeat('x', 1100000)))": "HW003",
+    "hookwire.enqueue_task('no good')": "22023",
+    "hookwire.enqueue_task('')": "22023",
+    "hookwire.enqueue_task('k', NULL)": "22023",
+    "hookwire.enqueue_task('k', delay_seconds => -1)": "22023",
+    "hookwire.enqueue_task('k', to_jsonb(repeat('x', 1100000)))": "HW003",
 }
 
 
@@ -313,3 +313,10 @@ async def test_what_is_wrong_is_refused_with_its_code(sql: asyncpg.Connection) -
         await enqueue(sql)
 
     assert codes == _REFUSED
+
+
+@pytest.mark.parametrize("task", ["a\nb", "\x1b[2J", "\x7f", ""], ids=repr)
+async def test_the_id_of_a_task_is_one_word(sql: asyncpg.Connection, task: str) -> None:
+    """FS-23: it stands in logs, in e-mails and on terminals."""
+    with pytest.raises(asyncpg.CheckViolationError, match="task_rows_id_check"):
+        await sql.execute(INSERT, task)

@@ -81,8 +81,7 @@ def test_what_retention_deleted_is_named_and_goes_on_only_when_told_to(
     refused = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "2")
     accepted = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,), accept_loss=True), "3")
     assert (refused, accepted) == (Archived(problems=(lost,)), Archived(1, 3, problems=(lost,)))
-    *_, entry = table.entries()
-    assert entry["notes"] == {"ranges": [[topic, 0, 8, 12]], "lost": [[topic, 0, 6, 8]]}
+    assert next(table.history())["notes"] == {"ranges": [[topic, 0, 8, 12]], "lost": [[topic, 0, 6, 8]]}
 
 
 def test_a_topic_that_was_made_anew_is_named_and_begins_again_only_when_told_to(
@@ -100,7 +99,7 @@ def test_a_topic_that_was_made_anew_is_named_and_begins_again_only_when_told_to(
     again = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "4")
     assert (refused, accepted, again) == (Archived(problems=(anew,)), Archived(1, 5, problems=(anew,)), Archived())
     numbers = sorted(row.event_number for row in table.read(spark).collect())
-    assert (numbers, [*table.entries()][-1]["notes"]["anew"]) == ([1, 2, 3, 4, 5, 6], [[topic, 0, 2, 6]])
+    assert (numbers, next(table.history())["notes"]["anew"]) == ([1, 2, 3, 4, 5, 6], [[topic, 0, 2, 6]])
 
 
 def test_a_range_that_ends_nowhere_is_an_error_that_names_the_place(

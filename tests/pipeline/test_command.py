@@ -92,12 +92,12 @@ def test_a_lake_without_our_headers_is_warned_of(values: dict[str, Any], said: l
 
 
 def test_a_lake_that_is_damaged_is_one_sentence(tmp_path: Path, command: Callable[..., tuple[int, str]]) -> None:
-    log = tmp_path / "lake" / "bronze" / "log"
+    log = tmp_path / "lake" / "bronze" / "_delta_log"
     log.mkdir(parents=True)
-    (log / "000000000001.json").write_text("{}")
+    (log / "00000000000000000000.json").write_text("torn")
     code, found = printed(command("doctor", "--json"))
     [lake] = [check for check in found if check["subject"] == "lake"]
-    assert (code, lake["level"], "000000000001.json is damaged" in lake["detail"]) == (1, "refuse", True)
+    assert (code, lake["level"], "bronze/_delta_log is damaged" in lake["detail"]) == (1, "refuse", True)
 
 
 def test_a_signal_ends_the_wait_and_the_next_one_is_as_it_was() -> None:

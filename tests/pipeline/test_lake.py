@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
-from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Snapshot, Table, bronze
+from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Snapshot, State, Table, bronze
 from pipeline.storage import LakeStorage
 
 
@@ -17,40 +23,46 @@ def table(lake_uri: str) -> Table:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    return tmp_path / "lake" / "bronze" / "log"
+    return tmp_path / "lake" / "bronze" / "_delta_log"
 
 
 def file(number: int) -> DataFile:
     return DataFile(f"data/batch={number:06d}-aaaaaa/dt=2026-01-15/topic=a.b/part-0.parquet", rows=number, bytes=10)
 
 
+def state(number: int) -> State:
+    return State({"a.b": {0: number, 10: 1}}, {"a.b": "id"}, {"": "2026-01-01"}, {"2026-01-15": 3})
+
+
 def committed(table: Table, count: int) -> Snapshot:
-    """So many entries, each with one file."""
+    """So many commits, each with one file."""
     snapshot = table.snapshot()
     for number in range(snapshot.version + 1, snapshot.version + 1 + count):
-        snapshot = table.commit(
-            snapshot, Change("archive", "run", (file(number),), offsets={"a.b": {0: number, 10: 1}})
-        )
+        snapshot = table.commit(snapshot, Change("archive", "run", (file(number),), state=state(number)))
     return snapshot
 
 
-def test_a_table_is_empty_before_its_first_entry(table: Table) -> None:
+def by_path(snapshot: Snapshot) -> tuple[int, list[DataFile], State]:
+    return snapshot.version, sorted(snapshot.files, key=lambda each: each.path), snapshot.state
+
+
+def test_a_table_is_empty_before_its_first_commit(table: Table) -> None:
     assert table.snapshot() == Snapshot()
 
 
 def test_files_and_offsets_become_part_of_it_together(table: Table) -> None:
     """PL-X09: what is in the log is all there is."""
     made = committed(table, 2)
-    assert (made, table.snapshot()) == (Snapshot(2, (file(1), file(2)), {"a.b": {0: 2, 10: 1}}),) * 2
+    assert by_path(made) == by_path(table.snapshot()) == (2, [file(1), file(2)], state(2))
     assert file(1).values == {"batch": "000001-aaaaaa", "dt": "2026-01-15", "topic": "a.b"}
 
 
-def test_files_are_replaced_in_one_step_and_the_offsets_stay(table: Table) -> None:
+def test_files_are_replaced_in_one_step_and_the_state_stays(table: Table) -> None:
     after = table.commit(committed(table, 3), Change("compact", "run", (file(9),), (file(1).path, file(2).path)))
-    assert table.snapshot() == after == Snapshot(4, (file(3), file(9)), {"a.b": {0: 3, 10: 1}})
+    assert by_path(after) == by_path(table.snapshot()) == (4, [file(3), file(9)], state(3))
 
 
-def test_of_two_writers_one_is_told_so(table: Table) -> None:
+def test_of_two_writers_one_gets_a_conflict(table: Table) -> None:
     basis = committed(table, 1)
     committed(table, 1)
     with pytest.raises(LakeConflict, match="bronze"):
@@ -58,51 +70,92 @@ def test_of_two_writers_one_is_told_so(table: Table) -> None:
     assert len(table.snapshot().files) == 2
 
 
-def test_a_long_log_is_read_from_its_last_whole_entry(table: Table, log: Path) -> None:
-    """Entry 100 names all files; what is older is history."""
+def test_of_many_writers_at_once_exactly_one_wins(table: Table) -> None:
+    """FP-09: appends do not conflict in Delta by themselves; our transaction makes them."""
+    basis, start, won = committed(table, 1), threading.Barrier(4), []
+
+    def race(number: int) -> None:
+        start.wait()
+        with suppress(LakeConflict):
+            won.append(table.commit(basis, Change("archive", str(number), (file(number),))).version)
+
+    racers = [threading.Thread(target=race, args=(number,)) for number in range(2, 6)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert (won, len(table.snapshot().files)) == ([2], 2)
+
+
+def test_a_commit_of_another_tool_neither_disturbs_nor_hides_ours(table: Table, log: Path) -> None:
+    """FP-08: everybody may work on a Delta table."""
+    basis = committed(table, 2)
+    DeltaTable(str(log.parent)).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 9 days"})
+    between = table.snapshot()
+    after = table.commit(between, Change("archive", "run", (file(7),), state=state(7)))
+    assert (between.version, between.number, between.state) == (3, basis.number, basis.state)
+    assert by_path(after) == (4, [file(1), file(2), file(7)], state(7))
+
+
+def test_a_long_log_is_read_from_its_checkpoint(table: Table, log: Path) -> None:
+    """FP-10: what lies before a checkpoint is history."""
     last = committed(table, 103)
-    for number in range(1, 100):
-        (log / f"{number:012d}.json").unlink()
-    assert (table.snapshot(), len(last.files)) == (last, 103)
+    for number in range(90):
+        (log / f"{number:020d}.json").unlink()
+    assert (by_path(table.snapshot()), len(last.files)) == (by_path(last), 103)
 
 
 @pytest.mark.parametrize(
     "damage",
     [
         lambda entry: entry.write_bytes(entry.read_bytes()[:-20]),
-        lambda entry: entry.write_bytes(entry.read_bytes().replace(b'"0": 2', b'"0": 1')),
         lambda entry: entry.write_bytes(b"\xff\x00"),
+        lambda entry: entry.write_bytes(b""),
         lambda entry: entry.write_text("[]"),
         lambda entry: entry.unlink(),
     ],
-    ids=["torn", "another offset", "no text", "another shape", "missing"],
+    ids=["torn", "no text", "empty", "another shape", "missing"],
 )
-def test_a_damaged_log_is_refused_by_name(table: Table, log: Path, damage: object) -> None:
-    """PL-X09: a corrupted checkpoint is a clear error."""
+def test_a_damaged_log_is_refused_by_name(table: Table, log: Path, damage: Callable[[Path], object]) -> None:
+    """PL-X09: a corrupted log is a clear error of one line."""
     committed(table, 3)
-    damage(log / "000000000002.json")  # type: ignore[operator]
-    with pytest.raises(LakeDamaged, match=r"bronze/log/000000000002\.json"):
+    damage(log / f"{2:020d}.json")
+    with pytest.raises(LakeDamaged, match=r"^bronze/_delta_log .*restore it from a backup$"):
         table.snapshot()
 
 
-def test_what_no_entry_names_is_found(table: Table, tmp_path: Path) -> None:
+def test_files_without_a_log_are_no_empty_table(table: Table, log: Path) -> None:
+    """FP-04: the log is gone, the data are there."""
+    committed(table, 2)
+    (log.parent / file(1).path).parent.mkdir(parents=True)
+    (log.parent / file(1).path).write_bytes(b"PAR1")
+    shutil.rmtree(log)
+    with pytest.raises(LakeDamaged, match="bronze has files and no log"):
+        table.snapshot()
+
+
+def test_what_no_commit_names_is_found(table: Table, tmp_path: Path) -> None:
     """The files of a batch that was killed."""
-    left = tmp_path / "lake" / "bronze" / "data" / "batch=000001-bbbbbb" / "half.parquet"
+    committed(table, 1)
+    left = tmp_path / "lake" / "bronze" / "data" / "batch=000002-bbbbbb" / "half.parquet"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"PAR1")
-    assert (table.snapshot().files, table.unlisted(table.snapshot())) == (
-        (),
-        ["bronze/data/batch=000001-bbbbbb/half.parquet"],
-    )
+    assert table.unlisted(table.snapshot()) == ["bronze/data/batch=000002-bbbbbb/half.parquet"]
+
+
+def test_other_readers_of_delta_see_the_same_files(table: Table, log: Path) -> None:
+    """FP-08: paths, sizes, rows and the values of their folders."""
+    committed(table, 2)
+    actions = pa.table(DeltaTable(str(log.parent)).get_add_actions(flatten=True)).to_pylist()
+    found = {(row["path"], row["size_bytes"], row["num_records"], row["partition.topic"]) for row in actions}
+    assert found == {(file(n).path, 10, n, "a.b") for n in (1, 2)}
 
 
 def test_a_folder_is_a_uri_and_a_store_elsewhere_keeps_the_same_promises(tmp_path: Path) -> None:
     """PL-C02: pyarrow's store in memory stands in for `s3a:` and `hdfs:`."""
     store = LakeStorage("mock://bucket/lake")
     store.move("nothing", "log/1.json")  # makes the folder, which a store of objects has no need of
-    store.create("log/1.json", b"1")
-    with pytest.raises(FileExistsError):
-        store.create("log/1.json", b"2")
+    store.replace("log/1.json", b"1")
     store.replace("log/2.json", b"22")
     store.move("log/1.json", "old/1.json")
     assert (store.files("log"), store.read("old/1.json"), store.is_local) == ({"log/2.json": 2}, b"1", False)

@@ -1,8 +1,9 @@
 """Compaction, retention and erasure of a lake on disk; selections for a replay (PL-07, PL-09)."""
 
 import json
+import os
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,20 @@ from app.cli.main import application
 from pipeline.audit.evidence import ghosts
 from pipeline.audit.selftest import INCARNATION, SelftestRecord, bronze_of
 from pipeline.compaction import compact, crowded
+from pipeline.damage import Damage, inspect, put_aside
 from pipeline.day import put_days
 from pipeline.delivery import delivery_table
 from pipeline.erasure import Erased, Subject, erase, erased_table, find
-from pipeline.exchange import exchange
 from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Table, bronze, damage_named
 from pipeline.metric import metric_table
 from pipeline.remnant import remnants
 from pipeline.retention import forgotten, retain
+from pipeline.rewrite import rewrite
 from pipeline.runs import runs
 from pipeline.selection import Selection, archived, select
 from pipeline.service import stale_days
 from pipeline.slo import slo_table
 from pipeline.storage import LakeStorage
-from pipeline.sweep import Damage, damages, put_aside, sweep_killed
 
 DAY = date(2026, 1, 15)
 LARGE = 64 * 1024 * 1024
@@ -71,20 +72,20 @@ def test_small_files_of_a_closed_day_become_one(spark: SparkSession, lake: LakeS
     assert {file.path for file in before.files} < files_on_disk(lake)
 
 
-def test_two_that_exchange_the_same_files_do_not_both_win(spark: SparkSession, lake: LakeStorage) -> None:
+def test_two_that_rewrite_the_same_files_do_not_both_win(spark: SparkSession, lake: LakeStorage) -> None:
     table = written(spark, lake, records(1, 2), records(3))
     old, rows = table.snapshot().files, table.read(spark).coalesce(1)
-    exchange(table, old, rows, "compact", "first")
+    rewrite(table, old, rows, "compact", "first")
     with pytest.raises(LakeConflict):
-        exchange(table, old, rows, "compact", "second")
+        rewrite(table, old, rows, "compact", "second")
     present = {file.path for file in table.snapshot().files}
     assert (numbers_of(spark, table), files_on_disk(lake) - present) == ([1, 2, 3], {file.path for file in old})
 
 
-def test_an_exchange_that_would_lose_rows_changes_nothing(spark: SparkSession, lake: LakeStorage) -> None:
+def test_a_rewrite_that_would_lose_rows_changes_nothing(spark: SparkSession, lake: LakeStorage) -> None:
     table = written(spark, lake, records(1, 2, 3))
     with pytest.raises(LakeDamaged):
-        exchange(table, table.snapshot().files, table.read(spark).where("event_number > 1"), "compact", "run")
+        rewrite(table, table.snapshot().files, table.read(spark).where("event_number > 1"), "compact", "run")
     assert (table.snapshot().version, numbers_of(spark, table)) == (1, [1, 2, 3])
 
 
@@ -126,7 +127,7 @@ def test_days_beyond_retention_are_gone(spark: SparkSession, lake: LakeStorage) 
     assert retain(lake, table, DAY, "run") == ()
     assert [file.rows for file in retain(lake, table, date(2026, 1, 16), "run")] == [2]
     assert (table.snapshot().rows, files_on_disk(lake)) == (0, set())
-    is_forgotten = forgotten(table)
+    is_forgotten = forgotten(table.snapshot())
     assert [is_forgotten("orders", datetime(2026, 1, day, tzinfo=UTC)) for day in (15, 16)] == [True, False]
 
 
@@ -159,18 +160,24 @@ def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lak
     assert {run.job for run in runs(lake)} == {"compact", "erase", "retain"}
 
 
-def test_files_of_killed_batches_go_after_a_day_and_young_ones_stay(spark: SparkSession, lake: LakeStorage) -> None:
-    """Issue 7, bad input: those of the table stay, whatever their age."""
+def test_files_of_killed_batches_go_after_a_day_and_young_ones_stay(
+    spark: SparkSession, lake: LakeStorage, tmp_path: Path
+) -> None:
+    """Issue 7, bad input: also those that Spark had not finished; those of the table stay, whatever their age."""
     table = written(spark, lake, records(1, 2))
-    left = table.write(bronze_of(spark, records(3)), 2)
-    lake.create("bronze/data/README", b"somebody else's")
-    now = datetime.now(UTC)
-    assert [sweep_killed(lake, table, now + age) for age in (timedelta(hours=-1), timedelta(hours=1))] == [0, len(left)]
-    assert (numbers_of(spark, table), lake.read("bronze/data/README")) == ([1, 2], b"somebody else's")
+    young = table.write(bronze_of(spark, records(3)), 2)
+    half = tmp_path / "bronze/data/batch=000002-dead/_temporary/0/part-0.parquet"
+    half.parent.mkdir(parents=True)
+    half.write_bytes(b"PAR1")
+    for path in (half, *(tmp_path / "bronze" / file.path for file in table.snapshot().files)):
+        os.utime(path, (0, 0))
+    deleted = table.vacuum(24, unnamed=True)
+    kept = {file.path for file in (*young, *table.snapshot().files)}
+    assert (deleted, numbers_of(spark, table), files_on_disk(lake)) == (1, [1, 2], kept)
 
 
 def test_a_file_that_no_batch_has_written_is_nobody_s_remnant(lake: LakeStorage) -> None:
-    lake.create("bronze/data/notes.parquet", b"somebody else's")
+    lake.replace("bronze/data/notes.parquet", b"somebody else's")
     assert remnants(lake, bronze(lake), ["a"], None, ("event_id",)) == []
 
 
@@ -196,7 +203,7 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
     assert (code, found["records"], again[0], check()[0]) == (1, 3, 1, 0)
     assert [row["reason"][:15] for row in found["damaged"]] == ["it has 100 byte", "it is not there"]  # type: ignore[attr-defined]
     assert (numbers_of(spark, table), (tmp_path / "quarantine" / "bronze" / short).exists()) == ([4], True)
-    *_, entry = table.entries()
+    entry = next(table.history())
     assert ([row[0] for row in entry["notes"]["quarantined"]], whole) == ([short, gone], table.snapshot().files[0].path)
     assert [run.counts for run in runs(lake)] == [{"files": 2, "records": 3}]
 
@@ -204,8 +211,8 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
 def put_day(lake: LakeStorage, table: Table, rows: int, contents: bytes) -> str:
     """A file that says it has so many rows of the day, made from as many, in the place of the day's other files."""
     path = f"data/batch={table.snapshot().version + 1:06d}-0/dt={DAY}/part.parquet"
-    lake.create(f"{table.name}/{path}", contents)
     put_days(table, (DataFile(path, rows, len(contents)),), {DAY: rows}, table.name, "run")
+    lake.replace(f"{table.name}/{path}", contents)
     return f"{table.name}/{path}"
 
 
@@ -221,7 +228,7 @@ def test_every_table_of_the_lake_is_checked_and_a_day_that_was_put_aside_is_made
     assert check() == []
     paths = [put_day(lake, table, 5, b"no Parquet") for table in (silver, gold, slo_table(lake))]
     assert (check(), stale_days(lake, DAY, DAY)) == (paths, {})
-    put_aside(lake, gold, damages(lake, gold, gold.snapshot()), "run")
+    put_aside(lake, gold, inspect(lake, gold).damages, "run")
     assert (check(), stale_days(lake, DAY, DAY)) == ([paths[0], paths[2]], {DAY: 5})
     put_day(lake, gold, 5, b"no Parquet either")
     assert stale_days(lake, DAY, DAY) == {}
@@ -233,11 +240,11 @@ def test_every_table_of_the_lake_is_checked_and_a_day_that_was_put_aside_is_made
 
 
 @pytest.mark.usefixtures("restored_logging")
-def test_files_that_were_replaced_are_swept_from_every_table_and_days_go_from_the_one_that_is_named(
+def test_files_that_were_replaced_are_deleted_from_every_table_and_days_go_from_the_one_that_is_named(
     lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PL-09: days of deliveries, metrics and service levels are made anew, each time in new files."""
-    monkeypatch.setattr("app.cli.pipeline.upkeep._REPLACED_KEPT", timedelta(0))
+    monkeypatch.setattr("app.cli.pipeline.upkeep._REPLACED_KEPT_HOURS", 0)
 
     def hookwire(*words: str) -> Any:
         words = ("pipeline", *words, "--lake", lake.uri, "--json")
@@ -248,7 +255,7 @@ def test_files_that_were_replaced_are_swept_from_every_table_and_days_go_from_th
     new = [put_day(lake, table, 6, b"new") for table in tables]
     done = hookwire("compact")
     left = {path for table in tables for path in lake.files(f"{table.name}/data")}
-    assert (done["swept_files"], done["killed_files"], left) == (len(old), 0, set(new))
+    assert (done["deleted_files"], left) == (len(old), set(new))
 
     records = hookwire("retain", "--days", "1", "--table", "metrics")["records"]
     left = {path for table in tables for path in lake.files(f"{table.name}/data")}

@@ -13,7 +13,7 @@ FOLDERS = (*ROOMS, "tests", "scripts", "benchmarks", "examples", "docs")
 
 _ID = re.compile(r"(?<![\w./#-])(?:[A-Z]{2,3}-[A-Z]?\d{1,3}[a-z]?|B-\d{2}|F\d{2}|[IT]\d{1,2})(?![\w-])")
 _ROW = re.compile(r"^\| ([A-Z]{1,3}-?[A-Z]?\d+[a-z]?)(?: [a-z])? \|", re.MULTILINE)
-_NO_ID = re.compile(r"(UTF|SHA|SSH|KIP|ISO|RFC|AES|HMAC|TLS|UTC|AMQP|HTTP)-?\d+")
+_NO_ID = re.compile(r"(CRC|UTF|SHA|SSH|KIP|ISO|RFC|AES|HMAC|TLS|UTC|AMQP|HTTP)-?\d+")
 """Names of standards that look like an id."""
 
 

@@ -56,7 +56,10 @@ SQL_FOR_PEOPLE = {
     "app/checks/database.py": "a finding names the statement with which the operator cures it",
     "sdk/src/hookwire/outbox.py": "one call of the published function, in each driver's way of writing a parameter",
     "sdk/src/hookwire/jobs/message_queue.py": "calls of the published functions, as in outbox.py",
+    "sdk/src/hookwire/jobs/job.py": "a call of the published function, as in outbox.py",
+    "sdk/src/hookwire/jobs/sql_jobs.py": "calls of the published functions, as in outbox.py",
     "sdk/src/hookwire/jobs/task.py": "a call of the published function, as in outbox.py",
+    "sdk/src/hookwire/services/sql_reply_cache.py": "a table in the database of the service, which knows no hookwire",
 }
 
 

@@ -64,6 +64,7 @@ ONE_NAME_TWICE = {
     "LeaderFenced": "goharvest's event name, and the same event of NELI's state machine",
     "LeaderRevoked": "goharvest's event name, and the same event of NELI's state machine",
     "Mode": "the modes of CloudEvents, and hub.mode of WebSub; both are words of their standards",
+    "Receipt": "what a sink confirms, and the right of one claim to answer a stored request",
     "Service": "a background service, a service of 7/MDP, and a lake's service levels",
     "Worker": "the worker of webhooks, and a worker of 7/MDP",
 }

@@ -103,11 +103,32 @@ def test_a_stopped_broker_goes_on_where_it_was() -> None:
         (("--bind", "nonsense"), "cannot bind nonsense"),
         (("--bind", "tcp://127.0.0.1:*", "--metrics", "9000"), "is not HOST:PORT"),
         (("--services", "missing.toml"), "missing.toml"),
+        (("--titanic", "memory", "--titanic-retention", "7"), "'7' is no time such as 90s, 15m, 12h or 7d"),
+        (("--titanic", "memory", "--titanic-retention", "0d"), "is no time"),
+        (("--bind", "tcp://127.0.0.1:*", "--titanic", "/dev/null/x"), "cannot use the folder /dev/null/x"),
     ],
 )
 def test_wrong_use_ends_with_2_and_one_sentence(words: tuple[str, ...], sentence: str) -> None:
     code, said = run(*words)
     assert (code, sentence in said) == (2, True)
+
+
+def test_two_brokers_do_not_share_the_folder_of_titanic(tmp_path: Path) -> None:
+    """TI-15: the second would not see what the first stores."""
+    with broker_process("--titanic", str(tmp_path)):
+        code, said = run("--bind", "tcp://127.0.0.1:*", "--titanic", str(tmp_path))
+    assert (code, said) == (2, f"{tmp_path} is in use by another broker; give each broker its own folder")
+
+
+def test_titanic_in_memory_is_there_at_once_and_its_numbers_are_metrics() -> None:
+    """TI-15, MM-07."""
+    port = free_port()
+    words = ("--titanic", "memory", "--titanic-collect-ms", "1", "--metrics", f"127.0.0.1:{port}")
+    with broker_process(*words) as (process, endpoint), client_of(endpoint) as client:
+        status, _ = client.call_frames("titanic.request", [b"echo", b"x"])
+        await_text(f"http://127.0.0.1:{port}/metrics", "hookwire_broker_titanic_pending 1.0")
+        process.send_signal(signal.SIGTERM)
+        assert (status, process.wait(WAIT_SECONDS)) == (b"200", 0)
 
 
 def test_policies_come_from_a_file(tmp_path: Path) -> None:

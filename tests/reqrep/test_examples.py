@@ -110,8 +110,26 @@ def test_the_round_trip_demonstrator_ends_by_itself() -> None:
     code, lines = run("tripping", "--count", "200")
     assert (code, [line.split(":")[0] for line in lines]) == (
         0,
-        ["synchronous round-trip test", "asynchronous round-trip test"],
+        ["synchronous round-trip test", "asynchronous round-trip test", "titanic round-trip test"],
     )
+
+
+def test_titanic_works_over_a_broker_that_knows_nothing_of_it(tmp_path: Path) -> None:
+    """TI-01, TI-08, TI-21: broker and Titanic are killed while a request waits; its id fetches the reply later."""
+    address = endpoint()
+    titanic = ("titanic", "--connect", address, "--folder", str(tmp_path), "--concurrency", "2")
+    with ExitStack() as stack:
+        stack.enter_context(program("mdbroker", "--bind", address))
+        stack.enter_context(program(*titanic))
+        asking = stack.enter_context(program_in_background("ticlient", "--connect", address))
+        assert asking.stdout is not None
+        request_id = asking.stdout.readline().split()[-1]
+    with program("mdbroker", "--bind", address), program(*titanic), program("mdworker", "--connect", address):
+        fetched = run("ticlient", "--connect", address, "--id", request_id)
+        gone = run("ticlient", "--connect", address, "--id", request_id)
+    assert (fetched, gone) == (
+        (0, [f"request UUID {request_id}", "reply: Hello world"]), (1, [f"request UUID {request_id}"])
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("server", ["bstarsrv", "bstarsrv2"])
@@ -170,6 +188,7 @@ def test_every_program_of_the_chapter_is_here_and_failures_are_off_by_default() 
     names = {path.stem for path in EXAMPLES.glob("*.py")}
     wanted = (
         "lpclient lpserver spqueue spworker ppqueue ppworker mdbroker mdclient mdclient2 mdworker tripping mmiecho "
+        "titanic ticlient "
         "bstarsrv bstarsrv2 bstarcli flserver1 flserver2 flserver3 flclient1 flclient2 flclient3 nsserver nsclient"
     )
     assert set(wanted.split()) <= names

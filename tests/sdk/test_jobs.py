@@ -13,7 +13,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from hookwire.jobs import Message, NotInTransaction, Queue, Refused, Worker, enqueue
+from hookwire.jobs import Message, NotInTransaction, Queue, Refused, Worker
+from hookwire.jobs import enqueue_task as enqueue
 from tests.sdk.drivers import dialect, django_connection
 
 QUEUE = Queue("q")
@@ -98,7 +99,7 @@ async def test_a_task_and_a_message_exist_if_and_only_if_the_transaction_commits
 
 async def test_outside_of_a_transaction_nothing_is_enqueued(sql: asyncpg.Connection) -> None:
     """JB-21: and only there."""
-    with pytest.raises(NotInTransaction, match=r"enqueue\(\)"):
+    with pytest.raises(NotInTransaction, match=r"enqueue_task\(\)"):
         await enqueue(sql, "mail.send")
     with pytest.raises(NotInTransaction):
         await QUEUE.submit(sql, b"")

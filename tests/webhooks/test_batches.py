@@ -100,7 +100,7 @@ async def test_an_event_that_is_too_large_alone_is_a_dead_letter(database_url: s
         await bench.deliver(b"1", b"2")
         async with bench.working():
             await bench.drained()
-        assert [(kind, status) for _, kind, _, status in await bench.dead_letters()] == [("exhausted", 413)] * 2
+        assert [(kind, status) for _, kind, _, status in await bench.dead_letters()] == [("declined", 413)] * 2
 
 
 async def test_a_429_rests_the_subscription_once(database_url: str) -> None:

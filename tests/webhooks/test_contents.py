@@ -1,9 +1,11 @@
 """webhooks/contents.py: events are read once and shared, and memory is bounded (WH-I02)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from event.event import Event
+from event.event import Draft, Event
+from hub.publish import Publisher
 from tests.webhooks.bench import INCARNATION, Bench, Gated, delivery_bench
 from webhooks.contents import Contents
 
@@ -105,3 +107,23 @@ async def test_an_event_larger_than_all_memory_is_handed_on_and_not_kept(databas
             events, _ = await contents.get([event], PLENTY)
             assert len(events[event].payload) == 1000
         assert counting.passed["delivery.events"] == 2
+
+
+async def test_an_event_that_was_published_here_is_what_would_be_read_and_is_not_read(database_url: str) -> None:
+    async with opened(database_url) as (bench, counting, contents):
+        publisher = Publisher(bench.database, lambda: None, on_stored=contents.remember_stored)
+        drafts = [
+            Draft("t", b"\x00\xff", "k", "a/b", {"ce-type": "x", "hookwire-hops": "1"}, "once"),
+            Draft("t", b""),
+        ]
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(publisher.run())
+            ids = [one.id for one in await publisher.publish(drafts, b"digest")]
+            await publisher.publish(drafts[:1], b"digest")
+            publisher.stop()
+        remembered = await contents.get(ids, PLENTY)
+
+        assert (remembered, counting.passed["delivery.events"]) == (
+            await Contents(bench.database, INCARNATION, PLENTY).get(ids, PLENTY),
+            0,
+        )

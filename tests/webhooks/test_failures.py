@@ -54,7 +54,7 @@ async def test_failures_are_counted_on_from_settlement_to_settlement_until_a_suc
         second = await settle(bench, subscription, REFUSED, FAILED)
         third = await settle(bench, subscription, FAILED, FINE, FAILED)
         assert [*first, *second, *third] == [
-            FailureStats(subscription, 0, 2, 2, 2, last_failed=True),
+            FailureStats(subscription, 0, 2, 2, 2, last_failed=True, is_unknown=True),
             FailureStats(subscription, 2, 4, 4, 3, last_failed=True),
             FailureStats(subscription, 4, 1, 7, 5, last_failed=True),
         ]

@@ -37,6 +37,10 @@ async def subscribe_many(bench: Bench, number: int, topic: str = "t") -> list[in
     return sorted(row["id"] for row in rows)
 
 
+_OWN_EVENT = """SELECT event_id FROM hookwire.publish_batch('default', '{1}', '{hookwire.operator}', '{NULL}', '{NULL}',
+                                                            '{NULL}', '{x}', '{NULL}', '{NULL}', true)"""
+
+
 # --- who gets what ----------------------------------------------------------------------------------------------
 
 
@@ -50,16 +54,19 @@ async def subscribe_many(bench: Bench, number: int, topic: str = "t") -> list[in
         ("#", {"a", "a.b", "a.c", "a.b.c", "ab", "a-b"}),
         ("#.c", {"a.c", "a.b.c"}),
         ("*", {"a", "ab", "a-b"}),
+        ("hookwire.#", {"hookwire.operator"}),
+        ("#.operator", set()),
     ],
 )
 async def test_patterns(database_url: str, pattern: str, topics: set[str]) -> None:
-    """DESIGN 8: `*` is one word, `#` any number."""
+    """`*` is one word, `#` any number; the hub's own topics are chosen by their first word alone."""
     async with delivery_bench(database_url) as bench:
         await bench.subscribe(CALLBACK, topic=pattern)
         published = {}
         for topic in ("a", "a.b", "a.c", "a.b.c", "ab", "a-b"):
             (event,) = await bench.publish(b"", topic=topic)
             published[event] = topic
+        published[await bench.sql.fetchval(_OWN_EVENT)] = "hookwire.operator"
         await bench.fan_out()
         assert {published[event] for event, _ in await made(bench)} == topics
 

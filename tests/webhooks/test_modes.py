@@ -25,7 +25,7 @@ def refusing(*bodies: bytes) -> Script:
 async def states(bench: Bench) -> list[tuple[int, str]]:
     """Open deliveries as the API shows them."""
     largest = 2**63 - 1
-    rows = await bench.database.fetch("delivery.list", "default", None, None, None, largest, largest, 100)
+    rows = await bench.database.fetch("delivery.list", "default", None, None, None, largest, largest, 100, 0)
     return sorted((row["event_id"], row["state"]) for row in rows)
 
 

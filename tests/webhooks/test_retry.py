@@ -20,7 +20,7 @@ DISABLED = {"end_state": "disabled", "end_reason": "asked_by_receiver"}
         (Outcome("delivered", 200, asked="disable"), Decision("delivered", **DISABLED)),
         (Outcome("redirect", 302), Decision("retry", 10)),
         (Outcome("client_error", 404), Decision("retry", 10)),
-        (Outcome("client_error", 413), Decision("dead", dead_kind="exhausted")),
+        (Outcome("client_error", 413), Decision("dead", dead_kind="declined")),
         (Outcome("server_error", 500), Decision("retry", 10)),
         (Outcome("server_error", 503, retry_after_seconds=40.0), Decision("retry", 44)),
         (Outcome("server_error", 503, retry_after_seconds=4.0), Decision("retry", 10)),
@@ -114,10 +114,10 @@ def test_no_attempt_is_made_after_the_age_limit(age_seconds: float, outcome: Out
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 415, 422])
 def test_a_4xx_may_be_final_for_the_delivery(status: int) -> None:
-    """WH-R03, WH-R09, DL-6: by the subscription's own wish; it stays."""
+    """WH-R03, WH-R09, DL-6, FT-08: by the subscription's own wish; it stays, and nothing is exhausted."""
     outcome = Outcome("gone" if status == 410 else "client_error", status)
     policy = RetryPolicy((10,), on_4xx="give_up", on_410="as_4xx")
-    assert decide(outcome, 1, policy, 0.5) == Decision("dead", dead_kind="exhausted")
+    assert decide(outcome, 1, policy, 0.5) == Decision("dead", dead_kind="declined")
 
 
 @pytest.mark.parametrize(

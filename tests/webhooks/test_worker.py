@@ -103,7 +103,7 @@ async def test_the_status_matrix(database_url: str, protocol: str) -> None:
         }
         assert found == dict(MATRIX)
         dead = Counter(kind for _, kind, _, _ in await bench.dead_letters())
-        assert dead == Counter(exhausted=1, gone=1)
+        assert dead == Counter(declined=1, gone=1)
         open_ones = {paths[subscription] for _, subscription, *_ in await bench.deliveries()}
         assert open_ones == {path for path, (_, decision, _) in MATRIX if decision == RETRY}
         assert all(request.target != b"/ok" for request in server.requests)
@@ -291,7 +291,7 @@ async def test_a_4xx_or_a_410_means_what_the_subscription_says(database_url: str
         async with bench.working(schedule_seconds=(HOUR,)):
             await bench.settled(2)
         assert (await bench.dead_letters(), await bench.deliveries()) == (
-            [(event, "exhausted", 1, 404)],
+            [(event, "declined", 1, 404)],
             [(event, kept, 1, False)],
         )
         assert [await bench.subscription(one) for one in (final, kept)] == [("active", None)] * 2

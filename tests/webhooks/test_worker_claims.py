@@ -57,6 +57,24 @@ async def test_an_attempt_counts_before_its_request_leaves(database_url: str) ->
         assert await bench.deliveries() == [(event, subscription, 1, True)]
 
 
+async def test_a_delivery_that_nothing_waits_behind_is_the_last_that_is_asked_for(database_url: str) -> None:
+    """Another claim after it would find nothing, for each event of a trickle."""
+    async with delivery_bench(database_url) as bench, hostile_server() as server:
+        subscription = await bench.subscribe(server.url())
+        await bench.deliver(b"{}")
+        inner, bench.database = bench.database, Gated(bench.database)
+        counting = bench.database
+        async with bench.working(poll_seconds=HOUR) as worker:
+            for _ in range(3):
+                await bench.drained()
+                bench.database = inner
+                await bench.deliver(b"{}")
+                bench.database = counting
+                worker.mark_due([subscription])
+            await bench.drained()
+        assert counting.passed["delivery.claim"] == 4
+
+
 async def test_another_worker_takes_over_a_dead_one_s_claims_after_their_lease(database_url: str) -> None:
     """WH-19, WH-I03, F14: not before."""
     sink = Held()

@@ -75,8 +75,8 @@ async def test_the_settlement_of_a_head_makes_the_next_one_due(database_url: str
         async with bench.working(schedule_seconds=(1000,)):
             await bench.settled(3)
         assert await lane(bench) == [(failing, "later"), (last, "blocked")]
-        page = await bench.database.fetch("delivery.list", "default", last, None, "pending", ID_MAX, ID_MAX, 10)
-        assert [row["next_attempt_at"] for row in page] == [None]
+        page = await bench.database.fetch("delivery.list", "default", last, None, "pending", ID_MAX, ID_MAX, 10, 0)
+        assert [row["due_at"] for row in page] == [None]
 
 
 async def test_heads_that_nobody_made_due_are_found(database_url: str) -> None:

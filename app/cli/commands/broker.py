@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.entry import Json, say, tell
+from app.cli.entry import Config, Json, say, settings_from, tell
 from app.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
     from reqrep.frames import Event
     from reqrep.majordomo.options import BrokerOptions
     from reqrep.majordomo.program import BrokerProgram, CurvePlan, PairPlan
+    from reqrep.titanic.thread import TitanicPlan
 
 __all__ = ["broker"]
 
@@ -59,6 +60,25 @@ OnDual = Annotated[
     Literal["survive", "stop"], typer.Option("--on-dual", help="Both active: the primary survives, or both stop.")
 ]
 Promote = Annotated[bool, typer.Option("--promote", help="Start active, by the operator's order.")]
+Titanic = Annotated[
+    str | None,
+    typer.Option(
+        "--titanic",
+        help="Keep requests that outlive everybody: in a file of this folder, in 'memory', or in the hub's 'database'.",
+    ),
+]
+TitanicRetention = Annotated[
+    str, typer.Option("--titanic-retention", help="Forget requests that nobody closed: 90s, 15m, 12h, 7d.")
+]
+TitanicConcurrency = Annotated[
+    int, typer.Option("--titanic-concurrency", min=1, help="Kept requests of one service that run at once.")
+]
+TitanicTimeout = Annotated[
+    float, typer.Option("--titanic-timeout", min=0.01, help="Seconds until a kept request is executed again.")
+]
+TitanicCollect = Annotated[
+    int, typer.Option("--titanic-collect-ms", min=0, max=1_000, help="Wait for more writes before each sync.")
+]
 Metrics = Annotated[str | None, typer.Option("--metrics", help="HOST:PORT at which Prometheus reads /metrics.")]
 Trace = Annotated[bool, typer.Option("--trace", help="Show every message on standard error.")]
 
@@ -68,16 +88,25 @@ def broker(
     queue_max: QueueMax = 10_000, services: Services = None, partials: Partials = "join", control: Control = None,
     keys: Keys = None, server_key: ServerKey = None, make_key: MakeKey = None, pair: PairRole = None,
     state_bind: StateBind = "tcp://127.0.0.1:5003", state_peer: StatePeer = "tcp://127.0.0.1:5004",
-    state_ms: StateMs = 1000, on_dual: OnDual = "survive", promote: Promote = False, metrics: Metrics = None,
-    trace: Trace = False, as_json: Json = False,
+    state_ms: StateMs = 1000, on_dual: OnDual = "survive", promote: Promote = False, titanic: Titanic = None,
+    titanic_retention: TitanicRetention = "7d", titanic_concurrency: TitanicConcurrency = 8,
+    titanic_timeout: TitanicTimeout = 900.0, titanic_collect_ms: TitanicCollect = 0, metrics: Metrics = None,
+    trace: Trace = False, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Run a Majordomo broker: clients and workers of 7/MDP and 18/MDP connect to it. It needs no database.
+
+    With --titanic database it works with the hub: a request sent here is answered by a worker of HTTP or SQL too,
+    and the reverse, and the service hub.publish publishes events.
 
     Exit codes: 0 stopped, 1 both sides of a pair were active, 2 wrong use.
 
     Examples:
 
       hookwire broker --bind tcp://127.0.0.1:5555
+
+      hookwire broker --titanic ./requests
+
+      hookwire broker --titanic database
 
       hookwire broker --make-key keys/alice
 
@@ -97,6 +126,7 @@ def broker(
             _pair(pair, state_bind, state_peer, state_ms, on_dual),
             trace,
             as_json,
+            _titanic(titanic, titanic_retention, titanic_concurrency, titanic_timeout, titanic_collect_ms, config),
         )
         try:
             if metrics is not None:
@@ -121,11 +151,12 @@ def _require_pyzmq() -> None:
 @contextmanager
 def _explained() -> Iterator[None]:
     """Turn a refusal of the room into one sentence and exit code 2."""
+    from reqrep.titanic.store import StoreError
     from reqrep.transport import AddressRefused
 
     try:
         yield
-    except (AddressRefused, ValueError, OSError) as error:
+    except (AddressRefused, StoreError, ValueError, OSError) as error:
         raise CommandFailed(str(error), 2) from error
 
 
@@ -168,9 +199,20 @@ def _pair(
     return PairPlan(role, local, remote, BinaryStarOptions(heartbeat_seconds=state_ms / 1000, on_dual=on_dual))
 
 
+def _titanic(
+    where: str | None, retention: str, concurrency: int, execution_seconds: float, collect_ms: int, config: Path | None
+) -> TitanicPlan | None:
+    from app.cli.titanic import StoreChoice, titanic_plan
+
+    if where is None:
+        return None
+    settings = settings_from(config) if where == "database" else None
+    return titanic_plan(StoreChoice(where, collect_ms, settings), concurrency, execution_seconds, retention)
+
+
 def _program(
     endpoints: list[str], options: BrokerOptions, curve: CurvePlan | None, pair: PairPlan | None, trace: bool,
-    as_json: bool,
+    as_json: bool, titanic: TitanicPlan | None,
 ) -> BrokerProgram:  # fmt: skip
     from reqrep.majordomo.program import BrokerProgram
 
@@ -180,7 +222,7 @@ def _program(
         elif event.kind not in {"dropped", "refused"}:
             tell(" ".join(word for word in event if word))
 
-    program = BrokerProgram(endpoints, options, curve, pair, report, tell if trace else None)
+    program = BrokerProgram(endpoints, options, curve, pair, report, tell if trace else None, titanic)
     if curve is None and any("127.0.0.1" not in endpoint and "ipc://" not in endpoint for endpoint in endpoints):
         tell("anybody who reaches this endpoint may call and offer services; --keys and --server-key change that")
     return program

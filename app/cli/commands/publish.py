@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 import typer
 
+from app.cli.data import line, read_data
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 
 __all__ = ["publish"]
 
-_DATA_BYTES_MAX = 64 * 1024 * 1024
 Topic = Annotated[str, typer.Argument(help="For example orders.created.")]
 Data = Annotated[
     str | None, typer.Argument(help="The event. - reads standard input, @FILE a file; left out: an empty event.")
@@ -51,12 +51,12 @@ def publish(
 
     target = f"{hub_url(url, settings_from(config))}/topics/{quote(topic, safe='')}/events"
     named = idempotency_key or f"cli-{secrets.token_hex(8)}"
-    headers = {"Idempotency-Key": _line("--idempotency-key", named)}
-    body = _read(data)  # here, and not under the event loop, where Ctrl-C would wait for the end of a read (B-56)
+    headers = {"Idempotency-Key": line("--idempotency-key", named)}
+    body = read_data(data)  # here, and not under the event loop, where Ctrl-C would wait for the end of a read (B-56)
     if content_type is None and data not in (None, "-") and not str(data).startswith("@") and _is_json(body):
         content_type = "application/json"
     if content_type:
-        headers["Content-Type"] = _line("--content-type", content_type)
+        headers["Content-Type"] = line("--content-type", content_type)
     run(_publish(target, body, headers, {"key": key} if key is not None else None, timeout, as_json))
 
 
@@ -85,36 +85,9 @@ def _show(accepted: Any, *, as_json: bool) -> None:
         say(one["id"])
 
 
-def _read(data: str | None) -> bytes:
-    """The event's bytes, never more than a hub could accept (B-51)."""
-    if data is None:
-        return b""
-    if data != "-" and not data.startswith("@"):
-        return data.encode("utf-8", "surrogateescape")
-    if data == "-" and sys.stdin is None:
-        raise CommandFailed("standard input is closed", 2)
-    try:
-        if data == "-":
-            body = sys.stdin.buffer.read(_DATA_BYTES_MAX + 1)
-        else:
-            with open(data[1:], "rb") as file:
-                body = file.read(_DATA_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        raise CommandFailed(f"cannot read {'standard input' if data == '-' else data[1:]}: {error}", 2) from None
-    if len(body) > _DATA_BYTES_MAX:
-        raise CommandFailed(f"an event has at most {_DATA_BYTES_MAX} bytes", 2)
-    return body
-
-
 def _is_json(body: bytes) -> bool:
     try:
         json.loads(body)
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _line(option: str, value: str) -> str:
-    if not value.isascii() or not value.isprintable():
-        raise CommandFailed(f"{option} is one line of printable ASCII", 2)
-    return value

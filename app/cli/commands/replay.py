@@ -20,7 +20,9 @@ Topic = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
 Events = Annotated[list[str] | None, typer.Option("--event", help="This event (evt_...); may be repeated.")]
 Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 2h: that long ago.")]
 Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="exhausted, aborted, gone or internal; repeatable.")]
+Kinds = Annotated[
+    list[str] | None, typer.Option("--kind", help="exhausted, declined, aborted, gone, internal; repeatable.")
+]
 Statuses = Annotated[list[int] | None, typer.Option("--status", help="Last answer's status; may be repeated.")]
 Rate = Annotated[int | None, typer.Option("--rate", min=1, help="At most so many a second.")]
 Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]

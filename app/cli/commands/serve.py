@@ -13,12 +13,13 @@ from app.settings.settings import SettingsRefused
 __all__ = ["deliver", "relay", "serve"]
 
 Role = Annotated[
-    list[str] | None, typer.Option("--role", help="api, relay or deliver; several times for several. Default: all.")
+    list[str] | None,
+    typer.Option("--role", help="api, relay, deliver or source; may be repeated. Default: all."),
 ]
 
 
 def serve(config: Config = None, role: Role = None) -> None:
-    """Run the hub: API, relay and delivery in one process, on the embedded database unless one is configured.
+    """Run the hub: API, relay, delivery and sources in one process, on the embedded database unless one is configured.
 
     Examples:
 

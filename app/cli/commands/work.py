@@ -1,4 +1,4 @@
-"""``hookwire work``: run a program for each task, or for each message of a queue."""
+"""``hookwire work``: run a program for each task, for each job, or for each message of a queue."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ __all__ = ["work"]
 
 Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Tasks of this kind; may be repeated. Default: all.")]
 Queue = Annotated[str | None, typer.Option("--queue", help="Messages of this queue instead of tasks.")]
+Jobs = Annotated[bool, typer.Option("--jobs", help="Jobs instead of tasks; --kind says of which kinds.")]
 Slots = Annotated[int, typer.Option("--concurrency", min=1, max=500, help="Programs at once.")]
 Count = Annotated[int | None, typer.Option("--count", min=1, help="Leave after so many.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one run may take.")]
@@ -34,14 +35,15 @@ Presence = Annotated[float, typer.Option("--presence", min=0.5, help="Seconds wi
 
 
 def work(
-    context: typer.Context, kind: Kinds = None, queue: Queue = None, concurrency: Slots = 1, count: Count = None,
-    timeout: Timeout = 3600.0, lease: Lease = 60.0, grace: Grace = 10.0, presence: Presence = 15.0,
+    context: typer.Context, kind: Kinds = None, jobs: Jobs = False, queue: Queue = None, concurrency: Slots = 1,
+    count: Count = None, timeout: Timeout = 3600.0, lease: Lease = 60.0, grace: Grace = 10.0, presence: Presence = 15.0,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Run a program for each task; exit 0 finishes it, any other exit fails it, 100 for good.
+    """Run a program for each task, job or message; exit 0 is success, any other exit a failure, 100 one for good.
 
     The description, or a message's payload, comes on standard input. HOOKWIRE_TASK_ID, HOOKWIRE_TASK_KIND and
-    HOOKWIRE_ATTEMPT say which it is; with --queue HOOKWIRE_MESSAGE_ID and HOOKWIRE_ATTEMPT.
+    HOOKWIRE_ATTEMPT say which it is; with --queue HOOKWIRE_MESSAGE_ID and HOOKWIRE_ATTEMPT; with --jobs HOOKWIRE_JOB_ID
+    and HOOKWIRE_JOB_KIND, and the arguments come as JSON.
 
     It works on the database itself (HOOKWIRE_DATABASE_URL), and hears notifications over AMQP where HOOKWIRE_AMQP_URL
     is set. SIGTERM: begin nothing more, let programs finish, give the rest back. Twice: at once.
@@ -49,6 +51,8 @@ def work(
     Examples:
 
       hookwire work --kind mail.send -- ./send-mail
+
+      hookwire work --jobs --kind invoice.check -- ./check-invoice
 
       hookwire work --queue thumbnails --concurrency 4 -- ./thumbnail
     """
@@ -59,6 +63,8 @@ def work(
         if kind:
             raise CommandFailed("--queue is for messages and --kind for tasks; give one of them", 2)
         run(_work_queue(settings, queue, context.args, concurrency, count, timeout, lease, grace))
+    if jobs:
+        run(_work_jobs(settings, kind, context.args, concurrency, count, timeout, min(lease, 3600.0), grace))
     run(_work_tasks(settings, kind, context.args, concurrency, count, timeout, grace, presence))
 
 
@@ -105,6 +111,30 @@ async def _transports(settings: Settings, database: Database) -> list[Notificati
         assert row is not None, "the first migration writes it"
         transports.append(FromAmqp(AmqpNotifications(amqp_options(settings, row["incarnation"]))))
     return transports
+
+
+async def _work_jobs(
+    settings: Settings, kinds: Sequence[str] | None, command: Sequence[str], slots: int, count: int | None,
+    timeout: float, lease: float, grace: float,
+) -> int:  # fmt: skip
+    from app.cli.database import opened_database
+    from app.cli.program_handler import ProgramHandler
+    from app.script import Script
+    from jobs.job_queue import JobQueue
+    from jobs.job_worker import JobWorker, JobWorkerOptions
+
+    async with opened_database(settings, application_name="hookwire work", connections_max=8) as database:
+        script = Script(command, timeout_seconds=timeout)
+        options = JobWorkerOptions(
+            _worker_name(), list(kinds) if kinds else None, slots=slots, lease_seconds=lease, grace_seconds=grace,
+            count=count,
+        )  # fmt: skip
+        worker = JobWorker(JobQueue(database), ProgramHandler(script).run_job, options)
+        _stop_by_signal(worker.stop, script)
+        tell(f"works on jobs of {', '.join(kinds) if kinds else 'every kind'} as {options.name}")
+        await worker.run()
+        tell(f"completed {worker.completed}, failed {worker.failed}, given back {worker.released}")
+    return 0
 
 
 async def _work_queue(

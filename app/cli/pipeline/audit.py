@@ -60,7 +60,8 @@ def audit(
     """Prove that everything that was accepted is in the lake, once and in order, or name what is not.
 
     Closed hours are judged: those that ended 65 minutes ago and are folded into the ledger. Let `hookwire pipeline
-    archive` run first. Exit code 0: nothing is wrong; 1: findings; 3: the database or the lake cannot be reached.
+    archive` run first. Exit code 0: everything was compared, and nothing is wrong; 1: findings; 2: no finding, and
+    something could not be judged; 3: the database or the lake cannot be reached.
 
     Examples:
 
@@ -117,7 +118,7 @@ async def _audit(
         say(json.dumps(asdict(report) | {"count": report.count}, default=lambda moment: moment.isoformat()))
     else:
         print_report(report)
-    return 1 if report.count else 0
+    return report.exit_code
 
 
 async def _compared(connection: Session, settings: Settings, lake: str | None, question: Question) -> AuditReport:
@@ -140,8 +141,10 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         cells = await asyncio.to_thread(audit.compare, owed)
         asked = in_question(cells, contents=question.contents)
         tell(f"{len(cells)} cells compared, {len(asked)} to look at event by event")
+        if unarchived := await asyncio.to_thread(_add_unarchived, settings, audit, asked):
+            cells = await asyncio.to_thread(audit.compare, owed)
+            asked = in_question(cells, contents=question.contents)
         accepted, unjudged = await _accepted(connection, settings.kafka_topic_prefix, incarnation, asked)
-        unarchived = await asyncio.to_thread(_add_unarchived, settings, audit, asked)
         judged = [cell for cell in asked if cell not in unjudged]
         findings = await asyncio.to_thread(
             audit.inquire, accepted, judged, repeats_are_legal=settings.kafka_mode == "idempotent",
@@ -153,7 +156,10 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         )
         findings += of_webhooks
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
-        report = AuditReport(since, until, ledger, len(cells), hours, records, unarchived, unequal, unjudged, findings)
+        report = AuditReport(
+            since, until, ledger, len(cells), hours, records, audit.outside or 0, unarchived, unequal, unjudged,
+            findings,
+        )  # fmt: skip
         noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
         noted.state = "findings" if report.count else noted.state
     return report
@@ -180,7 +186,7 @@ async def _hours(connection: Session, question: Question) -> tuple[datetime, dat
     until = min(filter(None, (span["until"], question.until)))
     if since >= until:
         raise CommandFailed(
-            f"no closed hour between {since:%Y-%m-%d %H:%M} and {until:%Y-%m-%d %H:%M} UTC: nothing was judged", 1
+            f"no closed hour between {since:%Y-%m-%d %H:%M} and {until:%Y-%m-%d %H:%M} UTC: nothing was judged", 2
         )
     return since, until
 

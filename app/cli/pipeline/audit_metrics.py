@@ -11,7 +11,10 @@ from app.cli.pipeline.audit_report import AuditReport
 
 __all__ = ["write_metrics"]
 
-_FINDINGS = ("lost", "phantom", "altered", "duplicated", "repeated", "reordered", "stale term", "late", "unaccounted")
+_FINDINGS = (
+    "lost", "phantom", "altered", "misplaced", "unexplained", "duplicated", "repeated", "reordered", "stale term",
+    "late", "unaccounted",
+)  # fmt: skip
 
 
 def write_metrics(report: AuditReport, file: Path) -> None:
@@ -29,6 +32,7 @@ def write_metrics(report: AuditReport, file: Path) -> None:
         ("unjudged_cells", "Cells the last audit could not judge.", len(report.unjudged)),
         ("ledger_findings", "Cells of the ledger whose sides differ.", report.ledger.findings),
         ("records", "Records of the lake the last audit compared.", report.records),
+        ("outside_records", "Records of the lake in hours the last audit did not judge.", report.outside),
         ("until_timestamp_seconds", "The end of what the last audit judged.", report.until.timestamp()),
         ("timestamp_seconds", "When the last audit ended.", time.time()),
     ):

@@ -16,10 +16,11 @@ __all__ = ["AuditReport", "print_report"]
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What all comparisons found. ``unjudged`` cells could not be looked at event by event, and are findings.
+    """What all comparisons found. ``unjudged`` cells could not be looked at event by event.
 
-    ``webhook_hours``: of how many hours deliveries were accounted for. ``unarchived``: offsets of Kafka that were read
-    as well, because the archive has not come so far and cells differed.
+    ``outside``: records of the lake in hours that were not judged. ``webhook_hours``: of how many hours deliveries were
+    accounted for. ``unarchived``: offsets of Kafka that were read as well, because the archive has not come so far and
+    cells differed.
     """
 
     since: datetime
@@ -28,6 +29,7 @@ class AuditReport:
     cells: int
     webhook_hours: int
     records: int
+    outside: int
     unarchived: int
     unequal: int
     unjudged: Sequence[Cell]
@@ -36,7 +38,17 @@ class AuditReport:
     @property
     def count(self) -> int:
         """How many rows somebody should look at."""
-        return self.ledger.findings + len(self.unjudged) + sum(finding.is_finding for finding in self.findings)
+        return self.found + len(self.unjudged)
+
+    @property
+    def found(self) -> int:
+        """The findings among them, without what could not be judged."""
+        return self.ledger.findings + sum(finding.is_finding for finding in self.findings)
+
+    @property
+    def exit_code(self) -> int:
+        """0 only where everything was compared (PL-A09)."""
+        return 1 if self.found else 2 if self.unjudged else 0
 
 
 def print_report(report: AuditReport) -> None:
@@ -57,6 +69,7 @@ def print_report(report: AuditReport) -> None:
     hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
     console().print(
         f"{report.records:,} records in {report.cells:,} cells from {hours}, {report.unequal} of them unequal; "
+        f"{report.outside:,} records of other hours; "
         f"deliveries of {report.webhook_hours} hours; "
         f"{report.ledger.findings} findings of the ledger (hookwire doctor --ledger); {report.count} in all",
         soft_wrap=True,

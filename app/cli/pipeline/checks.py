@@ -80,9 +80,9 @@ def _lake(lake: LakeStorage) -> Check:
         snapshot = bronze(lake).snapshot()
     except LakeDamaged as damaged:
         return Check("lake", "lake", "refuse", f"{lake.uri}: {damaged}")
-    left = bronze(lake).unlisted(snapshot)
+    left = [path for path in bronze(lake).unlisted(snapshot) if path.endswith(".parquet")]
     detail = f"{lake.uri}: {snapshot.rows:,} records in {len(snapshot.files):,} files"
-    return Check("lake", "lake", "ok", detail + (f", {len(left):,} files of killed batches" if left else ""))
+    return Check("lake", "lake", "ok", detail + (f", {len(left):,} files that are no part of it" if left else ""))
 
 
 def _spark(settings: Settings, here: Python) -> Iterator[Check]:

@@ -6,11 +6,12 @@ import typer
 
 from app.cli.pipeline.archive import archive, doctor, runs
 from app.cli.pipeline.audit import audit
+from app.cli.pipeline.check import check, convert
 from app.cli.pipeline.insight import anomaly, deadletter, schema, usage
 from app.cli.pipeline.replay import replay
 from app.cli.pipeline.report import report
 from app.cli.pipeline.service import deliveries, metrics, slo
-from app.cli.pipeline.upkeep import check, compact, erase, retain
+from app.cli.pipeline.upkeep import compact, erase, retain
 
 __all__ = ["pipeline"]
 
@@ -20,6 +21,6 @@ pipeline = typer.Typer(
 )
 for verb in (
     archive, runs, doctor, audit, replay, report, deliveries, metrics, slo, usage, anomaly, schema, deadletter, compact,
-    check, retain, erase,
+    check, convert, retain, erase,
 ):  # fmt: skip
     pipeline.command()(verb)

@@ -215,7 +215,7 @@ async def _put(database: Database, spark: Any, job: str, table: Table, since: da
 
     statement, columns = _GOLD[job]
     seen = {row["batch"] for row in await database.fetch("gold.batches", job)}
-    entries = [entry for entry in table.entries() if datetime.fromisoformat(entry["at"]) >= since]
+    entries = [entry for entry in table.history() if datetime.fromisoformat(entry["at"]) >= since]
     batches = {f"{entry['version']}-{entry['run']}": entry["notes"].get("days", {}) for entry in entries}
     new = {batch: days for batch, days in batches.items() if batch not in seen}
     days = {date.fromisoformat(day) for named in new.values() for day in named}

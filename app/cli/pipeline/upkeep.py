@@ -16,7 +16,7 @@ from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 if TYPE_CHECKING:
     from pipeline.compaction import Folder
 
-__all__ = ["check", "compact", "erase", "retain"]
+__all__ = ["compact", "erase", "retain"]
 
 Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic alone.")]
 TableName = Annotated[
@@ -28,15 +28,14 @@ FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="About
 Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="Keep so many days; days before go whole.")]
 Keys = Annotated[list[str] | None, typer.Option("--key", help="An ordering key of the subject's; may be repeated.")]
 KeysFile = Annotated[Path | None, typer.Option("--keys-file", help="The same, one key a line.")]
-Quarantine = Annotated[bool, typer.Option("--quarantine", help="Take damaged files out of the table and keep them.")]
 _MEBIBYTE = 1024 * 1024
-_REPLACED_KEPT = timedelta(days=1)
+_REPLACED_KEPT_HOURS = 24
 
 
 def compact(
     lake: Lake = None, file_mb: FileSize = 128, dry_run: DryRun = False, as_json: Json = False, config: Config = None
 ) -> None:
-    """Write the small files of closed days anew as few large ones, and sweep what is left of a day ago.
+    """Write the small files of closed days anew as few large ones, and delete what is left of a day ago.
 
     That is files of any table that were replaced, and those of batches that were killed and have been done again since.
 
@@ -47,87 +46,32 @@ def compact(
       hookwire pipeline compact --file-mb 256
     """
     from pipeline.compaction import compact, crowded
-    from pipeline.exchange import delete_replaced
     from pipeline.lake import bronze
     from pipeline.runs import recorded_run
-    from pipeline.sweep import sweep_killed
     from pipeline.tables import lake_tables
 
     settings = settings_from(config)
     storage = lake_of(lake, settings)
-    table, now = bronze(storage), datetime.now(UTC)
-    folders = crowded(table.snapshot(), now.date(), file_mb * _MEBIBYTE)
+    table = bronze(storage)
+    with told_failures():
+        folders = crowded(table.snapshot(), datetime.now(UTC).date(), file_mb * _MEBIBYTE)
     files, rows = sum(len(folder.files) for folder in folders), sum(folder.rows for folder in folders)
-    done = {
-        "folders": len(folders),
-        "files": files,
-        "rows": rows,
-        "fewer_files": 0,
-        "swept_files": 0,
-        "killed_files": 0,
-    }
+    done = {"folders": len(folders), "files": files, "rows": rows, "fewer_files": 0, "deleted_files": 0}
     if not dry_run:
         with told_failures(), recorded_run(storage, "compact", {"file_mb": file_mb}) as run:
             run.counts = done
             if folders:
                 spark = session("compact", settings)
                 done["fewer_files"] = compact(spark, table, folders, run.id, file_mb * _MEBIBYTE, _tell_folder)
-            for each in lake_tables(storage):
-                done["swept_files"] += delete_replaced(storage, each, now - _REPLACED_KEPT)
-                done["killed_files"] += sweep_killed(storage, each, now - _REPLACED_KEPT)
+            tables = lake_tables(storage)
+            done["deleted_files"] = sum(each.vacuum(_REPLACED_KEPT_HOURS, unnamed=True) for each in tables)
     verb = "would be" if dry_run else "were"
     _result(done, as_json, f"{files} files of {len(folders)} days and topics {verb} compacted, {rows:,} records; "
-            f"{done['fewer_files']} files fewer, {done['swept_files']} old ones swept, "
-            f"{done['killed_files']} of killed batches")  # fmt: skip
+            f"{done['fewer_files']} files fewer, {done['deleted_files']} old ones deleted")  # fmt: skip
 
 
 def _tell_folder(folder: Folder) -> None:
     tell(f"{folder.day} {folder.topic}: {len(folder.files)} files, {folder.rows:,} records")
-
-
-def check(lake: Lake = None, quarantine: Quarantine = False, as_json: Json = False, config: Config = None) -> None:
-    """Look at every file of all the lake's tables: is it there, whole, and Parquet with as many rows as it should have?
-
-    It reads the end of each file and no rows: whether the archived events are all there, and in order, is what
-    `hookwire pipeline audit` tells.
-
-    Exit code 1: some are not. With --quarantine they are put into quarantine/ of the lake, and the table's log says
-    why. Of bronze, the audit then names the events that were in them, and `hookwire pipeline replay --lost` publishes
-    these again; days of deliveries, metrics and slo are made again by the commands of these names, deliveries as far as
-    the database still has the attempts.
-
-    Examples:
-
-      hookwire pipeline check
-
-      hookwire pipeline check --quarantine --json
-    """
-    from pipeline.runs import recorded_run
-    from pipeline.sweep import damages, put_aside
-    from pipeline.tables import lake_tables
-
-    storage = lake_of(lake, settings_from(config))
-    with told_failures():
-        snapshots = [(table, table.snapshot()) for table in lake_tables(storage)]
-        found = [(table, damages(storage, table, snapshot)) for table, snapshot in snapshots]
-        damaged = [(f"{table.name}/{one.file.path}", one) for table, ones in found for one in ones]
-        records = sum(damage.file.rows for _, damage in damaged)
-        if quarantine and damaged:
-            with recorded_run(storage, "check", {"quarantine": True}) as run:
-                for table, ones in found:
-                    put_aside(storage, table, ones, run.id)
-                run.counts, run.state = {"files": len(damaged), "records": records}, "findings"
-    files = sum(len(snapshot.files) for _, snapshot in snapshots)
-    done = {
-        "files": files, "damaged": [{"path": path, "reason": damage.reason} for path, damage in damaged],
-        "records": records, "quarantined": quarantine,
-    }  # fmt: skip
-    lines = [f"{path}: {damage.reason}" for path, damage in damaged]
-    verb = "put into quarantine" if quarantine else "damaged"
-    words = f"{files} files were looked at, {len(damaged)} {verb}, {records:,} records in them"
-    _result(done, as_json, "\n".join([*lines, words]))
-    if damaged:
-        raise typer.Exit(1)
 
 
 def retain(

@@ -19,21 +19,37 @@ from hub.acceptance import Hub
 from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
+from jobs.job_queue import JobQueue
+from jobs.job_waiting import JobWaiting
 from jobs.metrics import QueueMetrics
 from jobs.queues import Queues
 from jobs.waiting import Waiting
+from reqrep.bridge.metrics import RequestMetrics
+from reqrep.bridge.requests import Requests
+from reqrep.bridge.waiting import ServiceWaiting
 from webhooks.pull import Pull
 
-__all__ = ["Context", "JobsContext", "context_of"]
+__all__ = ["Context", "JobsContext", "ServicesContext", "context_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class JobsContext:
-    """Hold what the routes of queues and tasks need of the room ``jobs``."""
+    """Hold what the routes of queues, tasks and jobs need of the room ``jobs``."""
 
     queues: Queues
     waiting: Waiting
     metrics: QueueMetrics
+    queue: JobQueue
+    job_waiting: JobWaiting
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesContext:
+    """Hold what the routes of services and requests need of the room ``reqrep``."""
+
+    requests: Requests
+    waiting: ServiceWaiting
+    metrics: RequestMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +68,7 @@ class Context:
     outbound: Outbound
     pull: Pull
     jobs: JobsContext
+    services: ServicesContext
     registry: CollectorRegistry
     backlog: Backlog
     overview: Overview

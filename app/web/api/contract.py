@@ -5,6 +5,7 @@ The checked-in copy is ``openapi/openapi.json``, written by ``scripts/openapi.py
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Final
@@ -18,6 +19,7 @@ from app.web.api.hub_contract import HUB_PATHS
 from app.web.api.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
 from app.web.api.rabbithub_contract import RABBITHUB_PATHS
 from app.web.api.refusals import PROBLEM_SCHEMA, refusals
+from app.web.api.webhook_contract import WEBHOOKS
 from app.web.problem import PROBLEM_MEDIA_TYPE
 from app.web.route_needs import RouteNeeds
 from app.web.scopes import OPEN
@@ -40,6 +42,9 @@ _TAGS = [
     {"name": "pull", "description": "Fetch deliveries, instead of having them POSTed."},
     {"name": "queues", "description": "Submit, receive, accept, reject: messages for one receiver, or for each."},
     {"name": "tasks", "description": "Work that exists if and only if the caller's transaction committed."},
+    {"name": "services", "description": "Ask a service, or work for one."},
+    {"name": "requests", "description": "Requests to services: their replies, now or later."},
+    {"name": "jobs", "description": "Work for people and machines: assign, delay, review, claim, complete."},
     {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
     {"name": "holds", "description": "Keys and topics of a broker that wait because a record was refused."},
     {"name": "dead letters", "description": "What was given up, for a broker or a subscription."},
@@ -70,7 +75,8 @@ _FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
 
 def operation_id(route: APIRoute) -> str:
     """The name that generated clients give an operation: ``subscriptions_create``."""
-    return "_".join([*map(str, route.tags), route.name])
+    tag = "_".join(str(tag).lower().replace(" ", "_") for tag in route.tags)
+    return f"{tag}_{route.name.removesuffix(f'_{tag}')}"
 
 
 def openapi_document(api: FastAPI) -> dict[str, Any]:
@@ -102,7 +108,53 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
                 operation["security"] = [{}, *({"key": list(scopes)} for scopes in need.alternatives())]
                 operation["responses"] |= {str(status): answer for status, answer in _REFUSED_BY_AUTHENTICATION.items()}
     document["components"]["securitySchemes"] = _SECURITY_SCHEMES
+    for path in document["paths"].values():
+        for operation in path.values():
+            _describe_one_body(operation.get("requestBody", {}))
+    _describe_defaults(document)
+    document["webhooks"] = WEBHOOKS
     return document
+
+
+def _describe_one_body(body: dict[str, Any]) -> None:
+    """Give a generator one type for a body that may be of any; the others stand in an extension (FT-05)."""
+    content = body.get("content", {})
+    if "*/*" not in content:
+        return
+    kept = "application/json" if "application/json" in content else "application/octet-stream"
+    others = {name: media.get("schema", {}).get("description", "") for name, media in content.items() if name != kept}
+    body["content"] = {kept: content.get(kept, {"schema": {"type": "string", "format": "binary"}})}
+    body["x-other-content-types"] = others
+
+
+def _describe_defaults(document: dict[str, Any]) -> None:
+    """Say the default of whatever a request may leave out: generators take a ``default`` for required (FT-05)."""
+    for place in _requested(document):
+        found = place.pop("default", None)
+        if found not in (None, []):
+            words = place.get("description", "")
+            place["description"] = f"{words}{' ' if words else ''}Default: {json.dumps(found)}."
+
+
+def _requested(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every schema of a parameter or of a request's body, those that it refers to included, once."""
+    waiting: list[Any] = []
+    for path in document["paths"].values():
+        for operation in path.values():
+            waiting += [parameter["schema"] for parameter in operation.get("parameters", ())]
+            waiting += [body["schema"] for body in operation.get("requestBody", {}).get("content", {}).values()]
+    seen: set[int] = set()
+    while waiting:
+        schema = waiting.pop()
+        if id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        yield schema
+        if "$ref" in schema:
+            waiting.append(document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+        waiting += schema.get("properties", {}).values()
+        waiting += [part for name in ("anyOf", "oneOf", "allOf") for part in schema.get(name, ())]
+        waiting += [schema[name] for name in ("items", "additionalProperties") if isinstance(schema.get(name), dict)]
 
 
 def _announce_unstorable(responses: dict[str, Any]) -> None:

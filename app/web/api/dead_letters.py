@@ -26,7 +26,7 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
-Kind = Literal["refused", "exhausted", "aborted", "gone", "internal"]
+Kind = Literal["refused", "exhausted", "declined", "aborted", "gone", "internal"]
 _DELIVERY = re.compile(r"dlv_([0-9]{1,18})_([0-9]{1,18})")
 _RECORD = re.compile(r"dead_(kafka|amqp)_([0-9]{1,18})")
 _LARGEST = 2**63 - 1

@@ -11,8 +11,10 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.actor import Reason, Reasoned, actor_of
+from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
-from app.web.api.events import event_number
+from app.web.api.event_ids import event_number
+from app.web.api.event_search import Since, Until, id_range
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
@@ -22,6 +24,7 @@ from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
+from webhooks.condition import DeliveryState, delivery_condition
 
 __all__ = ["delivery_out", "router"]
 
@@ -30,10 +33,11 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
-State = Literal["pending", "sending", "retrying", "parked", "delivered", "dead"]
+State = DeliveryState
 _ID = re.compile(r"dlv_([0-9]{1,19})_([0-9]{1,19})")
 _LARGEST = 2**63 - 1
 _MISSING = "There is no such delivery."
+_DONE = "No such delivery waits; it is being sent just now, or is done."
 _REFUSED = refusals("not-found", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large")
 
 
@@ -43,6 +47,8 @@ _DELIVERY_EXAMPLE: dict[str, Any] = {
     "subscription_id": "sub_3f1c0a9be2d45c7780aa",
     "callback": "http://127.0.0.1:9000/hook",
     "state": "delivered",
+    "reason": "delivered at 2026-01-15T09:31:07Z by attempt 1",
+    "blocked_by": None,
     "attempts": 1,
     "last_outcome": "delivered",
     "last_status": 204,
@@ -79,11 +85,13 @@ class DeliveryOut(BaseModel):
     subscription_id: str
     callback: str
     state: State
+    reason: ConditionReason
+    blocked_by: BlockedBy
     attempts: int
     last_outcome: str | None = Field(description="delivered, timeout, connect, client_error, ...")
     last_status: int | None
     last_seconds: float | None = Field(description="How long the last attempt took.")
-    next_attempt_at: datetime | None
+    next_attempt_at: NextAttemptAt
     at: datetime = Field(description="When it was made, delivered or given up.")
     detail: str | None
 
@@ -129,16 +137,21 @@ class AttemptList(BaseModel):
 class DeliveryDone(BaseModel):
     """What was done."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "dlv_42_7", "done": "due"}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"id": "dlv_42_7", "done": "due", "reason": "it is due now"}]}
+    )
 
     id: str
     done: Literal["due", "given_up"]
+    reason: str = Field(description="What follows from it.")
 
 
 def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
     """The public shape of a row of ``delivery.list``."""
     return {
         **row,
+        **delivery_condition(row)._asdict(),
+        "detail": ": ".join(filter(None, (row["kind"], row["detail"]))) or None,
         "id": f"dlv_{row['event_id']}_{row['subscription_id']}",
         "event_id": format_event_id(incarnation, row["event_id"]),
         "subscription_id": row["public_id"],
@@ -158,19 +171,22 @@ async def list_deliveries(
     event_id: Annotated[str | None, Query(max_length=60)] = None,
     subscription_id: Annotated[str | None, Query(max_length=60)] = None,
     state: Annotated[State | None, Query()] = None,
+    since: Since = None,
+    until: Until = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeliveryPage:
-    """Newest event first; `Link: rel="next"` and `next_cursor` lead on."""
+    """Newest event first; `Link: rel="next"` and `next_cursor` lead on. `since` and `until` are about the event."""
     event = event_number(event_id, context.incarnation) if event_id is not None else None
     subscription = None
     if subscription_id is not None:
         subscription = (await find(request, subscription_id, context))["id"]
     else:
         require_every_topic(request)
-    before = read_cursor(cursor, [int, int]) or [_LARGEST, _LARGEST]
+    low, high = await id_range(context, since, until)
+    before = read_cursor(cursor, [int, int]) or [high, 0 if until is not None else _LARGEST]
     rows = await context.database.fetch_filtered(
-        "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1
+        "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1, low
     )
     last = rows[limit - 1] if len(rows) > limit else None
     next_cursor = link_next(request, response, [last["event_id"], last["subscription_id"]] if last else None)
@@ -187,27 +203,41 @@ async def attempts(request: Request, delivery_id: str, context: In) -> AttemptLi
     return AttemptList.model_validate({"items": [_attempt_out(row, shown=shows_payloads(request)) for row in rows]})
 
 
-@router.post("/{delivery_id}/try", summary="Try a delivery now", responses=_REFUSED)
+@router.post("/{delivery_id}/try", summary="Try a delivery now", responses={**_REFUSED, **refusals("delivery-waits")})
 @needs("operate", reach="route")
 async def try_now(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
-    """One that waits for its next attempt or is parked; a parked one has its whole schedule again."""
-    await _turn(request, delivery_id, body, context, "delivery.retry_now")
-    return DeliveryDone(id=delivery_id, done="due")
+    """One that waits for its next attempt or is parked; a parked one has its whole schedule again.
+
+    It passes an open breaker as its probe. Where something else is in the way, the answer is 409 and names it.
+    """
+    event, subscription = await _numbers(request, delivery_id, context)
+    row = await context.database.fetchrow("delivery.get", "default", event, subscription)
+    if row is None:
+        raise Problem("not-found", _DONE)
+    condition = delivery_condition(row)
+    if row["is_claimed"] or row["is_probing"] or condition.blocked_by in ("pause", "order"):
+        why = "the breaker's probe is being sent" if row["is_probing"] else condition.reason
+        raise Problem("delivery-waits", f"{why[0].upper()}{why[1:]}.", blocked_by=condition.blocked_by)
+    await _turn(event, subscription, actor_of(request), body, context, "delivery.retry_now")
+    is_probe = condition.blocked_by == "breaker"
+    return DeliveryDone(
+        id=delivery_id, done="due", reason="it is sent as the probe of the breaker" if is_probe else "it is due now"
+    )
 
 
 @router.post("/{delivery_id}/give-up", summary="Give a delivery up", responses=_REFUSED)
 @needs("operate", reach="route")
 async def give_up(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
     """It becomes a dead letter; what waits behind it for its key goes on."""
-    await _turn(request, delivery_id, body, context, "delivery.dead_letter")
-    return DeliveryDone(id=delivery_id, done="given_up")
-
-
-async def _turn(request: Request, delivery_id: str, body: Reason, context: Context, statement: str) -> None:
     event, subscription = await _numbers(request, delivery_id, context)
-    turned = await context.database.fetchval(statement, "default", event, subscription, actor_of(request), body.reason)
+    await _turn(event, subscription, actor_of(request), body, context, "delivery.dead_letter")
+    return DeliveryDone(id=delivery_id, done="given_up", reason="it is a dead letter")
+
+
+async def _turn(event: int, subscription: int, actor: str, body: Reason, context: Context, statement: str) -> None:
+    turned = await context.database.fetchval(statement, "default", event, subscription, actor, body.reason)
     if turned is None:
-        raise Problem("not-found", "No such delivery waits; it is being sent just now, or is done.")
+        raise Problem("not-found", _DONE)
 
 
 async def _numbers(request: Request, delivery_id: str, context: Context) -> tuple[int, int]:

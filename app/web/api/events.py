@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
+from app.web.api.deliveries import delivery_out
+from app.web.api.event_ids import event_number
 from app.web.api.refusals import refusals
 from app.web.authentication import grant_of, require_topic, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
-from event.identity import parse_event_id
+from event.strict_json import StrictJsonError, loads
+from webhooks.condition import Condition, DeliveryState, EventState, delivery_condition, event_condition, sink_condition
 
-__all__ = ["event_number", "payload_out", "router"]
+__all__ = ["payload_out", "router"]
 
 router = APIRouter(prefix="/events", tags=["events"], responses=refusals("database-unavailable", "busy", "not-found"))
 In = Annotated[Context, Depends(context_of)]
 _SHOWN_DELIVERIES = 100
 _HEADERS_LEFT_OUT = " Its headers have more than 64 KiB and are left out here."
+_DATA_MAX = 256 * 1024  # parsed on the event loop
 _MISSING = "There is no such event; its retention may have ended."
 
 
@@ -31,7 +37,9 @@ class SinkOut(BaseModel):
 
     sink: Literal["kafka", "amqp", "webhooks"]
     state: Literal["pending", "held", "sent"]
-    reason: str | None = Field(description="Why it is not sent yet, if there is more to say than that it waits.")
+    reason: ConditionReason
+    blocked_by: BlockedBy
+    next_attempt_at: NextAttemptAt
 
 
 class EventDeliveryOut(BaseModel):
@@ -40,11 +48,13 @@ class EventDeliveryOut(BaseModel):
     id: str
     subscription_id: str
     callback: str
-    state: Literal["pending", "sending", "retrying", "parked", "delivered", "dead"]
+    state: DeliveryState
+    reason: ConditionReason
+    blocked_by: BlockedBy
     attempts: int
     last_outcome: str | None
     last_status: int | None
-    next_attempt_at: datetime | None
+    next_attempt_at: NextAttemptAt
     detail: str | None
 
 
@@ -58,13 +68,28 @@ _EXAMPLE: dict[str, Any] = {
     "accepted_at": "2026-01-15T09:31:07.120455Z",
     "payload": '{"order": 4711, "total": "19.90"}',
     "payload_base64": None,
-    "sinks": [{"sink": "webhooks", "state": "sent", "reason": None}],
+    "data": {"order": 4711, "total": "19.90"},
+    "state": "delivered",
+    "reason": "delivered at 2026-01-15T09:31:07Z by attempt 1",
+    "blocked_by": None,
+    "next_attempt_at": None,
+    "sinks": [
+        {
+            "sink": "webhooks",
+            "state": "sent",
+            "reason": "matched with subscriptions",
+            "blocked_by": None,
+            "next_attempt_at": None,
+        }
+    ],
     "deliveries": [
         {
             "id": "dlv_42_7",
             "subscription_id": "sub_3f1c0a9be2d45c7780aa",
             "callback": "http://127.0.0.1:9000/hook",
             "state": "delivered",
+            "reason": "delivered at 2026-01-15T09:31:07Z by attempt 1",
+            "blocked_by": None,
             "attempts": 1,
             "last_outcome": "delivered",
             "last_status": 204,
@@ -92,6 +117,16 @@ class EventOut(BaseModel):
         description="The body as text, if it is UTF-8. Both are null for a key without the scope `payloads`."
     )
     payload_base64: str | None = Field(description="The body, if it is not text.")
+    data: Any = Field(
+        description="The body as JSON, if its content type says so and it has 256 KiB at most; else null."
+    )
+    state: EventState = Field(
+        description="Of the part that is furthest from being delivered. unrouted: its topic has no sink. unmatched: no "
+        "subscription wanted it."
+    )
+    reason: ConditionReason
+    blocked_by: BlockedBy
+    next_attempt_at: NextAttemptAt
     sinks: list[SinkOut]
     deliveries: list[EventDeliveryOut] = Field(
         description="The first hundred; all of them are at /deliveries. A key for some topics sees those of "
@@ -100,29 +135,18 @@ class EventOut(BaseModel):
     summary: str = Field(description="One sentence: what became of it.")
 
 
-def event_number(event_id: str, incarnation: str) -> int:
-    """The row's number of a public event id of this installation; a problem for any other."""
-    try:
-        whose, number = parse_event_id(event_id)
-    except ValueError:
-        raise Problem("not-found", "There is no such event.") from None
-    if whose != incarnation:
-        raise Problem("not-found", "This event id is of another installation.")
-    return number
-
-
-def _summary(sinks: list[dict[str, Any]], deliveries: list[dict[str, Any]]) -> str:
+def _summary(sinks: Sequence[tuple[str, Condition]], deliveries: Sequence[Condition]) -> str:
     if not sinks:
         return "Nobody asked for it: its topic is routed to no sink. It is stored."
-    waiting = [sink["sink"] for sink in sinks if sink["state"] != "sent"]
+    waiting = [sink for sink, found in sinks if found.state != "sent"]
     words = [f"still owed to {', '.join(waiting)}"] if waiting else []
-    states = [delivery["state"] for delivery in deliveries]
-    if any(s["sink"] == "webhooks" and s["state"] == "sent" for s in sinks) and not states:
+    states = [delivery.state for delivery in deliveries]
+    if "webhooks" in {sink for sink, _ in sinks} - set(waiting) and not states:
         words.append("no subscription's topic and filter matched when it was fanned out")
     for state in ("delivered", "retrying", "parked", "sending", "pending", "dead"):
         if state in states:
             words.append(f"{states.count(state)} {'given up' if state == 'dead' else state}")
-    sent = [sink["sink"] for sink in sinks if sink["state"] == "sent" and sink["sink"] != "webhooks"]
+    sent = [sink for sink, found in sinks if found.state == "sent" and sink != "webhooks"]
     if sent:
         words.append(f"confirmed by {' and '.join(sent)}")
     sentence = "; ".join(words) or "on its way"
@@ -138,16 +162,18 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
     if row is None:
         raise Problem("not-found", _MISSING)
     require_topic(request, row["topic"], hidden=_MISSING)
-    sinks = [_sink_out(sink) for sink in await context.database.fetch("event.sink_states", "default", number)]
+    sinks = [
+        (sink["sink"], sink_condition(sink))
+        for sink in await context.database.fetch("event.sink_states", "default", number)
+    ]
     rows = await context.database.fetch(
-        "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES
+        "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES, 0
     )
     grant = grant_of(request)
-    deliveries = [
-        {**d, "id": f"dlv_{d['event_id']}_{d['subscription_id']}", "subscription_id": d["public_id"]} for d in rows
-    ]
     # A callback may be a capability, so a key sees those of subscriptions that it reaches (SE-09, FS-10).
-    shown = [d for d in deliveries if grant is None or grant.reaches(d["topic"])]
+    shown = [d for d in rows if grant is None or grant.reaches(d["topic"])]
+    deliveries = [delivery_condition(d) for d in rows]
+    condition = event_condition(sinks, [delivery_condition(d) for d in shown])
     text, encoded = payload_out(row["payload"]) if shows_payloads(request) else (None, None)
     return EventOut.model_validate(
         {
@@ -157,19 +183,24 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
             "headers": json.loads(row["headers"]),
             "payload": text,
             "payload_base64": encoded,
-            "sinks": sinks,
-            "deliveries": shown,
+            "data": _json_of(row["content_type"], text),
+            **condition._asdict(),
+            "sinks": [{"sink": sink, **found._asdict()} for sink, found in sinks],
+            "deliveries": [delivery_out(delivery, context.incarnation) for delivery in shown],
             "summary": _summary(sinks, deliveries) + (_HEADERS_LEFT_OUT if row["headers_left_out"] else ""),
         }
     )
 
 
-def _sink_out(row: Any) -> dict[str, Any]:
-    reason = row["reason"]
-    if row["state"] != "sent" and not row["configured"]:
-        setting = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}.get(row["sink"])
-        reason = f"this sink is not configured; set {setting}"
-    return {"sink": row["sink"], "state": row["state"], "reason": reason}
+def _json_of(content_type: str | None, text: str | None) -> Any:
+    """The value of a body that says that it is JSON."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if text is None or len(text) > _DATA_MAX or not (kind == "application/json" or kind.endswith("+json")):
+        return None
+    try:
+        return loads(text.encode())
+    except StrictJsonError:
+        return None
 
 
 def payload_out(payload: bytes) -> tuple[str | None, str | None]:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.context import Context, context_of
-from app.web.api.events import event_number
+from app.web.api.event_ids import event_number
 from app.web.api.moment import Moment
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute

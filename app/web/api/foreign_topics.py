@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,10 +20,12 @@ from hub.intent import IntentState, IntentStep
 from hub.subscription_status import SubscriptionStatus, subscription_status
 from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
 
-__all__ = ["foreign", "pair_of", "router", "standing_of"]
+__all__ = ["SINKS_MEANING", "TopicSink", "foreign", "pair_of", "router", "standing_of"]
 
 router = APIRouter(tags=["WebSub"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
 In = Annotated[Context, Depends(context_of)]
+TopicSink = Literal["kafka", "amqp", "webhooks"]
+SINKS_MEANING = "Where its events go from now on; webhooks alone unless this was given before."
 _URL_EXAMPLE = "https://blog.example/feed"
 
 
@@ -37,6 +39,7 @@ class ForeignTopicIn(BaseModel):
     url: str = Field(max_length=2048)
     feed_diff: bool | None = Field(None, description="Of Atom and RSS, distribute new and changed entries only.")
     always_deliver: bool | None = Field(None, description="Distribute after each ping, also what has not changed.")
+    sinks: list[TopicSink] | None = Field(None, min_length=1, description=SINKS_MEANING)
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -46,6 +49,7 @@ _EXAMPLE: dict[str, Any] = {
     "hub_url": "https://hub.example/hub",
     "feed_diff": True,
     "always_deliver": False,
+    "sinks": ["webhooks"],
     "pings": 17,
     "pings_fetched": 17,
     "due_at": None,
@@ -69,6 +73,7 @@ class ForeignTopicOut(BaseModel):
     hub_url: str | None
     feed_diff: bool
     always_deliver: bool
+    sinks: list[TopicSink] | None = Field(description="Where its events go; none: every configured sink.")
     pings: int
     pings_fetched: int = Field(description="How many of them the last good fetch began with.")
     due_at: datetime | None = Field(description="When it is fetched next; none: at the next ping.")
@@ -101,6 +106,7 @@ async def register(body: ForeignTopicIn, context: In) -> ForeignTopicOut:
     async with context.database.transaction() as session:
         await session.execute("foreign.ensure", "default", name, body.url)
         await session.execute("foreign.register", "default", name, body.feed_diff, body.always_deliver)
+        await session.execute("topic.set_sinks", "default", name, body.sinks)
         row = await session.fetchrow("foreign.get", "default", name)
     return ForeignTopicOut.model_validate(dict(row or {}))
 

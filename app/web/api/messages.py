@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -16,6 +17,7 @@ from app.web.api.queue_refusal import queue_name, refused_as_problems
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.authentication import shows_payloads
+from app.web.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
 from app.web.problem import Problem
 from app.web.scopes import needs
 from event.strict_json import StrictJsonError, loads
@@ -34,8 +36,6 @@ router = APIRouter(
 In = Annotated[Context, Depends(context_of)]
 Queue = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
 Receipts = Annotated[list[Annotated[str, Field(max_length=80)]], Field(min_length=1, max_length=500)]
-_NDJSON: Final = "application/x-ndjson"
-_BATCH_MAX: Final = 1_000
 _HEADER_PREFIX: Final = "hookwire-header-"
 _RECEIPT = "msg_42_19"
 
@@ -177,7 +177,10 @@ _ANY_BODY = {
         "required": False,
         "description": "The message, any content type, also empty; or with `application/x-ndjson` up to 1,000 JSON"
         " messages, one a line, stored all or none.",
-        "content": {"*/*": {"schema": {}}, _NDJSON: {"schema": {"type": "string"}, "example": '{"n": 1}\n{"n": 2}\n'}},
+        "content": {
+            "*/*": {"schema": {}},
+            MEDIA_TYPE: {"schema": {"type": "string"}, "example": '{"n": 1}\n{"n": 2}\n'},
+        },
     }
 }
 
@@ -201,10 +204,10 @@ async def submit(
 ) -> SubmittedOut:
     """Stored when this is answered. `Hookwire-Header-<Name>: <value>` becomes the message's header `<name>`."""
     name, body = queue_name(queue), await request.body()
-    content_type = request.headers.get("content-type")
+    headers = _own_headers(request)
     drafts = [
-        MessageDraft(payload, kind, _own_headers(request), message_type, key, priority, delay_seconds)
-        for payload, kind in _bodies(body, content_type)
+        MessageDraft(payload, kind, headers, message_type, key, priority, delay_seconds)
+        for payload, kind in await _bodies(body, request.headers.get("content-type"))
     ]
     with refused_as_problems():
         ids = await context.jobs.queues.submit(name, drafts)
@@ -278,18 +281,24 @@ async def _receive_now(
     return await queues.receive(queue, body.max, body.lease_seconds, wanted, receiver)
 
 
-def _bodies(body: bytes, content_type: str | None) -> list[tuple[bytes, str | None]]:
-    if content_type is None or content_type.partition(";")[0].strip().lower() != _NDJSON:
+async def _bodies(body: bytes, content_type: str | None) -> list[tuple[bytes, str | None]]:
+    if content_type is None or content_type.partition(";")[0].strip().lower() != MEDIA_TYPE:
         return [(body, content_type)]
-    lines = [line for line in body.split(b"\n") if line.strip()]
-    if not 1 <= len(lines) <= _BATCH_MAX:
-        raise Problem("malformed-batch", f"A batch has 1 to {_BATCH_MAX} lines; this one has {len(lines)}.")
-    for number, line in enumerate(lines, 1):
+    large = len(body) > PARSED_HERE_BYTES_MAX
+    lines = await asyncio.to_thread(_judged_lines, body) if large else _judged_lines(body)
+    return [(line.strip(), "application/json") for line in lines]
+
+
+def _judged_lines(body: bytes) -> list[bytes]:
+    lines = lines_of(body, "messages")
+    if not lines:
+        raise Problem("malformed-batch", "A batch has at least one line.")
+    for number, line in lines:
         try:
             loads(line)
         except StrictJsonError as error:
             raise Problem("malformed-batch", f"line {number}: {error.reason}") from None
-    return [(line.strip(), "application/json") for line in lines]
+    return [line for _, line in lines]
 
 
 def _own_headers(request: Request) -> dict[str, str]:

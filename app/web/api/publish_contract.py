@@ -126,10 +126,24 @@ _PARAMETERS: list[dict[str, Any]] = [
         "schema": {"type": "string", "enum": ["never"]},
     },
     {
+        "name": "Hookwire-Tombstone",
+        "in": "header",
+        "description": "`true`: the event has no value, and deletes its key's. It has a key and an empty body. On "
+        "Kafka its record has a null value.",
+        "schema": {"type": "string", "enum": ["true"]},
+    },
+    {
+        "name": "Hookwire-Header-{name}",
+        "in": "header",
+        "description": "A header of the publisher's own, which travels as `{name}` to every sink. At most 64 of them, "
+        "16 KiB in all.",
+        "schema": {"type": "string"},
+    },
+    {
         "name": "Idempotency-Key",
         "in": "header",
         "description": "Makes repeating safe: the same key with the same request answers with the first event's id and "
-        "`Idempotency-Replayed: true`; with another request it is refused by 409. Remembered for a day by default.",
+        "`Idempotency-Replayed: true`; with another request it is refused by 422. Remembered for a day by default.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     },
     {
@@ -146,14 +160,6 @@ _PARAMETERS: list[dict[str, Any]] = [
     },
 ]
 
-_CLOUDEVENT = {
-    "specversion": "1.0",
-    "id": "4711",
-    "source": "/shop",
-    "type": "order.created",
-    "data": {"order": 4711},
-}
-
 _BODY: dict[str, Any] = {
     "description": "The event, byte for byte; any type, also empty. `application/x-ndjson` makes one event of each "
     "line, `application/cloudevents-batch+json` one of each element: such a batch is stored whole or not at all, and "
@@ -163,20 +169,12 @@ _BODY: dict[str, Any] = {
             "schema": {"description": "Any JSON; stored as the bytes that were sent."},
             "examples": {"order": {"value": {"order": 4711, "total": "19.90"}}},
         },
-        "text/plain": {"schema": {"type": "string"}, "examples": {"note": {"value": "hello"}}},
-        "application/x-ndjson": {
-            "schema": {"type": "string"},
-            "examples": {"two events": {"value": '{"order": 1}\n{"order": 2}\n'}},
-        },
-        "application/cloudevents+json": {
-            "schema": {"type": "object", "required": ["specversion", "id", "source", "type"]},
-            "examples": {"structured": {"value": _CLOUDEVENT}},
-        },
-        "application/cloudevents-batch+json": {
-            "schema": {"type": "array", "maxItems": 1000, "items": {"type": "object"}},
-            "examples": {"batch of one": {"value": [_CLOUDEVENT]}},
-        },
-        "*/*": {"schema": {"description": "Anything else."}},
+    },
+    "x-other-content-types": {
+        "application/x-ndjson": "Each line is an event.",
+        "application/cloudevents+json": "A CloudEvent in structured mode.",
+        "application/cloudevents-batch+json": "CloudEvents, each of them an event.",
+        "*/*": "Any other content is an event, byte for byte.",
     },
 }
 

@@ -124,7 +124,7 @@ class NackIn(AckIn):
     dead: bool = Field(False, description="Never hand it out again: it becomes a dead letter.")
 
 
-class ExtendIn(AckIn):
+class PullExtendIn(AckIn):
     """What is held for longer."""
 
     lease_seconds: float = Field(30, ge=1, le=43_200, description="From now on.")
@@ -202,7 +202,7 @@ async def nack(request: Request, subscription_id: str, body: NackIn, context: In
 
 @router.post("/{subscription_id}/extend", summary="Hold deliveries for longer", responses=refusals(*_BODY, "not-found"))
 @needs("subscribe", reach="route")
-async def extend(request: Request, subscription_id: str, body: ExtendIn, context: In) -> SettledList:
+async def extend(request: Request, subscription_id: str, body: PullExtendIn, context: In) -> SettledList:
     """The lease counts from now."""
     number = await _number(request, subscription_id, context)
     receipts = _receipts(number, body.receipts)

@@ -13,6 +13,7 @@ from starlette.types import Scope
 from app.web.api.actor import Reason, Reasoned, actor_of
 from app.web.api.context import Context, context_of
 from app.web.api.events import payload_out
+from app.web.api.moment import ZonedMoment
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.queue_refusal import queue_name, refused_as_problems
 from app.web.api.refusals import refusals
@@ -146,7 +147,9 @@ class ConsumerIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"since": None}]})
 
-    since: datetime | None = Field(None, description="With what the queue still has from then on; none: from now on.")
+    since: ZonedMoment | None = Field(
+        None, description="With what the queue still has from then on; none: from now on."
+    )
 
 
 class ConsumerOut(BaseModel):
@@ -194,9 +197,11 @@ async def list_queues(
 
 @router.post("", status_code=201, summary="Make a temporary queue", responses=refusals(*_BODY, "too-many-queues"))
 @needs("work", reach="route")
-async def make_temporary(body: TemporaryIn, response: Response, context: In) -> QueueOut:
+async def make_temporary(request: Request, body: TemporaryIn, response: Response, context: In) -> QueueOut:
     """Its name is made up. Every receive puts its end off; after its end receivers get 404."""
     name, most = f"tmp.{secrets.token_hex(10)}", context.settings.temporary_queues_max
+    if not may_reach_queue(request, name):
+        raise Problem("forbidden", "The key is not for temporary queues; their names begin with tmp.")
     row = await context.database.fetchrow("queue.make_temporary", name, body.owner, body.lifetime_seconds, most)
     if row is None:
         raise Problem("too-many-queues", f"There are {most} temporary queues already.")
@@ -309,10 +314,6 @@ async def list_consumers(queue: Queue, context: In) -> ConsumerList:
 async def register(queue: Queue, consumer: str, body: ConsumerIn, context: In) -> None:
     """It misses nothing that is committed after this, up to the queue's retention. Repeating it changes nothing."""
     since = body.since if body.since is not None else datetime.max
-    if since.tzinfo is None and since != datetime.max:
-        raise Problem(
-            "invalid-parameter", "since: a time with its zone, such as 2026-01-15T09:31:07Z", parameter="since"
-        )
     with refused_as_problems():
         await context.database.fetchval("consumer.register", queue_name(queue), queue_name(consumer), since)
 

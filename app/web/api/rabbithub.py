@@ -41,7 +41,7 @@ from event.identity import format_event_id
 from hub.acceptance import Hub, outcome
 from hub.form import FormRefused, Mode, Verify
 from hub.rabbithub.batch_import import import_subscription
-from hub.rabbithub.binding import bind, bound_queue, unbind
+from hub.rabbithub.binding import bind, bind_queue_of_key, bound_queue, unbind
 from hub.rabbithub.exchange import RoutingError, parse_headers
 from hub.rabbithub.resource import (
     Place,
@@ -53,6 +53,7 @@ from hub.rabbithub.resource import (
     find,
     identity,
     publish,
+    set_mirror,
     subscribe,
 )
 from hub.rabbithub.token import generate, is_right
@@ -63,6 +64,7 @@ __all__ = ["RABBITHUB_ROUTES"]
 _log = structlog.get_logger(__name__)
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _USES = ("subscribe", "unsubscribe")
+_MIRRORS: Final = {"true": True, "false": False, "default": None}
 _HEADER_NAME = re.compile(r"[a-z0-9-]{1,100}")
 _PAGE_MAX = 1_000
 _QUERY_FIELDS_MAX = 64
@@ -157,9 +159,20 @@ async def _answer(hub: Hub, call: _Call) -> Response:
 
 
 async def _create(hub: Hub, call: _Call) -> Response:
-    place, is_new = await create(hub, call.named(), call.query.get("amqp.exchange_type", "fanout"))
+    mirror = _mirror(call)
+    place, is_new = await create(hub, call.named(), call.query.get("amqp.exchange_type"))
+    if mirror is not None:
+        await set_mirror(hub, place, _MIRRORS[mirror])
     headers = {"Location": address(hub, "endpoint", place)}
     return Response(status_code=201, headers=headers) if is_new else Response(status_code=204)
+
+
+def _mirror(call: _Call) -> str | None:
+    """``amqp.mirror``; None: it stays as it is. Raises ``FormRefused`` 400."""
+    mirror = call.query.get("amqp.mirror")
+    if mirror is not None and mirror not in _MIRRORS:
+        raise FormRefused(400, "amqp.mirror", f"is one of {', '.join(_MIRRORS)}")
+    return mirror
 
 
 async def _delete(hub: Hub, call: _Call) -> Response:
@@ -180,6 +193,8 @@ async def _publish(hub: Hub, call: _Call) -> Response:
         body, call.query.get("hub.topic", ""), call.request.headers.get("content-type"), {**headers, **correlation},
         id_header,
     )  # fmt: skip
+    if resource.is_default_exchange:
+        await bind_queue_of_key(hub, resource, message.routing_key)
     number = await publish(hub, resource, message)
     identified = {} if id_header is None else {id_header: format_event_id(hub.incarnation, number)}
     if identified or correlation:
@@ -212,6 +227,8 @@ async def _subscribe(hub: Hub, call: _Call) -> Response:
     body = await _body(call.request, 64 * 1024)
     wish = read_wish(call.request.headers.get("content-type", ""), body)
     resource = await find(hub, call.named())
+    if resource.is_default_exchange:
+        raise FormRefused(403, "", "nobody binds to the default exchange: subscribe to a queue")
     queue = await bound_queue(hub, resource, wish)
     if queue is not None:
         await (bind if wish.mode is Mode.SUBSCRIBE else unbind)(hub, resource, queue, wish.hub_topic)
@@ -303,7 +320,7 @@ async def _get(hub: Hub, call: _Call) -> Response:
 
 def _pair(call: _Call) -> tuple[str, str]:
     for name in ("hub.callback", "hub.topic"):
-        if not call.query.get(name):
+        if name not in call.query or (name == "hub.callback" and not call.query[name]):
             raise FormRefused(400, name, "is missing")
     return call.query["hub.callback"], call.query["hub.topic"]
 

@@ -42,7 +42,7 @@ def _operation(
     parameters: Sequence[dict[str, Any]] = (), body: dict[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     refused = _refusals("400", *refusals, "503")
-    found = {"tags": ["RabbitHub"], "operationId": f"RabbitHub_{name}", "summary": summary, "parameters": [*parameters]}
+    found = {"tags": ["RabbitHub"], "operationId": f"rabbithub_{name}", "summary": summary, "parameters": [*parameters]}
     given = {} if body is None else {"requestBody": {"content": body}}
     return {**found, **given, "responses": dict(sorted({**answers, **refused}.items()))}
 

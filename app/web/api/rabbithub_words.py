@@ -29,10 +29,11 @@ _ITEMS_MAX = 1_000
 _CREDENTIALS_BYTES_MAX = 1_000
 _HA_MODE = re.compile(r"all|none|[0-9]{1,4}")
 _KINDS: Final = {"exchange": "x", "queue": "q"}
+_STRING_OR_COMMA = re.compile(rb'("(?:[^"\\]|\\.?)*+(?:"|$))|,(?=\s*+[}\]])', re.DOTALL)
 _PAIR: Final = ("hub.callback", "hub.topic", "hub.verify", "hub.verify_token")
 _ACTIONS: Final[Mapping[str, Sequence[tuple[str, str, Sequence[str]]]]] = {
     "endpoint": (
-        ("PUT", "create", ("amqp.exchange_type",)),
+        ("PUT", "create", ("amqp.exchange_type", "amqp.mirror")),
         ("DELETE", "delete", ()),
         ("POST", "publish", ("hub.topic",)),
         ("GET", "generate_token", ("hub.intended_use", "rabbithub.data")),
@@ -49,7 +50,7 @@ def read_wish(content_type: str, body: bytes) -> Wish:
     media_type = content_type.partition(";")[0].strip().lower()
     given = _json(body) if media_type == "application/json" else _form(media_type, body)
     for name in _REQUIRED:
-        if not given.get(name):
+        if not given.get(name) and not (name == "topic" and given.get(name) == ""):  # AMQP has empty binding keys
             raise FormRefused(400, f"hub.{name}", "is missing")
     mode = str(given["mode"])
     if mode not in tuple(Mode):
@@ -76,7 +77,7 @@ def read_import(body: bytes) -> list[dict[str, Any]]:
 def imported(item: Mapping[str, Any]) -> tuple[Place, Wish, bool]:
     """Where an item belongs, what it asks for and whether it is active; raises ``FormRefused`` 400."""
     for name in ("resource_type", "resource_name", "topic", "callback"):
-        if not isinstance(item.get(name), str) or not item[name]:
+        if not isinstance(item.get(name), str) or not (item[name] or name == "topic"):
             raise FormRefused(400, name, "is missing, or is no text")
     kind = _KINDS.get(item["resource_type"])
     if kind is None or item.get("status", "active") not in ("active", "inactive"):
@@ -207,9 +208,17 @@ def _json(body: bytes) -> dict[str, Any]:
 
 def _strict(body: bytes) -> Any:
     try:
-        return loads(body)
+        return loads(_without_trailing_commas(body))
     except StrictJsonError as error:
         raise FormRefused(400, "", f"the body is no strict JSON: {error.reason}") from None
+
+
+def _without_trailing_commas(body: bytes) -> bytes:
+    """The same JSON without commas before a closing bracket: the example of RabbitHub's README has one (FX-04).
+
+    A string, also one without an end, is one match: no part of it is tried again, so the time is linear in the text.
+    """
+    return _STRING_OR_COMMA.sub(lambda match: match[1] or b"", body)
 
 
 def _clean(given: dict[str, Any]) -> dict[str, Any]:

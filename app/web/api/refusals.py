@@ -28,6 +28,15 @@ PROBLEM_SCHEMA: dict[str, Any] = {
             "description": "The setting that decides it.",
             "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
         },
+        "errors": {
+            "type": "array",
+            "description": "All that is wrong with the request, where that is known.",
+            "items": {
+                "type": "object",
+                "required": ["in", "parameter", "message"],
+                "properties": {name: {"type": "string"} for name in ("in", "parameter", "message")},
+            },
+        },
     },
     "additionalProperties": True,
 }

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.actor import Reason, Reasoned, actor_of
 from app.web.api.context import Context, context_of
-from app.web.api.events import event_number
+from app.web.api.event_ids import event_number
 from app.web.api.moment import ZonedMoment
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
@@ -72,7 +72,7 @@ class ReplayIn(BaseModel):
     event_ids: Annotated[list[EventId], Field(min_length=1, max_length=1000)] | None = None
     since: ZonedMoment | None = Field(None, description="Events accepted, or dead letters made, from then on.")
     until: ZonedMoment | None = Field(None, description="And before then.")
-    kinds: list[Literal["exhausted", "aborted", "gone", "internal"]] | None = Field(
+    kinds: list[Literal["exhausted", "declined", "aborted", "gone", "internal"]] | None = Field(
         None, min_length=1, description="Of dead letters."
     )
     statuses: Annotated[list[Annotated[int, Field(ge=100, le=599)]], Field(min_length=1, max_length=100)] | None = (

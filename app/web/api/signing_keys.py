@@ -34,7 +34,7 @@ _EXAMPLE: dict[str, Any] = {
 _SECRET_EXAMPLE = "whsk_AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyB5tVYuj+ZU+UB4sRLoqYunkB+FOuaVvtfg45ELrQSWZA=="  # noqa: S105
 
 
-class KeyIn(BaseModel):
+class SigningKeyIn(BaseModel):
     """A new key."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"overlap_seconds": 3600}]})
@@ -47,7 +47,7 @@ class KeyIn(BaseModel):
     )  # fmt: skip
 
 
-class KeyOut(BaseModel):
+class SigningKeyOut(BaseModel):
     """A key that signs."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
@@ -59,7 +59,7 @@ class KeyOut(BaseModel):
     expires_at: datetime | None = Field(description="It signs until then.")
 
 
-class KeyMade(KeyOut):
+class SigningKeyMade(SigningKeyOut):
     """A new key with its secret, which is shown this once."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "secret": _SECRET_EXAMPLE}]})
@@ -67,12 +67,12 @@ class KeyMade(KeyOut):
     secret: str
 
 
-class KeyList(BaseModel):
+class SigningKeyList(BaseModel):
     """The keys that sign, newest first."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE]}]})
 
-    items: list[KeyOut]
+    items: list[SigningKeyOut]
 
 
 def _out(info: KeyInfo) -> dict[str, Any]:
@@ -84,11 +84,11 @@ def _out(info: KeyInfo) -> dict[str, Any]:
 
 @router.get("", name="list_keys", summary="The keys that sign")
 @needs("subscribe", "read", reach="route")
-async def list_keys(request: Request, subscription_id: str, context: In) -> KeyList:
+async def list_keys(request: Request, subscription_id: str, context: In) -> SigningKeyList:
     """Newest first. Secrets are not shown."""
     row = await find(request, subscription_id, context)
     found = await context.signing_keys.live(row["id"], row["protocol"])
-    return KeyList.model_validate({"items": [_out(info) for info in found]})
+    return SigningKeyList.model_validate({"items": [_out(info) for info in found]})
 
 
 @router.post(
@@ -101,7 +101,9 @@ async def list_keys(request: Request, subscription_id: str, context: In) -> KeyL
     ),
 )
 @needs("subscribe", reach="route")
-async def rotate_key(request: Request, subscription_id: str, body: KeyIn, response: Response, context: In) -> KeyMade:
+async def rotate_key(
+    request: Request, subscription_id: str, body: SigningKeyIn, response: Response, context: In
+) -> SigningKeyMade:
     """Deliveries carry the signatures of all live keys, newest first, so that a receiver may change over meanwhile."""
     row = await find(request, subscription_id, context)
     try:
@@ -114,7 +116,7 @@ async def rotate_key(request: Request, subscription_id: str, body: KeyIn, respon
         raise Problem("not-found", "There is no such subscription.")
     info, secret = made
     response.headers["Cache-Control"] = "no-store"
-    return KeyMade.model_validate({**_out(info), "secret": secret})
+    return SigningKeyMade.model_validate({**_out(info), "secret": secret})
 
 
 @router.delete(

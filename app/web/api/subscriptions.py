@@ -10,12 +10,14 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.precondition import IfMatch, etag, version_meant
 from app.web.api.refusals import refusals
+from app.web.api.service_refusal import service_name
 from app.web.api.strict_route import StrictRoute
-from app.web.authentication import require_every_topic, require_topic
+from app.web.authentication import grant_of, may_reach_service, require_every_topic, require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -26,6 +28,7 @@ from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
 from hub.subscriptions import InUse, NewSubscription, Stale, SubscriptionUpdate
 from webhooks.chat import CHAT_FORMATS, TEMPLATE_MAX, TemplateRefused, check_template
+from webhooks.condition import Health, subscription_condition
 from webhooks.custom_header import checked_headers
 
 __all__ = ["find", "pattern_of", "router", "subscription_out"]
@@ -37,10 +40,25 @@ router = APIRouter(
 In = Annotated[Context, Depends(context_of)]
 Format = Literal["as_published", "raw", "binary", "structured", "batch", "websub_ping", "slack", "mattermost"]
 Mode = Literal["at_least_once", "at_most_once", "ordered"]
+_OF_SERVICES = frozenset(
+    {"service", "callback", "secret", "state", "timeout_seconds", "headers", "name", "description", "metadata"}
+)
+Metadata = Annotated[
+    dict[Annotated[str, Field(min_length=1, max_length=40)], Annotated[str, Field(max_length=500)]],
+    Field(max_length=20),
+]
 Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_length=50)]
 
 
-class DeliveryOptions(BaseModel):
+class Naming(BaseModel):
+    """What people know a subscription by; it changes nothing else."""
+
+    name: Annotated[str, Field(max_length=100)] | None = None
+    description: Annotated[str, Field(max_length=1_000)] | None = None
+    metadata: Metadata | None = Field(None, description="Names and values of your own, such as an owner; 20 at most.")
+
+
+class DeliveryOptions(Naming):
     """How its events are delivered."""
 
     retry_schedule_seconds: Schedule | None = Field(None, description="Pauses between attempts; none: the hub's.")
@@ -95,8 +113,15 @@ class SubscriptionIn(DeliveryOptions):
         json_schema_extra={"examples": [{"topic": "orders.*", "callback": "http://127.0.0.1:9000/hook"}]},
     )
 
-    topic: str = Field(description="A topic's name or a pattern: `*` is one word, `#` any number of words.")
-    callback: str = Field(description="Where events are POSTed; kept byte for byte.")
+    topic: str | None = Field(
+        None, description="A topic's name or a pattern: `*` is one word, `#` any number of words."
+    )
+    service: str | None = Field(
+        None,
+        description="Instead of a topic: the callback works for this service. Each request is POSTed, and the body of "
+        "the 2xx answer is the reply. Of the options only `timeout_seconds` and `headers` count.",
+    )
+    callback: str = Field(description="Where events or requests are POSTed; kept byte for byte.")
     secret: str | None = Field(
         None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; none: one is made.", max_length=200
     )
@@ -128,9 +153,13 @@ _EXAMPLE: dict[str, Any] = {
     "id": "sub_3f1c0a9be2d45c7780aa",
     "protocol": "webhook",
     "topic": "orders.*",
+    "service": None,
     "callback": "http://127.0.0.1:9000/hook",
     "state": "active",
     "state_reason": None,
+    "name": "warehouse",
+    "description": None,
+    "metadata": {"owner": "team-orders"},
     "mode": "at_least_once",
     "ordered": False,
     "retry_schedule_seconds": None,
@@ -149,6 +178,13 @@ _EXAMPLE: dict[str, Any] = {
     "lease_until": None,
     "paused_until": None,
     "breaker_open_until": None,
+    "health": "healthy",
+    "reason": "the last success was at 2026-01-15T09:31:07Z",
+    "blocked_by": None,
+    "failing_since": None,
+    "last_success_at": "2026-01-15T09:31:07.131002Z",
+    "waiting": 0,
+    "next_attempt_at": None,
     "filter": {"data": {"amount": {"$gte": 100}}},
     "created_at": "2026-01-15T09:30:00Z",
     "updated_at": "2026-01-15T09:30:00Z",
@@ -161,11 +197,15 @@ class SubscriptionOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     id: str
-    protocol: Literal["webhook", "websub", "pull", "rabbithub"]
-    topic: str
+    protocol: Literal["webhook", "websub", "pull", "rabbithub", "service"]
+    topic: str = Field(description="Of a service: a name for its requests; no event has this topic.")
+    service: str | None = Field(description="The service that the callback works for.")
     callback: str = Field(description="Empty for a pull subscription.")
     state: Literal["active", "disabled", "gone", "expired", "denied"]
     state_reason: str | None
+    name: str | None
+    description: str | None
+    metadata: dict[str, str] | None
     mode: Mode
     ordered: bool
     retry_schedule_seconds: list[int] | None
@@ -186,6 +226,16 @@ class SubscriptionOut(BaseModel):
     breaker_open_until: datetime | None = Field(
         description="It fails so often that it is left alone until then; after that one delivery at a time is tried."
     )
+    health: Health = Field(
+        description="Whether its receiver answers: healthy, untried (nothing was sent yet), failing (no success since "
+        "`failing_since`), paused (by its receiver); else its state."
+    )
+    reason: ConditionReason
+    blocked_by: BlockedBy
+    failing_since: datetime | None = Field(description="The first failure since the last success.")
+    last_success_at: datetime | None = Field(description="None: no success is known.")
+    waiting: int = Field(description="Deliveries that it is owed, counted up to 1,000.")
+    next_attempt_at: NextAttemptAt
     filter: dict[str, Any] | None = Field(description="Which events it wants, by content; none: all.")
     created_at: datetime
     updated_at: datetime
@@ -211,7 +261,10 @@ class SubscriptionPage(BaseModel):
 def _out(row: Row) -> dict[str, object]:
     mode = "ordered" if row["ordered"] else "at_most_once" if row["at_most_once"] else "at_least_once"
     wanted = json.loads(row["filter"]) if row["filter"] else None
-    return {**row, "id": row["public_id"], "mode": mode, "filter": wanted}
+    health, reason, blocked_by, next_at = subscription_condition(row)
+    found: dict[str, Any] = {"health": health, "reason": reason, "blocked_by": blocked_by, "next_attempt_at": next_at}
+    found["metadata"] = json.loads(row["metadata"]) if row["metadata"] else None
+    return {**row, **found, "id": row["public_id"], "mode": mode, "filter": wanted}
 
 
 def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str, Any]:
@@ -231,6 +284,26 @@ def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str
     if named.get("ordered"):
         named = {"at_most_once": False} | named
     return named
+
+
+def _service_in(request: Request, body: SubscriptionIn) -> dict[str, Any]:
+    """The service and its topic, where a callback works for one; else ``Problem`` for a body without a topic."""
+    if body.service is None:
+        if body.topic is None:
+            slug = "invalid-parameter" if "topic" in body.model_fields_set else "missing-parameter"
+            raise Problem(slug, "topic: a topic or a pattern; or give a service.", parameter="topic")
+        return {}
+    _refuse_others(body)
+    name, grant = service_name(body.service), grant_of(request)
+    if grant is not None and not (grant.has("work") and grant.reaches_service(name)):
+        raise Problem("forbidden", f"This needs the scope work, and a key for the service {name}.")
+    return {"topic": f"hookwire.service.{name}.request"}
+
+
+def _refuse_others(body: BaseModel) -> None:
+    """Raise ``Problem`` for an option that counts for events only."""
+    if strange := sorted(body.model_fields_set - _OF_SERVICES):
+        raise Problem("invalid-parameter", f"{strange[0]} is not for a service", parameter=strange[0])
 
 
 def _check_format(options: Mapping[str, Any]) -> None:
@@ -280,7 +353,7 @@ def _callback(callback: str, context: Context) -> str:
 @router.post(
     "",
     status_code=201,
-    summary="Subscribe a callback to a topic or a pattern",
+    summary="Subscribe a callback to a topic or a pattern, or to a service",
     responses=refusals(
         "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
         "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter",
@@ -289,9 +362,10 @@ def _callback(callback: str, context: Context) -> str:
 @needs("subscribe", reach="route")
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
-    named = _in(body, context)
+    named = _service_in(request, body) | _in(body, context)
     _check_format(named)
-    require_topic(request, named["topic"])
+    if "service" not in named:
+        require_topic(request, named["topic"])
     try:
         row, secret = await context.subscriptions.create(NewSubscription(**named))
     except FilterError as error:
@@ -336,7 +410,10 @@ async def find(request: Request, identity: str, context: Context) -> Row:
     row = await context.subscriptions.get(identity) if named else None
     if row is None:
         raise Problem("not-found", _MISSING)
-    require_topic(request, row["topic"], hidden=_MISSING)
+    if row["service"] is None:
+        require_topic(request, row["topic"], hidden=_MISSING)
+    elif not may_reach_service(request, row["service"]):
+        raise Problem("not-found", _MISSING)
     return row
 
 
@@ -371,6 +448,8 @@ async def change(
 ) -> SubscriptionOut:  # fmt: skip
     """What is left out stays. Setting `state` to `active` also ends a pause and closes the breaker."""
     row = await find(request, subscription_id, context)
+    if row["service"] is not None:
+        _refuse_others(body)
     named = _in(body, context)
     if "topic" in named:
         require_topic(request, named["topic"])

@@ -14,7 +14,7 @@ from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.queue_refusal import queue_name
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
-from app.web.authentication import may_reach_kind, shows_payloads
+from app.web.authentication import may_reach_kind, require_every_kind, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -30,7 +30,9 @@ router = APIRouter(
 )
 In = Annotated[Context, Depends(context_of)]
 _LARGEST = 2**63 - 1
-TaskId = Annotated[str, Path(min_length=1, max_length=200)]
+_NO_NUL = r"^[^\x00]*$"  # the database knows no such character
+TaskId = Annotated[str, Path(min_length=1, max_length=200, pattern=_NO_NUL)]
+Kind = Annotated[str | None, Query(max_length=200, pattern=_NO_NUL)]
 
 
 _TASK: dict[str, Any] = {
@@ -173,7 +175,7 @@ async def list_tasks(
     request: Request,
     response: Response,
     context: In,
-    kind: Annotated[str | None, Query(max_length=200)] = None,
+    kind: Kind = None,
     state: Annotated[Literal["waiting", "delayed", "started"] | None, Query()] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
@@ -188,8 +190,9 @@ async def list_tasks(
 
 @router.get("/counts", summary="How many tasks there are")
 @needs("read", reach="route")
-async def counts(context: In) -> TaskCounts:
+async def counts(request: Request, context: In) -> TaskCounts:
     """By state."""
+    require_every_kind(request)
     row = await context.database.fetchrow("task.counts")
     assert row is not None, "counts are one row"
     return TaskCounts.model_validate(dict(row))
@@ -201,7 +204,7 @@ async def list_dead(
     request: Request,
     response: Response,
     context: In,
-    kind: Annotated[str | None, Query(max_length=200)] = None,
+    kind: Kind = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeadTaskPage:
@@ -219,7 +222,8 @@ async def list_dead(
 @needs("operate", reach="route")
 async def redrive(request: Request, body: NumbersIn, context: In) -> NumbersOut:
     """Under their ids, with their attempts counted anew; one whose id is live again stays dead."""
-    rows = await context.database.fetch("task.redrive", body.numbers, actor_of(request), body.reason)
+    numbers = await _reached(request, body.numbers, context)
+    rows = await context.database.fetch("task.redrive", numbers, actor_of(request), body.reason)
     return NumbersOut(numbers=[row["number"] for row in rows])
 
 
@@ -227,22 +231,26 @@ async def redrive(request: Request, body: NumbersIn, context: In) -> NumbersOut:
 @needs("operate", reach="route")
 async def purge(request: Request, body: NumbersIn, context: In) -> NumbersOut:
     """At most 500 at a time."""
-    rows = await context.database.fetch("task.purge_dead", body.numbers, actor_of(request), body.reason)
+    numbers = await _reached(request, body.numbers, context)
+    rows = await context.database.fetch("task.purge_dead", numbers, actor_of(request), body.reason)
     return NumbersOut(numbers=[row["number"] for row in rows])
 
 
 @router.get("/kinds", summary="List the settings of kinds")
 @needs("read", reach="route")
-async def list_kinds(context: In) -> KindList:
+async def list_kinds(request: Request, context: In) -> KindList:
     """`*` are those of all kinds."""
     rows = await context.database.fetch("task.kinds")
-    return KindList.model_validate({"items": [dict(row) for row in rows]})
+    mine = [dict(row) for row in rows if row["kind"] == "*" or may_reach_kind(request, row["kind"])]
+    return KindList.model_validate({"items": mine})
 
 
 @router.put("/kinds/{kind}", summary="Set how tasks of a kind are treated", responses=refusals(*_BODY))
 @needs("admin", reach="route")
-async def put_kind(kind: str, body: KindIn, context: In) -> KindOut:
+async def put_kind(request: Request, kind: str, body: KindIn, context: In) -> KindOut:
     """Counts at once, without a restart. `*` needs all but `notify`, `compensation_kind` and `age_seconds_max`."""
+    if not may_reach_kind(request, "#" if kind == "*" else kind):
+        require_every_kind(request)
     needed = KindIn.model_fields.keys() - {"notify", "compensation_kind", "age_seconds_max"}
     if kind == "*" and (missing := sorted(name for name in needed if getattr(body, name) is None)):
         raise Problem("missing-parameter", f"* needs a value of {', '.join(missing)}.", parameter=missing[0])
@@ -270,8 +278,16 @@ async def get(request: Request, task_id: TaskId, context: In) -> TaskOut:
 @needs("operate", reach="route")
 async def cancel(request: Request, task_id: TaskId, body: Reasoned, context: In) -> None:
     """It is gone; the audit trail has it."""
-    if not await context.database.fetch("task.cancel", task_id, actor_of(request), body.reason):
+    row = await context.database.fetchrow("task.get", task_id)
+    is_mine = row is not None and may_reach_kind(request, row["kind"])
+    if not is_mine or not await context.database.fetch("task.cancel", task_id, actor_of(request), body.reason):
         raise Problem("not-found", "No such task waits; it may have been begun.")
+
+
+async def _reached(request: Request, numbers: list[int] | None, context: Context) -> list[int]:
+    """Those of the dead tasks that the key of this request is for; None: of the oldest 500."""
+    rows = await context.database.fetch("task.dead_kinds", numbers)
+    return [row["number"] for row in rows if may_reach_kind(request, row["kind"])]
 
 
 def _task_out(request: Request, row: Row) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
@@ -19,8 +19,9 @@ from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
+from webhooks.condition import QUEUED, DeliveryState, delivery_condition
 
-__all__ = ["reason_of", "router"]
+__all__ = ["router"]
 
 router = APIRouter(
     prefix="/undelivered", tags=["deliveries"], route_class=StrictRoute,
@@ -32,8 +33,9 @@ _EXAMPLE: dict[str, Any] = {
     "subscription_id": "sub_3f1c0a9be2d45c7780aa",
     "delivery_id": "dlv_42_7",
     "callback": "http://127.0.0.1:9000/hook",
-    "state": "waiting",
-    "reason": "the last attempt failed: timeout",
+    "state": "retrying",
+    "reason": "the last attempt failed: timeout; attempt 4 is at 2026-01-15T10:06:07Z",
+    "blocked_by": "schedule",
     "attempts": 3,
     "last_outcome": "timeout",
     "last_status": None,
@@ -50,14 +52,15 @@ class UndeliveredOut(BaseModel):
     subscription_id: str | None = Field(description="None while it is not fanned out yet.")
     delivery_id: str | None
     callback: str | None
-    state: Literal["queued", "waiting", "dead"] = Field(
-        description="queued: not fanned out yet; waiting: still owed; dead: given up."
+    state: Literal["queued"] | DeliveryState = Field(
+        description="queued: not fanned out yet; dead: given up; the others are still owed, as in /deliveries."
     )
-    reason: str
+    reason: ConditionReason
+    blocked_by: BlockedBy
     attempts: int
     last_outcome: str | None
     last_status: int | None
-    next_attempt_at: datetime | None
+    next_attempt_at: NextAttemptAt
 
 
 class UndeliveredPage(BaseModel):
@@ -87,7 +90,9 @@ async def list_undelivered(
     response: Response,
     context: In,
     subscription_id: Annotated[str | None, Query(max_length=60)] = None,
-    state: Annotated[Literal["queued", "waiting", "dead"] | None, Query()] = None,
+    state: Annotated[
+        Literal["queued", "waiting", "dead"] | None, Query(description="waiting: all that is still owed.")
+    ] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> UndeliveredPage:
@@ -135,7 +140,7 @@ async def _read(
     else:
         rows = await fetch("undelivered.dead_of", tenant, subscription, event, most)
     return [
-        (_out(row, part, context.incarnation), (part, row.get("due_us", 0), row["event_id"], row["subscription_id"]))
+        (_out(row, context.incarnation), (part, row.get("due_us", 0), row["event_id"], row["subscription_id"]))
         for row in rows
     ]
 
@@ -143,48 +148,17 @@ async def _read(
 def _queued(row: Row, incarnation: str) -> dict[str, Any]:
     nothing = ("subscription_id", "delivery_id", "callback", "last_outcome", "last_status", "next_attempt_at")
     return dict.fromkeys(nothing) | {
+        **QUEUED._asdict(),
         "event_id": format_event_id(incarnation, row["event_id"]),
-        "state": "queued",
-        "reason": "accepted, and not matched with subscriptions yet",
         "attempts": 0,
     }
 
 
-def _out(row: Row, part: str, incarnation: str) -> dict[str, Any]:
+def _out(row: Row, incarnation: str) -> dict[str, Any]:
     return {
         **row,
         "event_id": format_event_id(incarnation, row["event_id"]),
         "subscription_id": row["public_id"],
         "delivery_id": f"dlv_{row['event_id']}_{row['subscription_id']}",
-        "state": part,
-        "reason": reason_of(row) if part == "waiting" else _why_dead(row),
-        "next_attempt_at": row.get("due_at"),
+        **delivery_condition(row)._asdict(),
     }
-
-
-def _why_dead(row: Row) -> str:
-    return ": ".join(filter(None, (row["kind"], row["detail"])))
-
-
-def reason_of(row: Row) -> str:
-    """Why a delivery is still owed: what has to change first stands before what follows from it."""
-    failed = f"the last attempt failed: {' '.join(map(str, filter(None, (row['last_outcome'], row['last_status']))))}"
-    is_pull = row["protocol"] == "pull"
-    reasons = (
-        (
-            row["state"] != "active",
-            ": ".join(filter(None, (f"the subscription is {row['state']}", row["state_reason"]))),
-        ),
-        (row["parked_at"] is not None, f"parked until somebody decides; {failed}"),
-        (row["due_at"] is None, "behind an earlier event of its key"),
-        (row["is_held"] and not row["is_due"], "it has been fetched" if is_pull else "it is being sent"),
-        (row["is_paused"], f"the receiver asked for a rest until {row['paused_until']}"),
-        (
-            row["breaker_open_until"] is not None,
-            f"the breaker is open until {row['breaker_open_until']}, or its probe is out; {failed}",
-        ),
-        (is_pull, "it waits to be fetched"),
-        (not row["is_due"], failed),
-        (row["last_outcome"] is not None, f"it is due; {failed}"),
-    )
-    return next((reason for holds, reason in reasons if holds), "it is due")

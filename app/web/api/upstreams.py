@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.context import Context, context_of
-from app.web.api.foreign_topics import foreign
+from app.web.api.foreign_topics import SINKS_MEANING, TopicSink, foreign
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
@@ -32,6 +32,7 @@ class UpstreamIn(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"url": _URL_EXAMPLE}]})
 
     url: str = Field(max_length=2048)
+    sinks: list[TopicSink] | None = Field(None, min_length=1, description=SINKS_MEANING)
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -39,6 +40,7 @@ _EXAMPLE: dict[str, Any] = {
     "url": _URL_EXAMPLE,
     "hub_url": "https://hub.example/hub",
     "self_url": _URL_EXAMPLE,
+    "sinks": ["webhooks"],
     "state": "active",
     "reason": None,
     "lease_until": "2026-01-25T09:30:00Z",
@@ -57,6 +59,7 @@ class UpstreamOut(BaseModel):
     url: str
     hub_url: str | None = Field(description="As discovered last.")
     self_url: str | None
+    sinks: list[TopicSink] | None = Field(description="Where its events go; none: every configured sink.")
     state: Literal["wanted", "requested", "active", "denied", "ended"]
     reason: str | None
     lease_until: datetime | None
@@ -83,8 +86,9 @@ class UpstreamPage(BaseModel):
 @needs("admin")
 async def subscribe(body: UpstreamIn, context: In) -> UpstreamIn:
     """Its hub is discovered and asked; what it delivers becomes events of the foreign topic."""
-    foreign(body.url, context)
+    name = foreign(body.url, context)
     await want(context.hub, body.url)
+    await context.database.execute("topic.set_sinks", "default", name, body.sinks)
     return body
 
 

@@ -8,15 +8,18 @@ from datetime import datetime
 from html import escape
 from typing import Any, Final
 
-from app.web.pages.markup import callback, code, link, moment, pill, section, table
+from app.web.console.status_page import delivery_state, next_attempt
+from app.web.overview import COUNTED_MAX
+from app.web.pages.markup import callback, code, count, link, moment, pill, section, table
 from event.identity import format_event_id
+from webhooks.condition import delivery_condition, subscription_condition
 
 __all__ = ["Diagnosis", "diagnosis_content"]
 
 _STATES: Final = {
-    "good": ("active", "renewing", "verified", "delivered"),
-    "warn": ("verifying", "requested", "validated", "retry", "disabled", "park"),
-    "bad": ("failed", "denied", "gone", "dead"),
+    "good": ("healthy", "renewing", "verified", "delivered"),
+    "warn": ("verifying", "requested", "validated", "retry", "disabled", "park", "paused"),
+    "bad": ("failed", "failing", "denied", "gone", "dead"),
 }
 _TONES: Final = {state: tone for tone, states in _STATES.items() for state in states}
 Row = Mapping[str, Any]
@@ -54,15 +57,19 @@ def _standing(about: Diagnosis) -> str:
     facts = [["Topic", code(about.topic)], ["Callback", callback(about.callback)], ["Stands", _pill(about.standing)]]
     one = about.subscription
     if one is not None:
+        found = subscription_condition(one)
         own = link(f"subscriptions/{one['public_id']}", one["public_id"])
         facts += [
             ["Subscription", f"{own} {_soft(one['protocol'])}"],
-            ["Reason", _soft(one["state_reason"]) if one["state_reason"] else "&ndash;"],
+            ["Health", _pill(found.state)],
+            ["Reason", _soft(found.reason)],
+            ["Next", next_attempt(found, about.now)],
+            ["Waiting", count(one["waiting"], COUNTED_MAX - 1)],
+            ["Failing since", moment(one["failing_since"], about.now)],
+            ["Last success", moment(one["last_success_at"], about.now)],
             ["Lease ends", moment(one["lease_until"], about.now)],
             ["Made", moment(one["created_at"], about.now)],
         ]
-        if one["paused_until"] is not None and one["paused_until"] > about.now:
-            facts.append(["Rests until", moment(one["paused_until"], about.now)])
     return section("A topic and a callback", table(["", ""], facts), '<a href=".">status</a>')
 
 
@@ -89,14 +96,14 @@ def _owed(about: Diagnosis) -> str:
     rows = [
         [
             _event(about, row["event_id"]),
-            _soft(_outcome(row["last_outcome"], row["last_status"])),
+            delivery_state(found),
             str(row["attempts"]),
             moment(row["created_at"], about.now),
-            moment(row["due_at"], about.now) if row["due_at"] is not None else "in turn",
+            next_attempt(found, about.now),
         ]
-        for row in about.owed
+        for row, found in ((row, delivery_condition(row)) for row in about.owed)
     ]
-    return section("Owed", table(["Event", "Last outcome", "#Attempts", "~Made", "Next try"], rows), "next first")
+    return section("Owed", table(["Event", "State", "#Attempts", "~Made", "Next"], rows), "next first")
 
 
 def _attempts(about: Diagnosis) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from html import escape
@@ -13,12 +14,17 @@ from app.web.outage import Outage
 from app.web.overview import COUNTED_MAX, Row, Status
 from app.web.pages.markup import ago, callback, code, count, link, moment, pill, section, table, tile
 from event.identity import format_event_id
+from webhooks.condition import Condition, delivery_condition, subscription_condition
 
-__all__ = ["outage_content", "page", "status_content"]
+__all__ = ["delivery_state", "next_attempt", "outage_content", "page", "status_content"]
 
 _PAGE: Final = Template(files("app.web.console").joinpath("status.html").read_text("utf-8"))
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
-_STATE_TONES: Final = {"active": "good", "disabled": "warn", "gone": "bad", "denied": "bad"}
+_ROWS: Final = 10
+_HEALTH_TONES: Final = {
+    "healthy": "good", "untried": "", "failing": "bad", "paused": "warn", "disabled": "warn", "gone": "bad",
+    "denied": "bad",
+}  # fmt: skip
 _OUTAGES: Final = {
     Outage.UNREACHABLE: (
         "The database cannot be reached",
@@ -52,6 +58,7 @@ def status_content(status: Status) -> str:
     """All tiles and sections."""
     return "\n".join(
         [
+            _verdict(status),
             _tiles(status),
             _sinks(status),
             _topics(status),
@@ -61,6 +68,23 @@ def status_content(status: Status) -> str:
             _holds(status),
         ]
     )
+
+
+def _verdict(status: Status) -> str:
+    """The first line: whether anybody has to act."""
+    found = Counter(subscription_condition(row).state for row in status.troubled)
+    total = sum(row["subscriptions"] for row in status.subscription_counts)
+    numbers = {health: count(number, COUNTED_MAX - 1) for health, number in found.items()}
+    words = []
+    if "failing" in numbers:
+        words.append(f"{numbers['failing']} of {total:,} subscriptions {'fails' if found['failing'] == 1 else 'fail'}")
+    words += [f"{numbers[health]} {health}" for health in ("paused", "disabled") if health in numbers]
+    if status.holds:
+        words.append("keys or topics are held")
+    if not words:
+        return f'<p class="verdict">{pill("ok", "good")} No subscription fails, and nothing is held.</p>'
+    tone = "bad" if found["failing"] else "warn"
+    return f'<p class="verdict">{pill("look", tone)} {escape("; ".join(words))}.</p>'
 
 
 def _tiles(status: Status) -> str:
@@ -151,26 +175,22 @@ def _subscriptions(status: Status) -> str:
         )
         return section("Subscriptions", _empty("Nobody subscribed yet. Subscribe a callback:", command))
     counts = ", ".join(f"{row['subscriptions']:,} {escape(row['state'])}" for row in status.subscription_counts)
-    rows = [
-        [
-            link(f"subscriptions/{row['public_id']}", row["public_id"]),
-            code(row["topic"]),
-            callback(row["callback"]),
-            _subscription_state(row, status.now),
-            moment(row["created_at"], status.now),
-            f'<a href="pair?subscription={escape(row["public_id"])}">diagnosis</a>',
-        ]
-        for row in status.subscriptions
-    ]
-    heads = ["Subscription", "Topic or pattern", "Callback", "State", "~Made", ""]
+    shown = {row["id"]: row for row in [*status.troubled[:_ROWS], *status.subscriptions]}
+    rows = [_subscription(row, status.now) for row in [*shown.values()][:_ROWS]]
+    heads = ["Subscription", "~Topic or pattern", "Callback", "Health", "Next", "#~Waiting"]
     return section("Subscriptions", table(heads, rows), f'{counts}, <a href="subscriptions">list</a>')
 
 
-def _subscription_state(row: Row, now: datetime) -> str:
-    if row["state"] == "active" and row["paused_until"] is not None and row["paused_until"] > now:
-        return pill(f"resting, {ago(row['paused_until'], now)}", "warn")
-    reason = f' <span class="soft">{escape(row["state_reason"])}</span>' if row["state_reason"] else ""
-    return pill(row["state"], _STATE_TONES.get(row["state"], "")) + reason
+def _subscription(row: Row, now: datetime) -> list[str]:
+    found = subscription_condition(row)
+    return [
+        link(f"pair?subscription={row['public_id']}", row["public_id"]),
+        code(row["topic"]),
+        callback(row["callback"]),
+        f'{pill(found.state, _HEALTH_TONES.get(found.state, ""))} <span class="soft">{escape(found.reason)}</span>',
+        next_attempt(found, now),
+        count(row["waiting"], COUNTED_MAX - 1),
+    ]
 
 
 def _deliveries(status: Status) -> str:
@@ -180,11 +200,11 @@ def _deliveries(status: Status) -> str:
         [
             _event_link(status, row["event_id"]),
             callback(row["callback"]),
-            _delivery_state(row),
+            delivery_state(found),
             str(row["attempts"]),
-            _next_attempt(row["due_at"], status.now),
+            next_attempt(found, status.now),
         ]
-        for row in status.open_deliveries
+        for row, found in ((row, delivery_condition(row)) for row in status.open_deliveries)
     ]
     oldest = ago(status.totals["oldest_delivery_at"], status.now)
     total = count(status.totals["open_deliveries"], COUNTED_MAX)
@@ -192,18 +212,17 @@ def _deliveries(status: Status) -> str:
     return section("Open deliveries", table(["Event", "Callback", "State", "#Attempts", "Next"], rows), aside)
 
 
-def _next_attempt(due_at: datetime | None, now: datetime) -> str:
-    if due_at is None:
-        return "in turn"  # behind another delivery of its lane
-    return "now" if due_at <= now else moment(due_at, now)
+def next_attempt(found: Condition, now: datetime) -> str:
+    """When something is tried next."""
+    if found.next_attempt_at is None:
+        return {"order": "in turn", "hold": "held", "pause": "paused"}.get(found.blocked_by or "", "&ndash;")
+    return "now" if found.next_attempt_at <= now else moment(found.next_attempt_at, now)
 
 
-def _delivery_state(row: Row) -> str:
-    if row["claimed"]:
-        return pill("sending", "good")
-    if not row["attempts"]:
-        return pill("pending")
-    return f'{pill("retrying", "warn")} <span class="soft">{_outcome(row)}</span>'
+def delivery_state(found: Condition) -> str:
+    """The state of an open delivery, and why."""
+    tone = {"retrying": "warn", "parked": "bad"}.get(found.state, "")
+    return f'{pill(found.state, tone)} <span class="soft">{escape(found.reason)}</span>'
 
 
 def _outcome(row: Row) -> str:

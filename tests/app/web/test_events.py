@@ -29,7 +29,20 @@ async def test_a_delivered_event_tells_its_story(running_hub: RunHub, receiver: 
             "headers": {},
             "payload": '{"n": 1}',
             "payload_base64": None,
-            "sinks": [{"sink": "webhooks", "state": "sent", "reason": None}],
+            "data": {"n": 1},
+            "state": "delivered",
+            "reason": delivery["reason"],
+            "blocked_by": None,
+            "next_attempt_at": None,
+            "sinks": [
+                {
+                    "sink": "webhooks",
+                    "state": "sent",
+                    "reason": "matched with subscriptions",
+                    "blocked_by": None,
+                    "next_attempt_at": None,
+                }
+            ],
             "summary": "1 delivered.",
         }
         assert (delivery["subscription_id"], delivery["attempts"], delivery["last_status"]) == (

@@ -31,6 +31,26 @@ async def test_a_topic_is_registered_and_its_options_changed_one_by_one(running_
         assert second.json() == listed[0]
 
 
+async def test_a_foreign_topic_goes_to_the_sinks_that_it_is_given(running_hub: RunHub) -> None:
+    """FM-04: webhooks alone unless somebody says otherwise; an upstream's likewise; what is left out stays."""
+    async with running_hub(websub_foreign_topics="any") as hub:
+        urls = [f"{URL}/{name}" for name in ("plain", "kafka", "upstream")]
+        answers = [
+            await hub.client.put("/foreign-topics", json={"url": urls[0]}),
+            await hub.client.put("/foreign-topics", json={"url": urls[1], "sinks": ["kafka", "webhooks"]}),
+            await hub.client.put("/foreign-topics", json={"url": urls[1], "feed_diff": True}),
+            await hub.client.put("/upstreams", json={"url": urls[2], "sinks": ["amqp"]}),
+            await hub.client.put("/foreign-topics", json={"url": urls[1], "sinks": ["odd"]}),
+        ]
+        listed = {t["url"]: t["sinks"] for t in (await hub.client.get("/foreign-topics")).json()["items"]}
+        (upstream,) = (await hub.client.get("/upstreams")).json()["items"]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 202, 400]
+    assert (listed, upstream["sinks"]) == (
+        {urls[0]: ["webhooks"], urls[1]: ["kafka", "webhooks"], urls[2]: ["amqp"]}, ["amqp"],
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("url", ["", "ftp://x/", "http://192.168.0.1/", "http://u:p@x.example/"])
 async def test_what_cannot_be_fetched_cannot_be_registered(running_hub: RunHub, url: str) -> None:
     """WS-21, WS-100."""

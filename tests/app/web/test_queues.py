@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import time
 from typing import Any
@@ -256,3 +257,21 @@ async def test_an_unknown_queue_is_made_or_refused_as_the_setting_says(running_h
         answer = await hub.client.post("/queues/q/messages", content=json.dumps({"n": 1}))
 
         assert answer.status_code == (201 if known else 404)
+
+
+async def test_what_was_accepted_is_listed_where_its_queue_keeps_history(running_hub: RunHub) -> None:
+    """JB-07: the latest first, page by page; a cursor beyond the calendar is no server's trouble."""
+    async with running_hub() as hub:
+        await hub.client.put("/queues/q", json={"history": True})
+        await submit(hub, "1", "2", "3")
+        for _ in range(3):
+            await settle(hub, "accept", await ask(hub, "receive", max=1))
+        first = (await hub.client.get("/queues/q/archive?limit=2")).json()
+        rest = (await hub.client.get(f"/queues/q/archive?limit=2&cursor={first['next_cursor']}")).json()
+        none = await hub.client.get("/queues/other/archive")
+        far = base64.urlsafe_b64encode(b"[9223372036854775807, 9223372036854775807]").decode()
+        latest = (await hub.client.get(f"/queues/q/archive?cursor={far}")).json()
+
+        listed = [[item["payload"] for item in page["items"]] for page in (first, rest, latest)]
+        assert listed == [["3", "2"], ["1"], ["3", "2", "1"]]
+        assert (rest["next_cursor"], none.json()["items"], first["items"][0]["attempts"]) == (None, [], 1)

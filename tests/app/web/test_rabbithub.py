@@ -237,7 +237,6 @@ async def test_json_subscribes_as_a_form_does(running_hub: RunHub) -> None:
     ("changes", "text"),
     [
         ({"hub.callback": ""}, "hub.callback"),
-        ({"hub.topic": ""}, "hub.topic"),
         ({"hub.mode": "publish"}, "hub.mode"),
         ({"hub.verify": ""}, "hub.verify"),
         ({"hub.verify": "odd"}, "hub.verify"),

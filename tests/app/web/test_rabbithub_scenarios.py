@@ -266,7 +266,7 @@ async def test_what_was_exported_is_imported_without_asking_anybody(running_hub:
         auth = {"outbound_auth": {"auth_type": "basic_auth", "auth_config": CREDENTIALS}}
         batch = [
             item("/on", status="active", maxtps=7, **auth), item("/off", status="inactive"),
-            item("/cb", resource_name="none"), item("/cb", callback="http://169.254.169.254/"), item("/cb", topic=""),
+            item("/cb", resource_name="none"), item("/cb", callback="http://169.254.169.254/"), item("/cb", topic=None),
             item("/cb", status="odd"), item("/cb", resource_type="odd"), item("/cb", contact="x"),
         ]  # fmt: skip
         first = await hub.client.post(SUBSCRIPTIONS, json={"subscriptions": batch})

@@ -36,14 +36,17 @@ _TABLE = {
         "GET /hub",
     ],
     "read": [
-        "GET /events/{event_id}", "GET /deliveries", "GET /deliveries/{delivery_id}/attempts", "GET /undelivered",
-        "GET /topics", "GET /topics/{topic}/settings", "GET /foreign-topics", "GET /hub/pairs", "GET /upstreams",
+        "GET /events", "GET /events/{event_id}", "GET /deliveries", "GET /deliveries/{delivery_id}/attempts",
+        "GET /undelivered", "GET /topics", "GET /topics/{topic}/settings", "GET /foreign-topics",
+        "GET /hub/pairs", "GET /upstreams",
         "GET /keys", "GET /holds", "GET /holds/{hold}", "GET /dead-letters", "GET /dead-letters/{dead_letter}",
         "GET /replays", "GET /replays/{replay}", "GET /audit", "GET /metrics", "GET /rabbithub/endpoint/{kind}/{name}",
         "GET /rabbithub/subscriptions", "GET /rabbithub/subscriptions/errors",
         "GET /rabbithub/subscriptions/{kind}/{name}", "GET /queues", "GET /queues/{queue}",
-        "GET /queues/{queue}/messages", "GET /queues/{queue}/dead", "GET /queues/{queue}/consumers", "GET /tasks",
-        "GET /tasks/counts", "GET /tasks/dead", "GET /tasks/kinds", "GET /tasks/{task_id}",
+        "GET /queues/{queue}/messages", "GET /queues/{queue}/dead", "GET /queues/{queue}/consumers",
+        "GET /queues/{queue}/archive", "GET /events", "GET /tasks",
+        "GET /jobs", "GET /jobs/{job_id}", "GET /jobs/kinds", "GET /jobs/periodic", "GET /jobs/statistics",
+        "GET /tasks/counts", "GET /tasks/dead", "GET /tasks/kinds", "GET /tasks/{task_id}", "GET /requests",
     ],
     "read and payloads": ["GET /topics/{topic}"],
     "operate": [
@@ -53,18 +56,30 @@ _TABLE = {
         "POST /replays/{replay}/resume", "POST /replays/{replay}/cancel", "POST /queues/{queue}/pause",
         "POST /queues/{queue}/resume", "POST /queues/{queue}/dead/redrive", "POST /queues/{queue}/dead/purge",
         "POST /tasks/dead/redrive", "POST /tasks/dead/purge", "POST /tasks/{task_id}/cancel",
+        "POST /services/{name}/disable", "POST /services/{name}/enable",
+        "POST /jobs/{job_id}/cancel", "POST /jobs/{job_id}/retry", "POST /jobs/kinds/{kind}/pause",
+        "POST /jobs/kinds/{kind}/resume",
     ],
-    "enqueue": ["POST /queues/{queue}/messages"],
+    "call": ["POST /services/{name}", "GET /requests/{request_id}", "DELETE /requests/{request_id}"],
+    "call or read": ["GET /services", "GET /services/{name}"],
+    "enqueue": ["POST /queues/{queue}/messages", "POST /jobs"],
     "work": [
         "POST /queues", "POST /queues/{queue}/receive", "POST /queues/{queue}/accept", "POST /queues/{queue}/reject",
         "POST /queues/{queue}/extend", "PUT /queues/{queue}/consumers/{consumer}",
-        "DELETE /queues/{queue}/consumers/{consumer}",
+        "DELETE /queues/{queue}/consumers/{consumer}", "POST /services/{name}/claim",
+        "POST /requests/{request_id}/reply", "POST /jobs/claim", "POST /jobs/resume",
+        "POST /jobs/{job_id}/complete", "POST /jobs/{job_id}/fail", "POST /jobs/{job_id}/snooze",
+        "POST /jobs/{job_id}/release", "POST /jobs/{job_id}/progress", "POST /jobs/{job_id}/extend",
+        "POST /jobs/{job_id}/assign", "POST /jobs/{job_id}/unassign", "POST /jobs/{job_id}/delay",
+        "POST /jobs/{job_id}/finish", "POST /jobs/{job_id}/approve", "POST /jobs/{job_id}/send-back",
+        "POST /jobs/{job_id}/decline",
     ],
     "admin": [
         "PUT /topics/{topic}/settings", "PUT /foreign-topics", "PUT /upstreams", "DELETE /upstreams", "POST /keys",
         "DELETE /keys/{key_id}", "PUT /rabbithub/endpoint/{kind}/{name}", "DELETE /rabbithub/endpoint/{kind}/{name}",
         "DELETE /rabbithub/subscribe/{kind}/{name}", "POST /rabbithub/subscriptions", "PUT /queues/{queue}",
-        "DELETE /queues/{queue}", "PUT /tasks/kinds/{kind}",
+        "DELETE /queues/{queue}", "PUT /tasks/kinds/{kind}", "PUT /services/{name}",
+        "PUT /jobs/kinds/{kind}", "PUT /jobs/periodic/{name}", "DELETE /jobs/periodic/{name}",
     ],
 }  # fmt: skip
 
@@ -182,8 +197,45 @@ async def test_a_key_for_some_queues_reaches_no_others(running_hub: RunHub) -> N
             for verb in ("messages", "receive")
         ]
         listed = [item["queue"] for item in (await hub.client.get("/queues", headers=key)).json()["items"]]
+        temporary = await hub.client.post("/queues", json={}, headers=key)  # FS-20
 
-        assert (statuses, listed) == ([201, 200, 403, 403], ["mail.out"])
+        assert (statuses, listed, temporary.status_code) == ([201, 200, 403, 403], ["mail.out"], 403)
+
+
+_DEAD = (
+    "INSERT INTO hookwire.dead_tasks (id, kind, description, reason, attempts, created_at)"
+    " SELECT k || '_dead', k, 'x', 'r', 1, now() FROM unnest('{mine,theirs}'::text[]) AS k"
+)
+_WAITING = (
+    "INSERT INTO hookwire.task_rows (id, kind, description) SELECT k, k, 'x' FROM unnest('{mine,theirs}'::text[]) AS k"
+)
+
+
+@pytest.mark.parametrize("named", [{"kinds": ["mine"]}, {"topics": ["orders.#"], "kinds": ["mine"]}], ids=str)
+async def test_a_key_for_some_kinds_reaches_no_tasks_of_others(running_hub: RunHub, named: dict[str, Any]) -> None:
+    """FS-20: cancelled, redriven or purged by nobody else's key."""
+    async with running_hub(access="keys") as hub:
+        for statement in (_DEAD, _WAITING):
+            await hub.sql(statement)
+        asked = {"name": "k", "scopes": ["operate", "read", "admin"], **named}
+        admin = authorized(await bearer(hub, "admin"))
+        key = authorized((await hub.client.post("/keys", json=asked, headers=admin)).json()["key"])
+
+        async def status(method: str, path: str, body: Any = None) -> int:
+            return (await hub.client.request(method, f"/tasks{path}", json=body, headers=key)).status_code
+
+        why = {"reason": "r"}
+        found = [
+            await status("GET", "/counts"), await status("PUT", "/kinds/*", {}),
+            await status("PUT", "/kinds/theirs", {}), await status("PUT", "/kinds/mine", {}),
+            await status("GET", "/theirs"),
+            await status("POST", "/theirs/cancel", why), await status("POST", "/mine/cancel", why),
+        ]  # fmt: skip
+        purged = await hub.client.post("/tasks/dead/purge", json=why, headers=key)
+        left = {kind for (kind,) in await hub.sql("SELECT kind FROM hookwire.dead_tasks")}
+
+        assert found == [403, 403, 403, 200, 404, 404, 204]
+        assert (len(purged.json()["numbers"]), left) == (1, {"theirs"})
 
 
 async def test_keys_that_could_read_contents_still_can_after_the_migration(database_url: str) -> None:

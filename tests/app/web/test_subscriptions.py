@@ -417,3 +417,17 @@ async def test_a_template_is_for_a_chat_and_names_what_there_is(running_hub: Run
         assert (made.status_code, made.json()["template"]) == (201, "{topic}: {data.x}")
         assert [kind(one)[::2] for one in bad] == [(400, "invalid-parameter")] * 3
         assert (changed.status_code, changed.json()["format"]) == (200, "mattermost")
+
+
+async def test_a_subscription_has_a_name_a_description_and_metadata(running_hub: RunHub) -> None:
+    """FT-13: what a change leaves out stays, null takes it away."""
+    named = {"name": "warehouse", "description": "Books what is sold.", "metadata": {"owner": "team-orders"}}
+    async with running_hub() as hub:
+        made = await hub.subscribe("a", CALLBACK, **named)
+        path = f"/subscriptions/{made['id']}"
+        changed = (await hub.client.patch(path, json={"name": None, "metadata": {"owner": "b"}})).json()
+        refused = await hub.client.patch(path, json={"metadata": {str(n): "x" for n in range(21)}})
+
+        assert {key: made[key] for key in named} == named
+        assert {key: changed[key] for key in named} == {**named, "name": None, "metadata": {"owner": "b"}}
+        assert refused.status_code == 400

@@ -70,7 +70,7 @@ async def test_the_command_work_runs_a_program_for_each_task(database_url: str, 
     program.chmod(0o755)
     sql = await asyncpg.connect(database_url)
     code, made, _ = await command("tasks", "enqueue", "mail.send", '{"n": 1}', database_url=database_url)
-    await sql.execute("""SELECT hookwire.enqueue('mail.send', '{"n": "bad"}')""")
+    await sql.execute("""SELECT hookwire.enqueue_task('mail.send', '{"n": "bad"}')""")
     done = await command("work", "--kind", "mail.send", "--count", "2", "--", str(program), database_url=database_url)
     dead = await sql.fetch("SELECT kind, reason FROM hookwire.dead_tasks")
     left = await sql.fetchval("SELECT count(*) FROM hookwire.task_rows")
@@ -101,7 +101,7 @@ async def test_the_scaler_starts_workers_for_a_burst_and_drains_them_after_it(
 ) -> None:
     """JB-36, JT-17: real worker processes; stopped, it drains them, and every task has run."""
     sql = await asyncpg.connect(database_url)
-    await sql.execute("SELECT hookwire.enqueue('k', to_jsonb(n)) FROM generate_series(1, 24) n")
+    await sql.execute("SELECT hookwire.enqueue_task('k', to_jsonb(n)) FROM generate_series(1, 24) n")
     given = {**os.environ, "HOOKWIRE_DATABASE_URL": database_url}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "app.cli", "scale", "--min", "0", "--max", "2", "--interval", "0.1", "--cool-down", "0.2",

@@ -9,7 +9,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.web.api.undelivered import reason_of
 from db.statements import STATEMENTS
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.web.test_ingest import kind
@@ -69,10 +68,12 @@ async def test_what_has_not_arrived_is_told_with_its_reason_and_what_has_is_not(
         await hub.client.patch(f"/subscriptions/{retried['id']}", json={"state": "disabled"})
         second = await pages(hub, f"subscription_id={retried['id']}")
 
-        assert places(first) == [("waiting", event, retried["id"]), ("dead", event, dead["id"])]
-        assert first[0]["reason"] == "the last attempt failed: connect"
-        assert first[1]["reason"].startswith("exhausted: ")
-        assert [item["reason"] for item in second] == ["the subscription is disabled: by request"]
+        assert places(first) == [("retrying", event, retried["id"]), ("dead", event, dead["id"])]
+        assert first[0]["reason"].startswith("the last attempt failed: connect; attempt 2 is at 20")
+        assert first[1]["reason"].startswith("given up: its retry schedule is used up: ")
+        assert [item["reason"] for item in second] == [
+            "the subscription is disabled: by request; the last attempt failed: connect"
+        ]
 
 
 async def test_what_is_not_fanned_out_yet_is_told_too(running_hub: RunHub) -> None:
@@ -98,7 +99,7 @@ async def test_pages_follow_each_other_without_gap_or_repeat(running_hub: RunHub
         whole, paged = await pages(hub, query, 500), await pages(hub, query, 3)
 
         assert (paged, len(set(places(paged)))) == (whole, 20 if of_one else 40)
-        assert Counter(item["state"] for item in paged) == {"waiting": len(whole) // 2, "dead": len(whole) // 2}
+        assert Counter(item["state"] for item in paged) == {"pending": len(whole) // 2, "dead": len(whole) // 2}
 
 
 async def test_a_part_can_be_asked_for_alone(running_hub: RunHub) -> None:
@@ -123,44 +124,6 @@ async def test_a_bad_question_is_refused(running_hub: RunHub, query: str, expect
     """B-49."""
     async with running_hub() as hub:
         assert kind(await hub.client.get(f"/undelivered?{query}"))[::2] == expected
-
-
-def row(**more: Any) -> dict[str, Any]:
-    return {
-        "state": "active", "state_reason": None, "parked_at": None, "due_at": 1, "is_held": False, "is_due": True,
-        "is_paused": False, "paused_until": None, "protocol": "webhook", "last_outcome": None, "last_status": None,
-        "breaker_open_until": None,
-    } | more  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ({}, "it is due"),
-        ({"last_outcome": "timeout"}, "it is due; the last attempt failed: timeout"),
-        (
-            {"is_due": False, "last_outcome": "server_error", "last_status": 503},
-            "the last attempt failed: server_error 503",
-        ),
-        ({"due_at": None}, "behind an earlier event of its key"),
-        (
-            {"due_at": None, "parked_at": 1, "last_outcome": "timeout"},
-            "parked until somebody decides; the last attempt failed: timeout",
-        ),
-        ({"is_held": True, "is_due": False}, "it is being sent"),
-        ({"is_held": True, "is_due": False, "protocol": "pull"}, "it has been fetched"),
-        (
-            {"breaker_open_until": 1, "last_outcome": "dns"},
-            "the breaker is open until 1, or its probe is out; the last attempt failed: dns",
-        ),
-        ({"protocol": "pull"}, "it waits to be fetched"),
-        ({"state": "disabled", "is_held": True}, "the subscription is disabled"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_the_first_thing_that_has_to_change_is_the_reason(given: dict[str, Any], reason: str) -> None:
-    """WH-R14."""
-    assert reason_of(row(**given)) == reason
 
 
 async def test_a_page_costs_a_page_however_much_is_owed(running_hub: RunHub, database_url: str) -> None:

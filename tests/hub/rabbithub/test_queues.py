@@ -53,7 +53,7 @@ class Queue:
 async def queue(database_url: str) -> AsyncIterator[Queue]:
     async with hub_rig(database_url) as rig:
         await create(rig.hub, Place("/", "q", "q"), "fanout")
-        row = await rig.sql.fetchrow("SELECT id, source FROM hookwire.rabbithub_resources")
+        row = await rig.sql.fetchrow("SELECT id, source FROM hookwire.rabbithub_resources WHERE kind = 'q'")
         await rig.sql.execute(
             "INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)"
             " SELECT n, $1, now() - interval '9 days', now() - interval '9 days', 'default' FROM generate_series(1, 2)"

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from aio_pika import DeliveryMode
 
+from event.carrier import AttributePrefixes
 from relay.amqp.message import Unsendable, message_of, routing_key_of
 from relay.record import Record
 from relay.sink import Refusal
@@ -88,3 +89,13 @@ def test_a_routing_key_beyond_a_short_string_makes_the_topic_wait():
     with pytest.raises(Unsendable) as caught:
         routing_key_of(record(amqp_routing_key="ü" * 128))
     assert (caught.value.refusal.scope, caught.value.refusal.reason) == ("topic", "routing_key_too_long")
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "names"),
+    [("cloudEvents_", {"cloudEvents_id"}), ("ce-", {"ce-id"}), ("both", {"cloudEvents_id", "ce-id"})],
+)
+def test_attributes_are_named_as_the_readers_want_them(prefixes: AttributePrefixes, names: set[str]):
+    """FX-05: `ce-` is what the RabbitMQ binding of the CloudEvents SDK for Python reads."""
+    message = message_of(record(headers={"ce-id": "1"}), 1, own_headers=False, attributes=prefixes)
+    assert message.headers.keys() == names

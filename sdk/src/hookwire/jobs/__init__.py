@@ -1,8 +1,11 @@
-"""Jobs: tasks and message queues in the caller's own database, through the caller's own connection.
+"""Jobs, tasks and message queues in the caller's own database, through the caller's own connection.
 
 ::
 
-    BEGIN;  your rows;  enqueue(connection, "mail.send", {"order": 1});  COMMIT;    the task exists iff you commit
+    BEGIN;  your rows;  enqueue(connection, "mail.send", {"order": 1});  COMMIT;    the job exists iff you commit
+
+    handlers = Handlers()                           which function runs which kind
+    await JobWorker(SqlJobs(pool), handlers).run()  or HttpJobs("https://hub.example", key)
 
     queue = Queue("thumbnails")
     queue.submit(connection, {"image": 7})          in your transaction
@@ -15,8 +18,28 @@ SQLSTATE of the reference: 22023 bad argument, 42704 unknown queue or kind, HW00
 """
 
 from hookwire.call import NotInTransaction
+from hookwire.jobs.handlers import Handlers
+from hookwire.jobs.http_jobs import HttpJobs
+from hookwire.jobs.job import Failed, Job, Snoozed, enqueue
+from hookwire.jobs.job_worker import JobWorker
 from hookwire.jobs.message_queue import Message, Queue
-from hookwire.jobs.task import enqueue
+from hookwire.jobs.sql_jobs import SqlJobs
+from hookwire.jobs.task import enqueue_task
 from hookwire.jobs.worker import Refused, Worker
 
-__all__ = ["Message", "NotInTransaction", "Queue", "Refused", "Worker", "enqueue"]
+__all__ = [
+    "Failed",
+    "Handlers",
+    "HttpJobs",
+    "Job",
+    "JobWorker",
+    "Message",
+    "NotInTransaction",
+    "Queue",
+    "Refused",
+    "Snoozed",
+    "SqlJobs",
+    "Worker",
+    "enqueue",
+    "enqueue_task",
+]

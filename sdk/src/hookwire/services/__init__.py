@@ -17,6 +17,8 @@ request may therefore run twice; a reply reaches the caller once, and a failure 
 ``Client``, ``Worker``             threads; Majordomo 0.1, or 18/MDP by ``version="0.2"``
 ``AsyncClient``, ``AsyncWorker``   asyncio; one socket for each concurrent call
 ``Pipeline``, ``AsyncPipeline``    many outstanding requests on one socket, numbered
+``TitanicClient``, ``Async...``    requests that are stored: the answer outlives caller, worker and broker
+``once``, ``RequestStamps``        a repeated request gets the stored reply; its handler runs once
 ``LazyPirate``, ``PirateWorker``   no services: a server, or a Simple or Paranoid Pirate queue
 ``ask_in_turn``, ``Freelance...``  no broker: models 1, 2 and 3
 =================================  ==========================================================================
@@ -28,19 +30,23 @@ pyzmq. Install it by the extra: ``pip install 'hookwire[zmq]'``.
 from hookwire.services.async_client import AsyncClient, AsyncPipeline
 from hookwire.services.async_worker import AsyncWorker
 from hookwire.services.client import Client, LazyPirate
-from hookwire.services.error import ClientClosed, NoReply
+from hookwire.services.error import ClientClosed, NoReply, RequestRefused, RequestUnknown, StillPending
 from hookwire.services.freelance import FreelanceBroadcastClient, FreelanceClient, FreelanceReply, ask_in_turn
 from hookwire.services.freelance_agent import FreelanceOptions
+from hookwire.services.once import MemoryReplyCache, RequestStamps, once
 from hookwire.services.pipeline import Pipeline, Reply
 from hookwire.services.pirate import PirateOptions
 from hookwire.services.presence import HeartbeatOptions
 from hookwire.services.server import FreelanceServer, ReplyServer
+from hookwire.services.sql_reply_cache import SqlReplyCache
+from hookwire.services.titanic import AsyncTitanicClient, TitanicClient, TitanicOptions
 from hookwire.services.transport import Curve, curve_from
 from hookwire.services.worker import PirateWorker, Worker
 
 __all__ = [
     "AsyncClient",
     "AsyncPipeline",
+    "AsyncTitanicClient",
     "AsyncWorker",
     "Client",
     "ClientClosed",
@@ -52,13 +58,22 @@ __all__ = [
     "FreelanceServer",
     "HeartbeatOptions",
     "LazyPirate",
+    "MemoryReplyCache",
     "NoReply",
     "Pipeline",
     "PirateOptions",
     "PirateWorker",
     "Reply",
     "ReplyServer",
+    "RequestRefused",
+    "RequestStamps",
+    "RequestUnknown",
+    "SqlReplyCache",
+    "StillPending",
+    "TitanicClient",
+    "TitanicOptions",
     "Worker",
     "ask_in_turn",
     "curve_from",
+    "once",
 ]

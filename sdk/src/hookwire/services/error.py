@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ClientClosed", "NoReply"]
+__all__ = ["ClientClosed", "NoReply", "RequestRefused", "RequestUnknown", "StillPending"]
 
 
 class NoReply(Exception):
@@ -16,3 +16,28 @@ class NoReply(Exception):
 
 class ClientClosed(Exception):
     """The client was closed, from this thread or another one."""
+
+
+class RequestRefused(Exception):
+    """Titanic does not take the request; trying again does not help (TI-05)."""
+
+    def __init__(self, service: str, status: str) -> None:
+        super().__init__(f"Titanic refuses a request for {service!r} with status {status}; check the service's name")
+        self.service = service
+        self.status = status
+
+
+class RequestUnknown(LookupError):
+    """Titanic does not know the id: it was closed, it was kept longer than the retention, or never given (TI-05)."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"Titanic does not know the request {request_id[:64]!r}; it may have been closed or expired")
+        self.request_id = request_id
+
+
+class StillPending(TimeoutError):
+    """There is no reply yet. The request is stored: wait for ``request_id`` again, or close it."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"request {request_id} has no reply yet; it stays stored, so ask again later or close it")
+        self.request_id = request_id

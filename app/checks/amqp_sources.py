@@ -1,0 +1,46 @@
+"""Whether an AMQP source would read what the AMQP sink writes, so that each event comes back as another one (FM-03)."""
+
+from __future__ import annotations
+
+from app.checks.check import Check
+from app.settings.amqp_source import route_of
+from app.settings.settings import Settings
+from db.direct import connect_direct
+from db.errors import DatabaseError
+from db.pool import PoolOptions
+from relay.source import SourceRoute
+
+__all__ = ["amqp_source_checks"]
+
+_SUBJECT = "AMQP sources"
+_CURE = "read another exchange, or give the source a topic whose sinks have no amqp"
+
+
+async def amqp_source_checks(settings: Settings, options: PoolOptions) -> list[Check]:
+    """One check for each loop that the settings and the database show; the database is migrated."""
+    routes = [route_of(text) for text in settings.amqp_sources]
+    if not routes:
+        return [Check("FM-03", _SUBJECT, "note", "none (HOOKWIRE_AMQP_SOURCES)")]
+    if settings.amqp_url is None or settings.amqp_source_url not in (None, settings.amqp_url):
+        return [Check("FM-03", _SUBJECT, "ok", "there is no AMQP sink on the broker that is read")]
+    try:
+        connection = await connect_direct(options)
+        try:
+            rows = [
+                await connection.fetchrow(
+                    "check.source_loop", route.exchange, route.topic or None, route.rabbithub_exchange or None,
+                    settings.amqp_exchange, settings.rabbithub_mirror,
+                )
+                for route in routes
+            ]  # fmt: skip
+        finally:
+            await connection.aclose()
+    except DatabaseError as error:
+        return [Check("FM-03", _SUBJECT, "unreachable", str(error), "the connection broke while we asked")]
+    found = [_loop(route, row["name"]) for route, row in zip(routes, rows, strict=True) if row is not None]
+    return found or [Check("FM-03", _SUBJECT, "ok", ", ".join(route.queue for route in routes))]
+
+
+def _loop(route: SourceRoute, name: str) -> Check:
+    detail = f"{route.queue} reads the exchange {route.exchange}, where {name} publishes what comes from it"
+    return Check("FM-03", _SUBJECT, "refuse", detail, _CURE)

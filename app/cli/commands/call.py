@@ -1,0 +1,57 @@
+"""``hookwire call``: ask a service from the shell."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from app.cli.data import line, read_data
+from app.cli.entry import Config, Json, Url, run, settings_from
+
+__all__ = ["call"]
+
+Service = Annotated[str, typer.Argument(help="The service.")]
+Data = Annotated[
+    str | None, typer.Argument(help="The request. - reads standard input, @FILE a file; left out: an empty request.")
+]
+ContentType = Annotated[str | None, typer.Option("--content-type", help="Of the request.")]
+Wait = Annotated[int, typer.Option("--wait", min=0, max=60, help="Seconds to wait for the reply; 0: print the id.")]
+Key = Annotated[
+    str | None, typer.Option("--idempotency-key", help="The same key is the same request, however often it is sent.")
+]
+Expiry = Annotated[
+    float | None, typer.Option("--expiry", min=1, help="Seconds until it is given up; default: the service's own.")
+]
+
+
+def call(
+    service: Service, data: Data = None, content_type: ContentType = None, wait: Wait = 20,
+    idempotency_key: Key = None, expiry: Expiry = None, url: Url = None, as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Ask a service and print its reply. The request is kept until a worker has answered, whoever leaves meanwhile.
+
+    Exit codes: 0 a reply (or with --wait 0 an id), 1 no reply, 2 refused, 3 the hub is unreachable.
+
+    Examples:
+
+      hookwire call echo 'hello'
+
+      hookwire call thumbnail @cat.png --content-type image/png > small.png
+
+      hookwire call report --wait 0
+    """
+    from app.cli.hub_client import hub_url
+    from app.cli.service_reply import asked
+
+    target = f"{hub_url(url, settings_from(config))}/services/{quote(service, safe='')}"
+    headers = {}
+    if content_type is not None:
+        headers["Content-Type"] = line("--content-type", content_type)
+    if idempotency_key is not None:
+        headers["Idempotency-Key"] = line("--idempotency-key", idempotency_key)
+    if expiry is not None:
+        headers["Hookwire-Expiry-Seconds"] = f"{expiry:g}"
+    body = read_data(data)  # here, and not under the event loop, where Ctrl-C would wait for the end of a read (B-56)
+    run(asked("POST", target, body, headers, wait_seconds=wait, as_json=as_json))

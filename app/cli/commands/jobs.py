@@ -1,0 +1,307 @@
+"""``hookwire jobs``: enqueue, look, and what people and operators do with a job."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
+from app.cli.failure import CommandFailed
+
+__all__ = ["jobs"]
+
+jobs = typer.Typer(help="Jobs: enqueue, list, show, assign, delay, review, kinds, periodic.", no_args_is_help=True)
+periodic = typer.Typer(help="Jobs that are enqueued by the clock.", no_args_is_help=True)
+jobs.add_typer(periodic, name="periodic")
+
+Id = Annotated[str, typer.Argument(help="The job's id.")]
+KindName = Annotated[str, typer.Argument(help="The kind; * stands for all.")]
+Args = Annotated[str, typer.Argument(help="Arguments as JSON.")]
+OfKind = Annotated[str | None, typer.Option("--kind", help="Only of this kind.")]
+OfState = Annotated[str | None, typer.Option("--state", help="Only in this state, as review or completed.")]
+Of = Annotated[str | None, typer.Option("--assignee", help="Only of this person; me: your own.")]
+Pool = Annotated[bool, typer.Option("--pool", help="Only those that wait for a person to take them.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="So many at most.")]
+Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
+Uniq = Annotated[str | None, typer.Option("--uniq", help="One live job of the kind has it; - is the arguments.")]
+Key = Annotated[str | None, typer.Option("--key", help="What limits count by.")]
+Priority = Annotated[int | None, typer.Option("--priority", min=-1000, max=1000, help="Higher is sooner.")]
+Delay = Annotated[float | None, typer.Option("--delay", min=0, help="Seconds before it is available.")]
+To = Annotated[str | None, typer.Option("--to", help="The person. Default: yourself.")]
+Until = Annotated[str, typer.Option("--until", help="As 2026-07-01T09:00, local in --zone; or with an offset.")]
+Zone = Annotated[str | None, typer.Option("--zone", help="As Europe/Berlin.")]
+ToPool = Annotated[bool, typer.Option("--to-pool", help="It returns to the pool.")]
+Result = Annotated[str, typer.Option("--result", help="JSON.")]
+Settings = Annotated[list[str], typer.Option("--set", help="name=value, as automation=manual or key_running_max=2.")]
+Name = Annotated[str, typer.Argument(help="The schedule.")]
+Days = Annotated[int, typer.Option("--days", min=1, max=3660, help="Of ended jobs.")]
+
+
+@jobs.command()
+def enqueue(
+    kind: KindName, args: Args = "{}", uniq: Uniq = None, key: Key = None, priority: Priority = None,
+    delay: Delay = None, assignee: To = None, url: Url = None, config: Config = None,
+) -> None:  # fmt: skip
+    """Enqueue a job; prints its id.
+
+    Example:
+
+      hookwire jobs enqueue invoice.check '{"invoice": 4711}' --uniq 4711
+    """
+    draft = {"kind": kind, "args": parsed("ARGS", args), "uniq": uniq, "key": key, "priority": priority,
+             "delay_seconds": delay, "assignee": assignee}  # fmt: skip
+    asked = {name: value for name, value in draft.items() if value is not None}
+    run(_ask("POST", "", asked, url, config, lambda made: made["id"]))
+
+
+@jobs.command(name="list")
+def list_all(
+    kind: OfKind = None, state: OfState = None, assignee: Of = None, pool: Pool = False, limit: Limit = 100,
+    url: Url = None, as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """List jobs, newest first.
+
+    Example:
+
+      hookwire jobs list --assignee me
+    """
+    filters = {"kind": kind, "state": state, "assignee": assignee, "pool": "true" if pool else None}
+    params = {name: value for name, value in filters.items() if value} | {"limit": str(limit)}
+    run(_list(params, url, as_json, config))
+
+
+@jobs.command()
+def show(job: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print one job and who did what with it.
+
+    Example:
+
+      hookwire jobs show 7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11
+    """
+    run(_show(job, url, as_json, config))
+
+
+@jobs.command()
+def assign(job: Id, to: To = None, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Take a job of the pool, or assign it to somebody.
+
+    Example:
+
+      hookwire jobs assign 7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11 --to ada
+    """
+    _act(job, "assign", {"assignee": to, "reason": why}, url, config)
+
+
+@jobs.command()
+def unassign(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Return a job to the pool."""
+    _act(job, "unassign", {"reason": why}, url, config)
+
+
+@jobs.command()
+def delay(
+    job: Id, until: Until, zone: Zone = None, to_pool: ToPool = False, why: Why = None, url: Url = None,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Delay a job to a date.
+
+    Example:
+
+      hookwire jobs delay 7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11 --until 2026-07-01T09:00 --zone Europe/Berlin
+    """
+    date = {"due_local": until, "due_zone": zone} if zone else {"due_at": until}
+    _act(job, "delay", {**date, "to_pool": to_pool, "reason": why}, url, config)
+
+
+@jobs.command()
+def finish(job: Id, result: Result = "null", why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Finish an assigned job."""
+    _act(job, "finish", {"result": parsed("--result", result), "reason": why}, url, config)
+
+
+@jobs.command()
+def approve(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Approve a job in review."""
+    _act(job, "approve", {"reason": why}, url, config)
+
+
+@jobs.command(name="send-back")
+def send_back(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Send a job in review back.
+
+    Example:
+
+      hookwire jobs send-back 7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11 --why 'one page is missing'
+    """
+    _act(job, "send-back", {"reason": why}, url, config)
+
+
+@jobs.command()
+def decline(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Give up a job in review, or your own."""
+    _act(job, "decline", {"reason": why}, url, config)
+
+
+@jobs.command()
+def cancel(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Cancel a job; one that runs is asked to stop."""
+    _act(job, "cancel", {"reason": why}, url, config)
+
+
+@jobs.command()
+def retry(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Run a job now, or again."""
+    _act(job, "retry", {"reason": why}, url, config)
+
+
+@jobs.command()
+def stats(days: Days = 14, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print what there is, and who did how much.
+
+    Example:
+
+      hookwire jobs stats --days 30
+    """
+    run(_stats(days, url, as_json, config))
+
+
+@jobs.command()
+def kind(name: KindName, settings: Settings, url: Url = None, config: Config = None) -> None:
+    """Set how jobs of a kind are treated. What is not named is as for all kinds.
+
+    Example:
+
+      hookwire jobs kind invoice.check --set automation=assisted --set reviewer_differs=true
+    """
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, separator, text = setting.partition("=")
+        if not separator:
+            raise CommandFailed(f"--set is name=value, not {setting}", 2)
+        values[key] = _value(text)
+    run(_ask("PUT", f"/kinds/{quote(name, safe='*')}", values, url, config, lambda made: json.dumps(made, indent=2)))
+
+
+@jobs.command()
+def pause(name: KindName, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Hand out no more jobs of a kind."""
+    run(_ask("POST", f"/kinds/{quote(name)}/pause", {"reason": why}, url, config, lambda _: f"{name}: paused"))
+
+
+@jobs.command()
+def resume(name: KindName, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Hand jobs of a kind out again."""
+    run(_ask("POST", f"/kinds/{quote(name)}/resume", {"reason": why}, url, config, lambda _: f"{name}: resumed"))
+
+
+@periodic.command(name="list")
+def list_periodic(url: Url = None, config: Config = None) -> None:
+    """Print the schedules as JSON."""
+    run(_ask("GET", "/periodic", None, url, config, lambda found: json.dumps(found["items"], indent=2)))
+
+
+@periodic.command(name="set")
+def set_periodic(
+    name: Name,
+    cron: Annotated[str, typer.Argument(help="Minute, hour, day, month, day of the week.")],
+    kind: KindName,
+    args: Args = "{}",
+    zone: Zone = None,
+    url: Url = None,
+    config: Config = None,
+) -> None:
+    """Enqueue a job by the clock.
+
+    Example:
+
+      hookwire jobs periodic set morning '30 6 * * mon-fri' report --zone Europe/Berlin
+    """
+    body = {"cron": cron, "zone": zone or "UTC", "job": {"kind": kind, "args": parsed("ARGS", args)}}
+    run(_ask("PUT", f"/periodic/{quote(name, safe='')}", body, url, config, lambda made: f"next at {made['next_at']}"))
+
+
+@periodic.command(name="remove")
+def remove_periodic(name: Name, url: Url = None, config: Config = None) -> None:
+    """Remove a schedule."""
+    run(_ask("DELETE", f"/periodic/{quote(name, safe='')}", None, url, config, lambda _: f"{name}: removed"))
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _act(job: str, verb: str, body: dict[str, Any], url: str | None, config: Any) -> None:
+    asked = {name: value for name, value in body.items() if value is not None}
+    run(_ask("POST", f"/{quote(job, safe='')}/{verb}", asked, url, config, lambda made: f"{job}: {made['state']}"))
+
+
+async def _ask(method: str, path: str, body: dict[str, Any] | None, url: str | None, config: Any, shown: Any) -> int:
+    from app.cli.commands.replay import operator
+    from app.cli.hub_client import ask, connected, hub_url
+
+    address = f"{hub_url(url, settings_from(config))}/jobs{path}"
+    content = json.dumps(body).encode() if body is not None else None
+    async with connected() as client:
+        client.headers.update({name: value for name, value in operator().items() if name != "Content-Type"})
+        say(shown(await ask(client, method, address, content)))
+    return 0
+
+
+async def _list(params: dict[str, str], url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+    from app.cli.table import show as show_table
+
+    if params.get("assignee") == "me":
+        from app.cli.commands.replay import operator
+
+        params["assignee"] = operator().get("Hookwire-Actor", "me")
+    found = (await get(hub_url(url, settings_from(config)) + "/jobs", params=params))["items"]
+    if as_json:
+        say(json.dumps(found))
+        return 0
+    rows = [
+        (job["id"], job["kind"], job["state"], job["assignee"] or "", job["worker"] or "", str(job["attempts"]),
+         (job["due_at"] or "")[:16])
+        for job in found
+    ]  # fmt: skip
+    show_table(("Id", "Kind", "State", "Assignee", "Worker", "Attempts", "Due"), rows)
+    return 0
+
+
+async def _show(job: str, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+    from app.cli.table import show as show_table
+
+    found = await get(f"{hub_url(url, settings_from(config))}/jobs/{quote(job, safe='')}")
+    if as_json:
+        say(json.dumps(found))
+        return 0
+    facts = [(name, str(value)) for name, value in found.items() if value not in (None, [], False) and name != "trail"]
+    show_table(("", ""), facts, ("",))
+    if found["trail"]:
+        acts = [(act["at"][:19], act["actor"], act["verb"], act["reason"] or "") for act in found["trail"]]
+        show_table(("When", "Who", "What", "Why"), acts, ("Why",))
+    return 0
+
+
+async def _stats(days: int, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+    from app.cli.table import show as show_table
+
+    found = await get(f"{hub_url(url, settings_from(config))}/jobs/statistics", params={"days": str(days)})
+    if as_json:
+        say(json.dumps(found))
+        return 0
+    live = [(row["kind"], row["state"], "", str(row["jobs"]), "") for row in found["live"]]
+    ended = [
+        (row["kind"], row["state"], row["performer"] or "", str(row["jobs"]), f"{row['total_seconds'] or 0:.0f} s")
+        for row in found["ended"]
+    ]
+    show_table(("Kind", "State", "By", "Jobs", "Took"), live + ended)
+    return 0

@@ -1,0 +1,93 @@
+"""``hookwire requests``: what became of requests to services."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+
+__all__ = ["requests"]
+
+requests = typer.Typer(help="Requests to services: list, show the reply, close.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(help="The request's id.")]
+Ids = Annotated[list[str], typer.Argument(help="The requests' ids.")]
+OfService = Annotated[str | None, typer.Option("--service", help="Only of this service.")]
+OfState = Annotated[
+    str | None, typer.Option("--state", help="Only waiting, delayed, leased, answered, expired or failed ones.")
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="So many at most.")]
+Wait = Annotated[int, typer.Option("--wait", min=0, max=60, help="Seconds to wait for the reply.")]
+_HEADS = ("Id", "Service", "State", "Via", "Tries", "Made", "Worker", "Last error")
+
+
+@requests.command(name="list")
+def list_all(
+    service: OfService = None, state: OfState = None, limit: Limit = 100, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """List requests, newest first, without their contents.
+
+    Example:
+
+      hookwire requests list --service echo --state failed
+    """
+    run(_list({"service": service, "state": state, "limit": str(limit)}, url, as_json, config))
+
+
+@requests.command()
+def show(request: Id, wait: Wait = 0, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print the reply to a request, as often as you like. Exit code 1: there is none.
+
+    Example:
+
+      hookwire requests show 6f1e0c7ab5f84e0d9c2b7a51d0e3f482 --wait 60
+    """
+    from app.cli.hub_client import hub_url
+    from app.cli.service_reply import asked
+
+    address = f"{hub_url(url, settings_from(config))}/requests/{quote(request, safe='')}"
+    run(asked("GET", address, None, {}, wait_seconds=wait, as_json=as_json))
+
+
+@requests.command()
+def close(request: Ids, url: Url = None, config: Config = None) -> None:
+    """Close requests: they are not executed any more, and their replies are gone.
+
+    Example:
+
+      hookwire requests close 6f1e0c7ab5f84e0d9c2b7a51d0e3f482
+    """
+    run(_close(request, url, config))
+
+
+async def _list(wanted: dict[str, str | None], url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+    from app.cli.table import show as show_table
+
+    named = {name: value for name, value in wanted.items() if value is not None}
+    found = (await get(f"{hub_url(url, settings_from(config))}/requests", params=named))["items"]
+    if as_json:
+        say(json.dumps(found))
+    else:
+        show_table(_HEADS, [_row(one) for one in found], ("Last error",))
+    return 0
+
+
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    words = (one["id"], one["service"], one["state"], one["via"], str(one["attempts"]), one["created_at"][:19])
+    return (*words, one["worker"] or "", one["last_error"] or "")
+
+
+async def _close(ids: list[str], url: str | None, config: Any) -> int:
+    from app.cli.hub_client import ask, connected, hub_url
+
+    hub = hub_url(url, settings_from(config))
+    async with connected() as client:
+        for one in ids:
+            await ask(client, "DELETE", f"{hub}/requests/{quote(one, safe='')}")
+    say(f"{len(ids)} closed")
+    return 0

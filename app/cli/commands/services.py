@@ -1,0 +1,147 @@
+"""``hookwire services``: which services there are, and what people do about them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.failure import CommandFailed
+
+__all__ = ["services"]
+
+services = typer.Typer(help="Services: list, show, set, disable, enable.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="The service.")]
+Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
+Values = Annotated[list[str], typer.Argument(help="name=value, as tries_max=3 or without_workers=refuse.")]
+_HEADS = ("Service", "Waiting", "Leased", "Workers", "Oldest", "State")
+_SETTINGS = (
+    "lease_seconds", "tries_max", "idempotent", "expiry_seconds", "retention_seconds", "concurrency_max",
+    "without_workers",
+)  # fmt: skip
+
+
+@services.command(name="list")
+def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """List services with what is under way.
+
+    Example:
+
+      hookwire services list
+    """
+    run(_list(url, as_json, config))
+
+
+@services.command()
+def show(name: Name, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print the settings and counts of a service as JSON; with --json on one line.
+
+    Example:
+
+      hookwire services show echo
+    """
+    run(_show(name, url, as_json, config))
+
+
+@services.command(name="set")
+def set_values(name: Name, values: Values, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Change settings of a service; the others stay. Makes the service if there is none.
+
+    Example:
+
+      hookwire services set echo tries_max=3 concurrency_max=10
+    """
+    run(_set(name, _parsed(values), url, as_json, config))
+
+
+@services.command()
+def disable(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Refuse new requests of a service; those that wait are still worked off.
+
+    Example:
+
+      hookwire services disable echo --why 'moving to another machine'
+    """
+    run(_verb(name, "disable", why, url, config))
+
+
+@services.command()
+def enable(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
+    """Take requests again.
+
+    Example:
+
+      hookwire services enable echo
+    """
+    run(_verb(name, "enable", why, url, config))
+
+
+def _parsed(values: list[str]) -> dict[str, Any]:
+    found = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or name not in _SETTINGS:
+            raise CommandFailed(f"{value!r} is no name=value of {', '.join(_SETTINGS)}", 2)
+        try:
+            found[name] = None if text in ("", "none") else json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found
+
+
+async def _list(url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+    from app.cli.table import show as show_table
+
+    hub, found, cursor = hub_url(url, settings_from(config)), [], None
+    while True:
+        page = await get(f"{hub}/services", params={"limit": "500", **({"cursor": cursor} if cursor else {})})
+        found += page["items"]
+        if (cursor := page["next_cursor"]) is None:
+            break
+    if as_json:
+        say(json.dumps(found))
+    else:
+        show_table(_HEADS, [_row(service) for service in found], ("Service",))
+    return 0
+
+
+def _row(service: dict[str, Any]) -> tuple[str, ...]:
+    counts = service["counts"]
+    present = "yes" if counts["has_workers"] else "no"
+    state = "disabled" if service["disabled"] else ""
+    oldest = (counts["oldest_at"] or "")[:19]
+    return (service["name"], str(counts["waiting"]), str(counts["leased"]), present, oldest, state)
+
+
+async def _show(name: str, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+
+    found = await get(f"{hub_url(url, settings_from(config))}/services/{quote(name, safe='')}")
+    say(json.dumps(found) if as_json else json.dumps(found, indent=2))
+    return 0
+
+
+async def _set(name: str, values: dict[str, Any], url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import ask, connected, hub_url
+
+    address = f"{hub_url(url, settings_from(config))}/services/{quote(name, safe='')}"
+    async with connected() as client:
+        present = await ask(client, "GET", address, none_for=404)
+        before = {one: present[one] for one in _SETTINGS} if present is not None else {}
+        made = await ask(client, "PUT", address, json.dumps({**before, **values}).encode())
+    say(json.dumps(made) if as_json else json.dumps(made, indent=2))
+    return 0
+
+
+async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any) -> int:
+    from app.cli.hub_client import ask, connected, hub_url
+
+    address = f"{hub_url(url, settings_from(config))}/services/{quote(name, safe='')}/{verb}"
+    async with connected() as client:
+        await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
+    say(f"{name}: {verb}d")
+    return 0

@@ -1,0 +1,67 @@
+"""``hookwire status``: does every subscription get its events, and if not, why."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+
+__all__ = ["status"]
+
+_SHOWN_MAX = 1_000
+_PAGE = 500
+_FIRST = ("failing", "paused", "disabled", "gone", "denied", "expired", "untried", "healthy")
+
+
+def status(url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Show each subscription's health, why, and what happens next. Exit code 1: one fails.
+
+    Example:
+
+      hookwire status
+    """
+    run(_status(url, as_json, config))
+
+
+async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
+    from app.cli.hub_client import hub_url
+
+    found = await _subscriptions(hub_url(url, settings_from(config)))
+    found.sort(key=lambda one: _FIRST.index(one["health"]))
+    if as_json:
+        say(json.dumps(found))
+    else:
+        _print(found)
+    return int(any(one["health"] == "failing" for one in found))
+
+
+async def _subscriptions(hub: str) -> list[dict[str, Any]]:
+    """The first thousand, page by page."""
+    from app.cli.hub_client import get
+
+    found: list[dict[str, Any]] = []
+    more: dict[str, str] | None = {}
+    while more is not None and len(found) < _SHOWN_MAX:
+        page = await get(f"{hub}/subscriptions", params={"limit": str(_PAGE), **more})
+        found += page["items"]
+        more = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
+    return found
+
+
+def _print(found: list[dict[str, Any]]) -> None:
+    from app.cli.table import show
+
+    if not found:
+        say("nobody has subscribed")
+        return
+    counts = Counter(one["health"] for one in found)
+    say(", ".join(f"{counts[health]} {health}" for health in _FIRST if counts[health]))
+    rows = [
+        (one["id"], one["topic"], one["health"], one["blocked_by"] or "", str(one["waiting"]),
+         one["next_attempt_at"] or "", one["reason"])
+        for one in found
+    ]  # fmt: skip
+    show(("Subscription", "Topic", "Health", "Blocker", "Waiting", "Next", "Reason"), rows, folds=("Reason",))

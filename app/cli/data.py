@@ -1,0 +1,40 @@
+"""What an argument of a command holds: text, standard input or a file; and options that become a header."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from app.cli.failure import CommandFailed
+
+__all__ = ["line", "read_data"]
+
+_DATA_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+def read_data(data: str | None) -> bytes:
+    """Return the bytes, never more than a hub could accept (B-51). ``-``: standard input; ``@name``: a file."""
+    if data is None:
+        return b""
+    if data != "-" and not data.startswith("@"):
+        return data.encode("utf-8", "surrogateescape")
+    if data == "-" and sys.stdin is None:
+        raise CommandFailed("standard input is closed", 2)
+    try:
+        if data == "-":
+            body = sys.stdin.buffer.read(_DATA_BYTES_MAX + 1)
+        else:
+            with open(data[1:], "rb") as file:
+                body = file.read(_DATA_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"cannot read {'standard input' if data == '-' else data[1:]}: {error}", 2) from None
+    if len(body) > _DATA_BYTES_MAX:
+        raise CommandFailed(f"the data have at most {_DATA_BYTES_MAX} bytes", 2)
+    return body
+
+
+def line(option: str, value: str) -> str:
+    """Return the value of an option that becomes a header."""
+    if not value.isascii() or not value.isprintable():
+        raise CommandFailed(f"{option} is one line of printable ASCII", 2)
+    return value

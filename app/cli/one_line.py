@@ -1,0 +1,16 @@
+"""on_one_line: text that others wrote, so that it acts on no terminal and forges no line (FS-17 c)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["on_one_line"]
+
+_LINE_END: Final = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def on_one_line(text: str, *, is_terminal: bool) -> str:
+    """The text with its line ends escaped, and for a terminal every control character: a payload could act on it."""
+    return (_CONTROL if is_terminal else _LINE_END).sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -1,0 +1,85 @@
+"""Settings of AMQP that are no sink's address: which queues are read, and how attributes are named."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+from urllib.parse import parse_qsl, unquote
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode
+from typing_extensions import Annotated  # noqa: UP035 - one home for it on 3.11
+
+from relay.source import SourceRoute
+
+__all__ = ["AmqpSourceSettings", "route_of"]
+
+_FIELDS: Final = {
+    "exchange": "exchange",
+    "type": "exchange_type",
+    "key": "binding_key",
+    "topic": "topic",
+    "rabbithub": "rabbithub_exchange",
+}
+_TYPES: Final = ("direct", "fanout", "topic", "headers")
+_NAME_BYTES_MAX = 240
+"""AMQP allows 255; the queue for refused messages has a longer name."""
+
+
+class AmqpSourceSettings(BaseSettings):
+    """What is read from AMQP. ``amqp_url`` and its TLS files serve the sink as well."""
+
+    amqp_cloudevents_prefix: Literal["cloudEvents_", "ce-", "both"] = Field(
+        "cloudEvents_",
+        description="How the sink names headers with CloudEvents attributes. `ce-` is read by the RabbitMQ binding of "
+        "the CloudEvents SDK for Python.",
+    )
+    amqp_sources: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Queues whose messages become events, comma separated: `QUEUE`, or `QUEUE?exchange=E&key=K` to "
+        "bind it; `topic=T` names the topic (else the routing key), `rabbithub=X` an exchange of RabbitHub's URLs. "
+        "Values are percent-encoded, a comma is %2C.",
+    )
+    amqp_source_url: SecretStr | None = Field(
+        None, description="The broker that AMQP_SOURCES are read from; none: that of AMQP_URL."
+    )
+    amqp_source_prefetch: int = Field(
+        100, ge=1, le=5_000, description="Messages of each queue that may be here without an acknowledgement."
+    )
+
+    @field_validator("amqp_sources", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("amqp_sources")
+    @classmethod
+    def _check(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        queues = [route_of(text).queue for text in value]
+        if len(set(queues)) < len(queues):
+            raise ValueError("names a queue twice")
+        return value
+
+    @field_validator("amqp_source_url")
+    @classmethod
+    def _check_source_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("amqp://", "amqps://")):
+            raise ValueError("begins with amqp:// or amqps://")
+        return value
+
+
+def route_of(text: str) -> SourceRoute:
+    """Read one source; raises ValueError."""
+    queue, _, query = text.partition("?")
+    pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=len(_FIELDS))
+    given = dict(pairs)
+    if len(given) < len(pairs) or not given.keys() <= _FIELDS.keys():
+        raise ValueError(f"{text!r}: behind the queue stand {', '.join(_FIELDS)}, each at most once")
+    route = SourceRoute(unquote(queue), **{_FIELDS[name]: value for name, value in given.items()})
+    names = (route.queue, route.exchange, route.binding_key, route.topic, route.rabbithub_exchange)
+    if not route.queue or any(len(name.encode()) > _NAME_BYTES_MAX for name in names):
+        raise ValueError(f"{text!r}: a queue has a name, and no name has more than {_NAME_BYTES_MAX} bytes")
+    if route.exchange_type not in _TYPES or (not route.exchange and given.keys() & {"type", "key"}):
+        raise ValueError(f"{text!r}: type is one of {', '.join(_TYPES)}; type and key belong to an exchange")
+    if route.topic and route.rabbithub_exchange:
+        raise ValueError(f"{text!r}: topic and rabbithub exclude each other")
+    return route

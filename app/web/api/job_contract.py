@@ -1,0 +1,340 @@
+"""Bodies of the routes of jobs: what is asked and what is answered (DESIGN section 8)."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+__all__ = [
+    "ActIn", "AssignIn", "ClaimIn", "ClaimedList", "CompleteIn", "DelayIn", "ExtendIn", "ExtendedOut", "FailIn",
+    "FinishIn", "JobIn", "JobOut", "JobPage", "JobState", "ProgressIn", "ProgressOut", "ReceiptIn", "ResumeIn",
+    "SnoozeIn", "StateOut", "job_out",
+]  # fmt: skip
+
+JobState = Literal[
+    "scheduled", "available", "assigned", "running", "review", "retryable", "completed", "cancelled", "discarded"
+]
+Receipt = Annotated[str, Field(max_length=80, description="Of the claim.")]
+Person = Annotated[str, Field(min_length=1, max_length=200)]
+Seconds = Annotated[float, Field(ge=0, le=315_360_000)]
+_ID = "7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11"
+_RECEIPT = f"job_{_ID}_19"
+
+
+def _example(*examples: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(extra="forbid", json_schema_extra={"examples": list(examples)})
+
+
+class Callbacks(BaseModel):
+    """Kinds of the jobs that follow; each is enqueued in the transaction that changes the state."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    on_status: str | None = Field(None, max_length=200, description="With every change of state.")
+    on_complete: str | None = Field(None, max_length=200)
+    on_retry: str | None = Field(None, max_length=200)
+    on_fail: str | None = Field(None, max_length=200, description="Once, after the last attempt.")
+
+
+class JobIn(BaseModel):
+    """A job to be. What is left out is as its kind says."""
+
+    model_config = _example({"kind": "invoice.check", "args": {"invoice": 4711}, "uniq": "4711", "priority": 5})
+
+    kind: str = Field(min_length=1, max_length=200)
+    args: JsonValue = Field(default_factory=dict)
+    uniq: str | None = Field(
+        None, min_length=1, max_length=1024, description="One live job of a kind has it; `-` stands for the arguments."
+    )
+    uniq_seconds: Seconds | None = Field(None, description="Ended jobs count for so long too.")
+    on_conflict: Literal["merge", "replace", "skip", "error"] | None = None
+    key: str | None = Field(None, max_length=1024, description="What limits count by.")
+    queue: str | None = Field(None, min_length=1, max_length=200)
+    priority: int | None = Field(None, ge=-1000, le=1000)
+    due_at: datetime | None = None
+    delay_seconds: Seconds | None = None
+    due_local: datetime | None = Field(None, description="With `due_zone`: local time of a date far ahead.")
+    due_zone: str | None = Field(None, min_length=1, max_length=80)
+    attempts_max: int | None = Field(None, ge=1, le=1_000_000)
+    run_seconds: float | None = Field(None, ge=0.05, le=2_592_000)
+    deadline_seconds: float | None = Field(None, ge=0.05, le=315_360_000)
+    assignee: Person | None = None
+    callbacks: Callbacks | None = None
+
+
+class StateOut(BaseModel):
+    """The job, as it is now."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": _ID, "state": "available", "outcome": "made"}]})
+
+    id: str
+    state: JobState
+    outcome: Literal["made", "merged", "replaced", "skipped"] | None = Field(
+        None, description="What became of the request to enqueue it."
+    )
+
+
+class TrailOut(BaseModel):
+    """Who did what."""
+
+    at: datetime
+    actor: str
+    verb: str
+    reason: str | None
+
+
+_JOB: dict[str, Any] = {
+    "id": _ID, "kind": "invoice.check", "queue": "default", "state": "assigned", "for_people": True,
+    "args": {"invoice": 4711}, "key": None, "uniq": "4711", "priority": 5, "due_at": None, "due_local": None,
+    "due_zone": None, "deadline_at": None, "attempts": 0, "attempts_max": 5, "worker": None, "lease_until": None,
+    "assignee": "ada", "performer": None, "number": 2, "progress_done": None, "progress_total": None,
+    "progress_note": None, "is_cancelled": False, "result": None, "errors": [], "created_by": "shop",
+    "created_at": "2026-01-15T09:31:07Z", "claimed_at": None, "ended_at": None, "ended_by": None, "reason": None,
+    "trail": [],
+}  # fmt: skip
+
+
+class JobOut(BaseModel):
+    """A job, live or ended. `args`, `result`, `errors` are null for a key without the scope `payloads`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_JOB]})
+
+    id: str
+    kind: str
+    queue: str
+    state: JobState
+    for_people: bool
+    args: JsonValue
+    key: str | None
+    uniq: str | None
+    priority: int
+    due_at: datetime | None
+    due_local: datetime | None
+    due_zone: str | None
+    deadline_at: datetime | None
+    attempts: int
+    attempts_max: int
+    worker: str | None
+    lease_until: datetime | None
+    assignee: str | None
+    performer: str | None = Field(description="The person or worker that did it.")
+    number: int = Field(description="Of the latest change of state; its event has it too.")
+    progress_done: int | None
+    progress_total: int | None
+    progress_note: str | None
+    is_cancelled: bool = Field(description="It runs and was asked to stop.")
+    result: JsonValue
+    errors: JsonValue = Field(description="One for each failed attempt, the latest 20.")
+    created_by: str | None
+    created_at: datetime
+    claimed_at: datetime | None
+    ended_at: datetime | None
+    ended_by: str | None
+    reason: str | None
+    trail: list[TrailOut] = Field(default_factory=list, description="Who did what; in `GET /jobs/{id}` only.")
+
+
+class JobPage(BaseModel):
+    """A page of jobs, newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_JOB], "next_cursor": None}]})
+
+    items: list[JobOut]
+    next_cursor: str | None
+
+
+class ClaimIn(BaseModel):
+    """What a worker asks for."""
+
+    model_config = _example({"kinds": ["invoice.check"], "max": 10, "wait_seconds": 20})
+
+    kinds: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(
+        None, min_length=1, max_length=100, description="Null: all."
+    )
+    queue: str = Field("default", min_length=1, max_length=200)
+    max: int = Field(1, ge=1, le=500)
+    lease_seconds: float | None = Field(None, ge=1, le=43_200, description="Null: as the kind says.")
+    wait_seconds: float = Field(0, ge=0, le=60)
+    worker: Person | None = Field(None, description="Its name, for the trail. Null: the caller's.")
+
+
+class ClaimedJobOut(BaseModel):
+    """What a worker needs of a job."""
+
+    id: str
+    kind: str
+    args: JsonValue
+    key: str | None
+    attempts_max: int
+    created_at: datetime
+    run_until: datetime = Field(description="Then the attempt has failed.")
+    resumed: JsonValue = Field(description="The answer to a token that it has waited for.")
+
+
+class ClaimedOut(BaseModel):
+    """A job in the hands of a worker."""
+
+    receipt: str
+    attempts: int
+    leased_until: datetime
+    job: ClaimedJobOut
+
+
+class ClaimedList(BaseModel):
+    """What was claimed; nothing is a normal answer."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [{
+        "receipt": _RECEIPT, "attempts": 1, "leased_until": "2026-01-15T09:31:37Z",
+        "job": {"id": _ID, "kind": "invoice.check", "args": {"invoice": 4711}, "key": None, "attempts_max": 5,
+                "created_at": "2026-01-15T09:31:07Z", "run_until": "2026-01-15T09:32:07Z", "resumed": None},
+    }]}]})  # fmt: skip
+
+    items: list[ClaimedOut]
+
+
+class ReceiptIn(BaseModel):
+    """By which claim."""
+
+    model_config = _example({"receipt": _RECEIPT})
+
+    receipt: Receipt
+
+
+class EventIn(BaseModel):
+    """An event that commits with the result."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    topic: str = Field(max_length=249)
+    payload: JsonValue = Field(description="A text is published as it is, anything else as JSON.")
+    key: str | None = Field(None, max_length=1024)
+    content_type: str | None = Field(None, max_length=255)
+    headers: dict[str, str] | None = Field(None, max_length=64)
+
+
+class CompleteIn(ReceiptIn):
+    """Result, events and follow-up jobs: one commit."""
+
+    model_config = _example(
+        {
+            "receipt": _RECEIPT,
+            "result": {"ok": True},
+            "events": [{"topic": "invoices.checked", "key": "4711", "payload": {"invoice": 4711}}],
+            "jobs": [{"kind": "mail.send", "args": {"invoice": 4711}}],
+        }
+    )
+
+    result: JsonValue = None
+    events: list[EventIn] = Field(default_factory=list, max_length=100)
+    jobs: list[JobIn] = Field(default_factory=list, max_length=100)
+
+
+class FailIn(ReceiptIn):
+    """Why, and what then."""
+
+    model_config = _example({"receipt": _RECEIPT, "error": "the printer is on fire"})
+
+    error: str = Field("failed", max_length=2000)
+    dead: bool = Field(False, description="No further attempt.")
+    retry_seconds: Seconds | None = Field(None, description="Instead of the backoff.")
+
+
+class SnoozeIn(ReceiptIn):
+    """Later, without costing an attempt."""
+
+    model_config = _example({"receipt": _RECEIPT, "seconds": 600})
+
+    seconds: Seconds
+    token: str | None = Field(None, min_length=16, max_length=200, description="Until POST /jobs/resume names it.")
+
+
+class ProgressIn(ReceiptIn):
+    """How far it is."""
+
+    model_config = _example({"receipt": _RECEIPT, "done": 3, "total": 10})
+
+    done: int = Field(ge=0, le=2**53)
+    total: int | None = Field(None, ge=0, le=2**53)
+    note: str | None = Field(None, max_length=500)
+
+
+class ProgressOut(BaseModel):
+    """Whether it goes on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"is_cancelled": False}]})
+
+    is_cancelled: bool = Field(description="It is to be stopped: fail or release it.")
+
+
+class ExtendIn(ReceiptIn):
+    """For how long."""
+
+    model_config = _example({"receipt": _RECEIPT, "lease_seconds": 60})
+
+    lease_seconds: float = Field(30, ge=1, le=43_200)
+
+
+class ExtendedOut(ProgressOut):
+    """The lease now; never past the run limit."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"leased_until": "2026-01-15T09:32:07Z", "is_cancelled": False}]}
+    )
+
+    leased_until: datetime
+
+
+class ResumeIn(BaseModel):
+    """What a job has waited for."""
+
+    model_config = _example({"token": "2f9c1d0e7ab34c55", "answer": {"paid": True}})
+
+    token: str = Field(min_length=16, max_length=200)
+    answer: JsonValue = True
+
+
+class ActIn(BaseModel):
+    """Why; it goes into the trail."""
+
+    model_config = _example({"reason": "one page is missing"})
+
+    reason: str | None = Field(None, max_length=500)
+
+
+class AssignIn(ActIn):
+    """To whom; null: to the caller."""
+
+    model_config = _example({"assignee": "ada", "due_at": "2026-02-01T12:00:00Z", "on_due": "remind"})
+
+    assignee: Person | None = None
+    due_at: datetime | None = None
+    on_due: Literal["remind", "escalate", "unassign"] | None = Field(None, description="What happens at `due_at`.")
+
+
+class DelayIn(ActIn):
+    """Until when: an instant, or local time and zone."""
+
+    model_config = _example({"due_local": "2026-07-01T09:00:00", "due_zone": "Europe/Berlin", "reason": "on holiday"})
+
+    due_at: datetime | None = None
+    due_local: datetime | None = None
+    due_zone: str | None = Field(None, min_length=1, max_length=80)
+    to_pool: bool = Field(False, description="It returns to the pool instead of to its assignee.")
+
+
+class FinishIn(ActIn):
+    """What came of it."""
+
+    model_config = _example({"result": {"pages": 4}})
+
+    result: JsonValue = None
+
+
+def job_out(row: Any, *, shown: bool) -> dict[str, Any]:
+    """A row of ``job.list`` as :class:`JobOut` takes it; ``shown``: with contents."""
+    hidden = ("args", "result", "errors")
+    contents = {name: json.loads(row[name]) if shown and row[name] is not None else None for name in hidden}
+    return {**row, "id": str(row["id"]), **contents}

@@ -1,0 +1,275 @@
+"""/jobs/kinds, /jobs/periodic, /jobs/statistics: how kinds are treated, what is enqueued by the clock, how it goes."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from app.web.api.actor import Reasoned
+from app.web.api.context import Context, context_of
+from app.web.api.job_contract import JobIn
+from app.web.api.job_refusal import job_refusals, person_of
+from app.web.api.queue_refusal import queue_name
+from app.web.api.refusals import refusals
+from app.web.api.strict_route import StrictRoute
+from app.web.authentication import may_reach_kind
+from app.web.problem import Problem
+from app.web.scopes import needs
+from db.pool import Row
+from jobs.cron import Cron, CronError
+
+__all__ = ["router"]
+
+_BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
+router = APIRouter(
+    prefix="/jobs", tags=["jobs"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
+)  # fmt: skip
+In = Annotated[Context, Depends(context_of)]
+_Event = Literal["scheduled", "available", "assigned", "running", "review", "retryable", "completed", "cancelled",
+                 "discarded", "progress", "due"]  # fmt: skip
+_NEEDED = frozenset(
+    ("automation", "machine_percent", "needs_review", "reviewer_differs", "attempts_max", "run_seconds",
+     "lease_seconds", "backoff_seconds_min", "backoff_seconds_max", "doublings_max", "ageing_seconds", "key_burst",
+     "events", "retention_days")
+)  # fmt: skip
+
+
+class JobKindIn(BaseModel):
+    """How jobs of a kind are treated; null: as those of all kinds, which are the kind `*`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"automation": "mostly", "machine_percent": 20, "needs_review": True}]},
+    )
+
+    automation: Literal["manual", "assisted", "mostly", "automatic"] | None = Field(
+        None, description="People; machines with a review; a share to machines and every failure to people; machines."
+    )
+    machine_percent: int | None = Field(None, ge=0, le=100, description="Of `mostly`: the share of machines.")
+    machine_rule: dict[str, JsonValue] | None = Field(None, description="Of `mostly`: args with this go to machines.")
+    needs_review: bool | None = None
+    reviewer_differs: bool | None = Field(None, description="The reviewer is not the performer.")
+    escalate_to: str | None = Field(None, min_length=1, max_length=200)
+    attempts_max: int | None = Field(None, ge=1, le=1_000_000)
+    run_seconds: float | None = Field(None, ge=0.05, le=2_592_000, description="Of one attempt.")
+    deadline_seconds: float | None = Field(None, ge=0.05, le=315_360_000, description="From the request on.")
+    lease_seconds: float | None = Field(None, ge=0.05, le=43_200)
+    backoff_seconds_min: float | None = Field(None, ge=0, le=86_400)
+    backoff_seconds_max: float | None = Field(None, ge=0, le=2_592_000)
+    doublings_max: int | None = Field(None, ge=0, le=60)
+    ageing_seconds: float | None = Field(None, ge=0.001, le=86_400, description="Worth one step of priority.")
+    running_max: int | None = Field(None, ge=1, le=1_000_000, description="At once, over all workers.")
+    key_running_max: int | None = Field(None, ge=1, le=1_000_000, description="At once, of one key.")
+    key_rate_per_second: float | None = Field(None, ge=0.000001, le=1_000_000)
+    key_burst: int | None = Field(None, ge=1, le=1_000_000)
+    events: list[_Event] | None = Field(None, max_length=11, description="States that are published.")
+    retention_days: int | None = Field(None, ge=0, le=3660, description="Of ended jobs; 0: they are not kept.")
+
+
+_KIND: dict[str, Any] = {
+    **dict.fromkeys(JobKindIn.model_fields), "kind": "invoice.check", "automation": "mostly", "machine_percent": 20,
+    "needs_review": True, "is_paused": False,
+}  # fmt: skip
+
+
+class JobKindOut(JobKindIn):
+    """The settings of a kind."""
+
+    model_config = ConfigDict(extra="ignore", json_schema_extra={"examples": [_KIND]})
+
+    kind: str
+    is_paused: bool
+
+
+class JobKindList(BaseModel):
+    """The kinds that have settings, by name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_KIND]}]})
+
+    items: list[JobKindOut]
+
+
+class ScheduleIn(BaseModel):
+    """A job that is enqueued by the clock."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"cron": "30 6 * * mon-fri", "zone": "Europe/Berlin", "job": {"kind": "report"}}]
+        },
+    )
+
+    cron: str = Field(max_length=200, description="Minute, hour, day, month, day of the week.")
+    zone: str = Field("UTC", max_length=80)
+    missed: Literal["skip", "coalesce", "catch_up"] = Field(
+        "coalesce", description="Of ticks that no hub was there for: none, one, or all (100 at a time)."
+    )
+    job: JobIn
+    is_paused: bool = False
+
+
+_SCHEDULE: dict[str, Any] = {
+    "name": "morning-report", "cron": "30 6 * * mon-fri", "zone": "Europe/Berlin", "missed": "coalesce",
+    "job": {"kind": "report"}, "is_paused": False, "next_at": "2026-01-16T05:30:00Z",
+    "last_at": "2026-01-15T05:30:00Z",
+}  # fmt: skip
+
+
+class ScheduleOut(BaseModel):
+    """A schedule."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SCHEDULE]})
+
+    name: str
+    cron: str
+    zone: str
+    missed: Literal["skip", "coalesce", "catch_up"]
+    job: dict[str, JsonValue]
+    is_paused: bool
+    next_at: datetime
+    last_at: datetime | None
+
+
+class ScheduleList(BaseModel):
+    """All schedules, by name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_SCHEDULE]}]})
+
+    items: list[ScheduleOut]
+
+
+class LiveOut(BaseModel):
+    """Live jobs of a kind in one state."""
+
+    kind: str
+    state: str
+    jobs: int
+    oldest_at: datetime
+
+
+class EndedOut(BaseModel):
+    """Ended jobs of a kind, by the person or worker that did them; seconds are averages."""
+
+    kind: str
+    state: str
+    performer: str | None
+    jobs: int
+    wait_seconds: float | None
+    run_seconds: float | None
+    total_seconds: float | None
+
+
+class StatisticsOut(BaseModel):
+    """What there is and what was done."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{
+        "live": [{"kind": "invoice.check", "state": "review", "jobs": 2, "oldest_at": "2026-01-15T09:31:07Z"}],
+        "ended": [{"kind": "invoice.check", "state": "completed", "performer": "ada", "jobs": 7, "wait_seconds": None,
+                   "run_seconds": None, "total_seconds": 5400.0}],
+    }]})  # fmt: skip
+
+    live: list[LiveOut]
+    ended: list[EndedOut]
+
+
+@router.get("/kinds", summary="List the settings of kinds of jobs")
+@needs("read", reach="route")
+async def list_kinds(context: In) -> JobKindList:
+    """`*` are those of all kinds."""
+    return JobKindList.model_validate({"items": [_kind_out(row) for row in await context.database.fetch("job.kinds")]})
+
+
+@router.put("/kinds/{kind}", summary="Set how jobs of a kind are treated", responses=refusals(*_BODY))
+@needs("admin", reach="route")
+async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) -> JobKindOut:
+    """Counts at once, for waiting jobs too. `*` needs a value of everything that has a default."""
+    if kind == "*" and (missing := sorted(name for name in _NEEDED if getattr(body, name) is None)):
+        raise Problem("missing-parameter", f"* needs a value of {', '.join(missing)}.", parameter=missing[0])
+    name = kind if kind == "*" else queue_name(kind)
+    settings = json.dumps(body.model_dump(mode="json", exclude_none=True))
+    with job_refusals():
+        row = await context.database.fetchrow("job.put_kind", name, settings, person_of(request))
+    assert row is not None, "the function returns its row"
+    return JobKindOut.model_validate(_kind_out(row))
+
+
+@router.post(
+    "/kinds/{kind}/pause", status_code=204, summary="Hand out no more jobs of a kind", responses=refusals(*_BODY)
+)
+@needs("operate", reach="route")
+async def pause(request: Request, kind: str, body: Reasoned, context: In) -> None:
+    """What runs goes on."""
+    await context.database.fetchval("job.pause_kind", queue_name(kind), True, person_of(request), body.reason)
+
+
+@router.post(
+    "/kinds/{kind}/resume", status_code=204, summary="Hand jobs of a kind out again", responses=refusals(*_BODY)
+)
+@needs("operate", reach="route")
+async def resume(request: Request, kind: str, body: Reasoned, context: In) -> None:
+    """In their order."""
+    await context.database.fetchval("job.pause_kind", queue_name(kind), False, person_of(request), body.reason)
+    context.jobs.job_waiting.notify()
+
+
+@router.get("/periodic", summary="List schedules")
+@needs("read", reach="route")
+async def list_schedules(context: In) -> ScheduleList:
+    """By name."""
+    rows = await context.database.fetch("job.schedules")
+    return ScheduleList.model_validate({"items": [_schedule_out(row) for row in rows]})
+
+
+@router.put("/periodic/{name}", summary="Set a schedule", responses=refusals(*_BODY))
+@needs("admin", reach="route")
+async def put_schedule(request: Request, name: str, body: ScheduleIn, context: In) -> ScheduleOut:
+    """Each tick is enqueued once, however many hubs run. A changed schedule is due next from now on."""
+    try:
+        next_at = Cron.parse(body.cron, body.zone).after(datetime.now(UTC))
+    except CronError as error:
+        raise Problem("invalid-parameter", f"cron: {error}", parameter="cron") from None
+    queue_name(body.job.kind)
+    job = json.dumps(body.job.model_dump(mode="json", exclude_none=True))
+    row = await context.database.fetchrow(
+        "job.put_schedule", queue_name(name), body.cron, body.zone, body.missed, job, body.is_paused, next_at,
+        person_of(request),
+    )  # fmt: skip
+    assert row is not None, "INSERT ... RETURNING returns its row"
+    return ScheduleOut.model_validate(_schedule_out(row))
+
+
+@router.delete("/periodic/{name}", status_code=204, summary="Remove a schedule", responses=refusals("not-found"))
+@needs("admin", reach="route")
+async def remove_schedule(request: Request, name: str, context: In) -> None:
+    """Jobs that it has enqueued stay."""
+    if not await context.database.fetch("job.remove_schedule", name, person_of(request)):
+        raise Problem("not-found", f"There is no schedule {name[:80]}.")
+
+
+@router.get("/statistics", summary="What there is, and who did how much")
+@needs("read", reach="route")
+async def statistics(
+    request: Request, context: In, days: Annotated[int, Query(ge=1, le=3660, description="Of ended jobs.")] = 14
+) -> StatisticsOut:
+    """Live jobs are counted up to 100,000."""
+    live = await context.database.fetch("job.live_counts")
+    ended = await context.database.fetch("job.statistics", days)
+    mine = {
+        name: [row for row in rows if may_reach_kind(request, row["kind"])]
+        for name, rows in (("live", live), ("ended", ended))
+    }
+    return StatisticsOut.model_validate({name: [dict(row) for row in rows] for name, rows in mine.items()})
+
+
+def _kind_out(row: Row) -> dict[str, Any]:
+    rule = row["machine_rule"]
+    return {**row, "machine_rule": json.loads(rule) if rule is not None else None}
+
+
+def _schedule_out(row: Row) -> dict[str, Any]:
+    return {**row, "job": json.loads(row["job"])}

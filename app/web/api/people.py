@@ -1,0 +1,134 @@
+"""/jobs/{id}/assign and so on: what people and operators do with a job, by name (JB-40..JB-45, JB-74).
+
+A verb on one's own job, or on one of the pool, needs the scope `work`; anything else `operate`. Each act stands in the
+audit trail. A job that is in another state by now is a 409, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Body, Depends, Request
+
+from app.web.api.context import Context, context_of
+from app.web.api.job_contract import ActIn, AssignIn, DelayIn, FinishIn, StateOut
+from app.web.api.job_refusal import job_refusals, person_of, require_job, require_own
+from app.web.api.refusals import refusals
+from app.web.api.strict_route import StrictRoute
+from app.web.authentication import grant_of
+from app.web.problem import Problem
+from app.web.scopes import needs
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/jobs", tags=["jobs"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy", "malformed-json", "missing-parameter", "invalid-parameter",
+                       "unsupported-media-type", "body-too-large", "unknown-job", "wrong-state"),
+)  # fmt: skip
+In = Annotated[Context, Depends(context_of)]
+_ENDS = {
+    "job.finish": "completed", "job.approve": "completed", "job.decline": "discarded", "job.cancel": "cancelled",
+}  # fmt: skip
+Act = Annotated[ActIn, Body(default_factory=ActIn)]
+
+
+@router.post("/{job_id}/assign", summary="Take a job of the pool, or assign it")
+@needs("work", reach="route")
+async def assign(
+    request: Request, job_id: UUID, body: Annotated[AssignIn, Body(default_factory=AssignIn)], context: In
+) -> StateOut:
+    """Of two who click at once one wins; the other gets 409 with the winner's name."""
+    await require_job(request, job_id, context)
+    actor = person_of(request)
+    assignee, grant = body.assignee or actor, grant_of(request)
+    if grant is not None and assignee != actor and not grant.has("operate"):
+        raise Problem("forbidden", "Assigning a job to somebody else needs the scope operate.")
+    return await _done(job_id, context, "job.assign", assignee, actor, body.due_at, body.on_due, body.reason)
+
+
+@router.post("/{job_id}/unassign", summary="Return a job to the pool")
+@needs("work", reach="route")
+async def unassign(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
+    """Anybody may take it then."""
+    return await _own(request, job_id, context, "job.unassign", body.reason)
+
+
+@router.post("/{job_id}/delay", summary="Delay a job to a date")
+@needs("work", reach="route")
+async def delay(request: Request, job_id: UUID, body: DelayIn, context: In) -> StateOut:
+    """Then it returns to its assignee, or to the pool. A far date is better given as local time and zone."""
+    require_own(request, await require_job(request, job_id, context), "delay")
+    return await _done(
+        job_id, context, "job.delay", person_of(request), body.due_at,
+        body.due_local.replace(tzinfo=None) if body.due_local is not None else None, body.due_zone, body.to_pool,
+        body.reason,
+    )  # fmt: skip
+
+
+@router.post("/{job_id}/finish", summary="Finish an assigned job")
+@needs("work", reach="route")
+async def finish(
+    request: Request, job_id: UUID, body: Annotated[FinishIn, Body(default_factory=FinishIn)], context: In
+) -> StateOut:
+    """It ends, or waits for its review where its kind says so."""
+    require_own(request, await require_job(request, job_id, context), "finish")
+    return await _done(job_id, context, "job.finish", person_of(request), json.dumps(body.result), body.reason)
+
+
+@router.post("/{job_id}/approve", summary="Approve a job in review")
+@needs("work", reach="route")
+async def approve(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
+    """It is completed. Where the kind says so the reviewer is not the performer."""
+    return await _any(request, job_id, context, "job.approve", body.reason)
+
+
+@router.post("/{job_id}/send-back", summary="Send a job in review back")
+@needs("work", reach="route")
+async def send_back(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
+    """To its assignee, or to the pool of people where a machine did it."""
+    return await _any(request, job_id, context, "job.send_back", body.reason)
+
+
+@router.post("/{job_id}/decline", summary="Give up a job in review, or one's own")
+@needs("work", reach="route")
+async def decline(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
+    """It is discarded."""
+    row = await require_job(request, job_id, context)
+    if row["state"] == "assigned":
+        require_own(request, row, "decline")
+    return await _done(job_id, context, "job.decline", person_of(request), body.reason)
+
+
+@router.post("/{job_id}/cancel", summary="Cancel a job")
+@needs("operate", reach="route")
+async def cancel(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
+    """At once; one that runs is asked to stop, and loses its claim after 30 s."""
+    return await _any(request, job_id, context, "job.cancel", body.reason)
+
+
+@router.post("/{job_id}/retry", summary="Run a job now, or again")
+@needs("operate", reach="route")
+async def retry(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
+    """One that waits, or under its old id one that was discarded or cancelled."""
+    return await _any(request, job_id, context, "job.retry", body.reason)
+
+
+async def _own(request: Request, job_id: UUID, context: Context, statement: str, reason: str | None) -> StateOut:
+    require_own(request, await require_job(request, job_id, context), statement.removeprefix("job."))
+    return await _done(job_id, context, statement, person_of(request), reason)
+
+
+async def _any(request: Request, job_id: UUID, context: Context, statement: str, reason: str | None) -> StateOut:
+    await require_job(request, job_id, context)
+    return await _done(job_id, context, statement, person_of(request), reason)
+
+
+async def _done(job_id: UUID, context: Context, statement: str, *arguments: object) -> StateOut:
+    with job_refusals():
+        await context.database.fetchval(statement, job_id, *arguments)
+    context.jobs.job_waiting.notify()
+    row = await context.database.fetchrow("job.kind_of", job_id)
+    return StateOut.model_validate({"id": str(job_id), "state": row["state"] if row is not None else _ENDS[statement]})

@@ -1,0 +1,34 @@
+"""The OpenAPI part of what the hub itself sends: one event, POSTed to a callback (Standard Webhooks)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["WEBHOOKS"]
+
+
+def _header(name: str, description: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": True, "description": description, "schema": {"type": "string"}}
+
+
+WEBHOOKS: dict[str, Any] = {
+    "event": {
+        "post": {
+            "tags": ["deliveries"],
+            "operationId": "webhooks_event",
+            "summary": "An event arrives at a callback",
+            "description": "The body is the event as it was published, in the format of the subscription. Any 2xx "
+            "answer means delivered; everything else is tried again by the retry schedule.",
+            "parameters": [
+                _header("webhook-id", "The event's id, the same at each attempt: by it a receiver sees a repeat."),
+                _header("webhook-timestamp", "When this attempt was made, in seconds since 1970."),
+                _header("webhook-signature", "`v1,` and an HMAC-SHA256 of id, timestamp and body in base64."),
+            ],
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": {"description": "The content of the event."}}},
+            },
+            "responses": {"2XX": {"description": "It has arrived."}},
+        }
+    }
+}

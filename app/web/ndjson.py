@@ -1,0 +1,34 @@
+"""Ndjson: the lines of a batch, bounded in number and in JSON values (WH-A02, JB-01).
+
+What is large is parsed in a thread, beside the event loop (T13).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.web.problem import Problem
+from event.strict_json import NODES_MAX, nodes_of
+
+__all__ = ["MEDIA_TYPE", "PARSED_HERE_BYTES_MAX", "lines_of"]
+
+MEDIA_TYPE: Final = "application/x-ndjson"
+PARSED_HERE_BYTES_MAX: Final = 256 * 1024
+"""What is larger is parsed in a thread, beside the event loop (T13, FS-06)."""
+_LINES_MAX: Final = 1_000
+_BATCH_NODES_MAX: Final = 4 * NODES_MAX
+"""JSON values of all lines together (FS-06)."""
+
+
+def lines_of(body: bytes, things: str) -> list[tuple[int, bytes]]:
+    """The lines that are not blank, with their numbers; raises ``Problem`` for too many of them, or of values in them.
+
+    ``things``: what the lines are, for people.
+    """
+    lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+    if len(lines) > _LINES_MAX:
+        raise Problem("malformed-batch", f"A batch holds at most {_LINES_MAX} {things}; this one has {len(lines)}.")
+    if sum(nodes_of(line, enough=_BATCH_NODES_MAX // len(lines)) for _, line in lines) > _BATCH_NODES_MAX:
+        detail = f"A batch holds at most {_BATCH_NODES_MAX} JSON values in all its {things}; send it in parts."
+        raise Problem("malformed-batch", detail)
+    return lines

@@ -1,0 +1,40 @@
+"""Headers of a publisher's own: ``Hookwire-Header-<name>: value`` is the event's header ``<name>`` (FM-14).
+
+The rules are those of ``hookwire.publish``: what is the hub's, and what would tell subscribers a secret, is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from app.web.problem import Problem
+from webhooks.custom_header import is_ours, is_private
+
+__all__ = ["OWN_PREFIX", "add_own_header"]
+
+OWN_PREFIX: Final = b"hookwire-header-"
+_HEADERS_MAX: Final = 64
+_HEADERS_BYTES_MAX: Final = 16_384
+_NAME = re.compile(r"[a-z0-9_.-]{1,200}")
+
+
+def add_own_header(own: dict[str, str], field: bytes, value: bytes) -> None:
+    """Add the event's header that a field of a request gives; raises ``Problem``."""
+    parameter = field.decode("latin-1")
+    name = parameter[len(OWN_PREFIX) :]
+    if not _NAME.fullmatch(name) or name in own:
+        detail = f"{parameter} names no header, or names it twice: 1-200 of a-z 0-9 _ . - follow Hookwire-Header-."
+        raise Problem("invalid-header", detail, parameter=parameter)
+    if is_ours(name) or is_private(name):
+        detail = f"{name} is the hub's own header, or one that would be sent to every subscriber; leave it out."
+        raise Problem("invalid-header", detail, parameter=parameter)
+    try:
+        own[name] = value.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Problem("invalid-header", f"{parameter} is not UTF-8.", parameter=parameter) from None
+    if "\t" in own[name]:
+        raise Problem("invalid-header", f"{parameter} holds a control character.", parameter=parameter)
+    if len(own) > _HEADERS_MAX or sum(len(n) + len(v.encode()) for n, v in own.items()) > _HEADERS_BYTES_MAX:
+        detail = f"An event has at most {_HEADERS_MAX} headers of its own, {_HEADERS_BYTES_MAX} bytes in all."
+        raise Problem("invalid-header", detail, parameter=parameter)

@@ -1,0 +1,615 @@
+-- Requests to services that outlive caller, worker and broker (ZU-01..ZU-14, TI-01..TI-22, ID-01..ID-07).
+--
+-- A request waits in the database for a worker that speaks ZeroMQ, HTTP or SQL. The lease is a fence drawn from the sequence
+-- that all leases share; the first reply wins, and every other one is refused by its fence
+-- (docs/adr/0042-requests-in-one-table.md).
+--
+--   waiting --lease--> leased --settle--> answered --retention--> (archive)
+--     ^  ^               |                   ^ expired: nobody answered in time
+--     |  '-- lease over -'                   | failed: given up after so many tries
+--     '---- delayed <--- a callback failed, or a worker released it
+ALTER TABLE hookwire.installation ADD COLUMN services_auto_create boolean NOT NULL DEFAULT true;
+
+-- A service is a row of settings. Requests name their service, and need no row: a request in a foreign transaction must
+-- not lock what every other caller needs (RR-04). The hub adds missing rows.
+CREATE TABLE hookwire.services (
+    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant text NOT NULL DEFAULT 'default',
+    name text COLLATE "C" NOT NULL UNIQUE,
+    lease_seconds real NOT NULL DEFAULT 30 CHECK (lease_seconds BETWEEN 0.05 AND 43200),
+    tries_max integer NOT NULL DEFAULT 5 CHECK (tries_max BETWEEN 1 AND 1000),
+    idempotent boolean NOT NULL DEFAULT true,        -- false: a request whose worker was lost is given to no other
+    expiry_seconds real NOT NULL DEFAULT 86400 CHECK (expiry_seconds BETWEEN 0.05 AND 31536000),
+    retention_seconds real NOT NULL DEFAULT 604800 CHECK (retention_seconds BETWEEN 0.05 AND 31536000), -- of replies
+    concurrency_max integer CHECK (concurrency_max BETWEEN 1 AND 100000), -- leased at once; NULL: no limit
+    without_workers text NOT NULL DEFAULT 'queue' CHECK (without_workers IN ('queue', 'refuse')),
+    disabled boolean NOT NULL DEFAULT false,         -- refuses new requests; those that wait are still worked off
+    workers_until timestamptz,                       -- a worker has asked for requests, and counts as present until then
+    created_at timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);
+
+CREATE SEQUENCE hookwire.request_number AS bigint CACHE 1;
+
+-- Each state has one deadline: the reaper needs one index. `claim` is the last fence, also when its lease is over: its
+-- holder may still answer until another worker draws a newer one.
+CREATE TABLE hookwire.requests (
+    id uuid NOT NULL PRIMARY KEY,                    -- unguessable: over ZeroMQ and SQL it is the right to the answer (TI-06)
+    number bigint NOT NULL,
+    tenant text NOT NULL DEFAULT 'default',
+    service text COLLATE "C" NOT NULL,
+    state text NOT NULL CHECK (state IN ('waiting', 'delayed', 'leased', 'answered', 'expired', 'failed')),
+    deadline_at timestamptz NOT NULL,                -- when the state ends by itself
+    expires_at timestamptz NOT NULL,                 -- not given to a worker after this
+    created_at timestamptz NOT NULL,
+    claim bigint,
+    attempts integer NOT NULL DEFAULT 0,
+    worker text,
+    via text NOT NULL CHECK (via IN ('http', 'sql', 'zeromq')),
+    caller text,                                     -- over HTTP the only principal that may ask for the answer (ZU-12)
+    content_type text,
+    frame_bytes integer[],                           -- lengths of several frames, which `body` holds end to end (ZU-13)
+    body bytea NOT NULL,
+    answered_at timestamptz,
+    reply_content_type text,
+    reply_frame_bytes integer[],
+    reply bytea,
+    last_error text
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+        autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0,
+        autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000);
+CREATE INDEX requests_waiting ON hookwire.requests (service, number) WHERE state = 'waiting';
+CREATE INDEX requests_leased ON hookwire.requests (service) WHERE state = 'leased';
+CREATE INDEX requests_deadline ON hookwire.requests (deadline_at);
+CREATE INDEX requests_number ON hookwire.requests (number);
+
+-- (client id, message number): the same pair is the same request (ID-01..ID-05).
+CREATE TABLE hookwire.request_keys (
+    client text COLLATE "C" NOT NULL,
+    number text COLLATE "C" NOT NULL,
+    digest bytea NOT NULL,
+    request_id uuid NOT NULL,
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (client, number)
+);
+CREATE INDEX request_keys_age ON hookwire.request_keys (expires_at);
+
+-- What closed and old requests leave: the audit of ZU-03, without contents.
+CREATE TABLE hookwire.request_archive (
+    id uuid NOT NULL,
+    tenant text NOT NULL DEFAULT 'default',
+    service text COLLATE "C" NOT NULL,
+    state text NOT NULL,                             -- in which it was forgotten
+    via text NOT NULL,
+    caller text,
+    worker text,
+    attempts integer NOT NULL,
+    created_at timestamptz NOT NULL,
+    answered_at timestamptz,
+    closed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    closed_by text NOT NULL,
+    body_bytes integer NOT NULL,
+    reply_bytes integer
+);
+CREATE INDEX request_archive_age ON hookwire.request_archive (closed_at);
+
+-- A worker behind a callback: a subscription of the protocol `service`.
+ALTER TABLE hookwire.subscriptions
+    ADD COLUMN service text COLLATE "C",
+    DROP CONSTRAINT subscriptions_protocol_check,
+    ADD CONSTRAINT subscriptions_protocol_check CHECK (protocol IN ('webhook', 'websub', 'pull', 'rabbithub', 'service'));
+CREATE INDEX IF NOT EXISTS subscriptions_service ON hookwire.subscriptions (service) WHERE protocol = 'service' AND state = 'active';
+
+-- --- rules that every way in shares ---
+
+-- Names that HTTP, SQL and events may use (ZU-14). The broker of ZeroMQ answers the reserved ones itself.
+CREATE FUNCTION hookwire.check_service_name(name text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF NOT hookwire.is_queue_name(name) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('invalid service %L: 1-200 of A-Z a-z 0-9 . _ - in dot-separated words', left(name, 80));
+    ELSIF name ~ '^(mmi|titanic|hub)\.' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('the service %L is the broker''s own: mmi., titanic. and hub. are reserved', left(name, 80));
+    END IF;
+END
+$$;
+
+-- Settings of a service; one without a row has the defaults.
+CREATE FUNCTION hookwire.service_settings(name text) RETURNS hookwire.services
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    found hookwire.services;
+BEGIN
+    SELECT * INTO found FROM hookwire.services s WHERE s.name = service_settings.name;
+    IF found.id IS NULL THEN
+        found.name := name; found.lease_seconds := 30; found.tries_max := 5; found.idempotent := true;
+        found.expiry_seconds := 86400; found.retention_seconds := 604800; found.without_workers := 'queue';
+        found.disabled := false;
+    END IF;
+    RETURN found;
+END
+$$;
+
+-- Whether a worker is present: it has asked lately, holds a request, or is a callback.
+CREATE FUNCTION hookwire.has_workers(of_service text) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM hookwire.services s WHERE s.name = of_service AND s.workers_until > clock_timestamp())
+    OR EXISTS (SELECT FROM hookwire.requests r WHERE r.service = of_service AND r.state = 'leased')
+    OR EXISTS (SELECT FROM hookwire.subscriptions x WHERE x.service = of_service AND x.protocol = 'service' AND x.state = 'active');
+
+-- Several frames as one body, as HTTP and SQL see them (ZU-13): {"frames": ["<base64>", ...]}.
+CREATE FUNCTION hookwire.frames_body(body bytea, frame_bytes integer[]) RETURNS bytea
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN frame_bytes IS NULL THEN body ELSE (
+    SELECT convert_to(jsonb_build_object('frames', jsonb_agg(translate(encode(substring(body FROM f.after + 1 FOR f.size), 'base64'), E'\n', '') ORDER BY f.n))::text, 'UTF8')
+    FROM (SELECT u.n, u.size, (sum(u.size) OVER (ORDER BY u.n) - u.size)::integer AS after
+          FROM unnest(frame_bytes) WITH ORDINALITY AS u(size, n)) AS f) END;
+
+CREATE FUNCTION hookwire.frames_type(content_type text, frame_bytes integer[]) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN frame_bytes IS NULL THEN content_type ELSE 'application/vnd.hookwire.frames+json' END;
+
+-- The reverse, for a body of that content type; every other body is one frame. A single frame has no `frame_bytes`.
+CREATE FUNCTION hookwire.parse_frames(INOUT content_type text, INOUT body bytea, OUT frame_bytes integer[])
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    document jsonb;
+BEGIN
+    IF lower(btrim(split_part(coalesce(content_type, ''), ';', 1))) <> 'application/vnd.hookwire.frames+json' THEN
+        RETURN;
+    END IF;
+    BEGIN
+        document := convert_from(body, 'UTF8')::jsonb;
+        IF jsonb_typeof(document->'frames') <> 'array' OR document - 'frames' <> '{}' OR jsonb_array_length(document->'frames') NOT BETWEEN 1 AND 32
+           OR EXISTS (SELECT FROM jsonb_array_elements(document->'frames') AS f WHERE jsonb_typeof(f) <> 'string') THEN
+            RAISE data_exception;
+        END IF;
+        SELECT string_agg(d.frame, ''::bytea ORDER BY d.n), array_agg(octet_length(d.frame) ORDER BY d.n) INTO STRICT body, frame_bytes
+        FROM (SELECT decode(f.value, 'base64') AS frame, f.n FROM jsonb_array_elements_text(document->'frames') WITH ORDINALITY AS f(value, n)) AS d;
+    EXCEPTION WHEN data_exception THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'application/vnd.hookwire.frames+json is {"frames": ["<base64>", ...]} with 1 to 32 frames';
+    END;
+    content_type := NULL;
+    IF cardinality(frame_bytes) = 1 THEN
+        frame_bytes := NULL;
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.check_contents(bodies bytea[], content_types text[]) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    bytes_max CONSTANT bigint := (SELECT i.payload_bytes_max FROM hookwire.installation i);
+BEGIN
+    IF EXISTS (SELECT FROM unnest(bodies) AS b WHERE octet_length(b) > bytes_max) THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW003', MESSAGE = format('a body is larger than %s bytes', bytes_max),
+            HINT = 'Store large content elsewhere and send a link, or raise HOOKWIRE_EVENT_BYTES_MAX.';
+    ELSIF EXISTS (SELECT FROM unnest(bodies) AS b WHERE b IS NULL) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'a body is missing';
+    ELSIF EXISTS (SELECT FROM unnest(content_types) AS t WHERE t ~ '[\x01-\x1f\x7f]' OR octet_length(t) > 255) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'content_type is one line of at most 255 bytes';
+    END IF;
+END
+$$;
+
+-- --- request ---
+
+-- Raises where one of these services takes no request now: 42704 unknown, HW002 disabled or without a worker.
+CREATE FUNCTION hookwire.check_services_open(services text[]) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    wrong text;
+BEGIN
+    SELECT w INTO wrong FROM unnest(services) AS w
+    WHERE NOT (SELECT i.services_auto_create FROM hookwire.installation i)
+      AND NOT EXISTS (SELECT FROM hookwire.services s WHERE s.name = w) LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown service %L', left(wrong, 80)),
+            HINT = 'Make it with PUT /services/{name}, or set HOOKWIRE_SERVICES_AUTO_CREATE.';
+    END IF;
+    SELECT s.name INTO wrong FROM hookwire.services s WHERE s.name = ANY (services) AND s.disabled LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = format('the service %L is disabled', wrong);
+    END IF;
+    SELECT s.name INTO wrong FROM hookwire.services s
+    WHERE s.name = ANY (services) AND s.without_workers = 'refuse' AND NOT hookwire.has_workers(s.name) LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = format('the service %L has no worker', wrong);
+    END IF;
+END
+$$;
+
+-- Stores requests in the caller's transaction; returns their ids in the order of the bodies. `repeated`: there is a request
+-- of this client and number, and nothing was stored (ID-03, ID-04). 23505: it had other contents. NULL for an array stands
+-- for its default in each place; an expiry NULL is that of the service, 'Infinity' never.
+CREATE FUNCTION hookwire.store_requests(
+    services text[], bodies bytea[], via text, content_types text[] DEFAULT NULL, frame_bytes text[] DEFAULT NULL,
+    callers text[] DEFAULT NULL, clients text[] DEFAULT NULL, numbers text[] DEFAULT NULL,
+    expiries_seconds double precision[] DEFAULT NULL
+) RETURNS TABLE (item integer, id uuid, repeated boolean)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    in_services CONSTANT text[] := store_requests.services;
+    in_via CONSTANT text := store_requests.via;
+    moment CONSTANT timestamptz := clock_timestamp();
+    made uuid[];
+    digests bytea[];
+    kept uuid[];
+BEGIN
+    PERFORM hookwire.check_contents(bodies, content_types);
+    PERFORM hookwire.check_services_open(in_services);
+    IF EXISTS (SELECT FROM unnest(expiries_seconds) AS s WHERE s <> 'Infinity' AND s NOT BETWEEN 0.05 AND 31536000) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'expiry_seconds is 0.05 to 31536000';
+    END IF;
+    made := ARRAY(SELECT gen_random_uuid() FROM generate_series(1, cardinality(bodies)));
+    kept := made;
+    IF array_remove(clients || numbers, NULL) <> '{}' THEN
+        IF EXISTS (SELECT FROM unnest(clients, numbers) AS k(client, number)
+                   WHERE (k.client IS NULL) <> (k.number IS NULL) OR k.client ~ '[\x01-\x1f\x7f]' OR k.number ~ '[\x01-\x1f\x7f]'
+                      OR octet_length(k.client) NOT BETWEEN 1 AND 255 OR octet_length(k.number) NOT BETWEEN 1 AND 255) THEN
+            RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+                MESSAGE = 'client and number are given together, each one line of 1 to 255 bytes';
+        END IF;
+        digests := ARRAY(
+            SELECT sha256(convert_to(d.service || E'\n' || coalesce(d.content_type, '') || E'\n' || coalesce(d.frame_bytes, '') || E'\n', 'UTF8') || d.body)
+            FROM unnest(in_services, content_types, frame_bytes, bodies) WITH ORDINALITY AS d(service, content_type, frame_bytes, body, n)
+            ORDER BY d.n);
+        INSERT INTO hookwire.request_keys AS k (client, number, digest, request_id, expires_at)
+        SELECT DISTINCT ON (d.client, d.number) d.client, d.number, d.digest, d.id,
+               moment + make_interval(secs => greatest(86400, (p).expiry_seconds + (p).retention_seconds))
+        FROM unnest(clients, numbers, digests, made, in_services) WITH ORDINALITY AS d(client, number, digest, id, service, n),
+             LATERAL hookwire.service_settings(d.service) AS p
+        WHERE d.number IS NOT NULL ORDER BY d.client, d.number, d.n
+        ON CONFLICT (client, number) DO UPDATE SET digest = excluded.digest, request_id = excluded.request_id, expires_at = excluded.expires_at
+        WHERE k.expires_at <= clock_timestamp();
+        SELECT array_agg(coalesce(k.request_id, d.id) ORDER BY d.n) INTO kept
+        FROM unnest(clients, numbers, made) WITH ORDINALITY AS d(client, number, id, n)
+        LEFT JOIN hookwire.request_keys k ON k.client = d.client AND k.number = d.number;
+        IF EXISTS (SELECT FROM unnest(clients, numbers, digests) AS d(client, number, digest)
+                   JOIN hookwire.request_keys k ON k.client = d.client AND k.number = d.number WHERE k.digest <> d.digest) THEN
+            RAISE EXCEPTION USING ERRCODE = 'unique_violation',
+                MESSAGE = 'this client has used this number before, for a request with other contents';
+        END IF;
+    END IF;
+    INSERT INTO hookwire.requests (id, number, service, state, deadline_at, expires_at, created_at, via, caller, content_type, frame_bytes, body)
+    SELECT d.id, nextval('hookwire.request_number'), d.service, 'waiting', d.until, d.until, moment, in_via, d.caller,
+           d.content_type, d.frame_bytes::integer[], d.body
+    FROM (SELECT u.*, CASE WHEN u.expiry = 'Infinity' THEN 'infinity' ELSE moment + make_interval(secs =>
+                     coalesce(u.expiry, (SELECT (p).expiry_seconds FROM hookwire.service_settings(u.service) AS p))) END AS until
+          FROM unnest(made, kept, in_services, callers, content_types, frame_bytes, bodies, expiries_seconds)
+               WITH ORDINALITY AS u(id, kept, service, caller, content_type, frame_bytes, body, expiry, n)
+          WHERE u.id = u.kept ORDER BY u.n) AS d;
+    IF (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_services', '');
+    END IF;
+    RETURN QUERY SELECT u.n::integer, u.kept, u.kept <> u.id FROM unnest(made, kept) WITH ORDINALITY AS u(id, kept, n) ORDER BY u.n;
+END
+$$;
+
+-- One request, as HTTP and SQL make them.
+CREATE FUNCTION hookwire.request_by(
+    service text, body bytea, content_type text, via text, caller text, client text, number text, expiry_seconds double precision
+) RETURNS TABLE (id uuid, repeated boolean)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    parsed record;
+BEGIN
+    PERFORM hookwire.check_service_name(request_by.service), hookwire.check_contents(ARRAY[request_by.body], ARRAY[request_by.content_type]);
+    parsed := hookwire.parse_frames(request_by.content_type, request_by.body);
+    RETURN QUERY
+    SELECT s.id, s.repeated
+    FROM hookwire.store_requests(
+        ARRAY[request_by.service], ARRAY[parsed.body], request_by.via, ARRAY[parsed.content_type], ARRAY[parsed.frame_bytes::text],
+        ARRAY[request_by.caller], ARRAY[request_by.client], ARRAY[request_by.number], ARRAY[request_by.expiry_seconds]) AS s;
+END
+$$;
+
+-- Asks a service in the caller's transaction: sent when it commits, never when it rolls back. Returns the id, 32 hexadecimal
+-- digits. 22023 bad argument, 42704 unknown service, HW002 disabled or without a worker, HW003 too large, 23505 the number
+-- was used for another request.
+CREATE FUNCTION hookwire.request(
+    service text, body bytea, content_type text DEFAULT NULL, client text DEFAULT NULL, number text DEFAULT NULL,
+    expiry_seconds double precision DEFAULT NULL
+) RETURNS text
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN (SELECT translate(r.id::text, '-', '')
+        FROM hookwire.request_by(service, body, content_type, 'sql', NULL, client, number, expiry_seconds) AS r);
+
+CREATE FUNCTION hookwire.request(
+    service text, body text, content_type text DEFAULT 'text/plain; charset=utf-8', client text DEFAULT NULL,
+    number text DEFAULT NULL, expiry_seconds double precision DEFAULT NULL
+) RETURNS text
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN hookwire.request(service, convert_to(body, 'UTF8'), content_type, client, number, expiry_seconds);
+
+CREATE FUNCTION hookwire.request(
+    service text, body jsonb, content_type text DEFAULT 'application/json', client text DEFAULT NULL,
+    number text DEFAULT NULL, expiry_seconds double precision DEFAULT NULL
+) RETURNS text
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN hookwire.request(service, convert_to(body::text, 'UTF8'), content_type, client, number, expiry_seconds);
+
+-- An id as callers write it, in upper or lower case; NULL for any other text (TI-06, TI-20).
+CREATE FUNCTION hookwire.request_id(id text) RETURNS uuid
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN request_id.id ~ '^[0-9A-Fa-f]{32}$' THEN request_id.id::uuid END;
+
+-- Where a request stands, with its reply once it is answered; no row for an unknown, closed or forgotten one.
+CREATE FUNCTION hookwire.answer_of(id text) RETURNS TABLE (state text, content_type text, body bytea)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT r.state, hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes), hookwire.frames_body(r.reply, r.reply_frame_bytes)
+    FROM hookwire.requests r WHERE r.id = hookwire.request_id(answer_of.id)
+$$;
+
+-- --- work ---
+
+-- Leases up to `most` waiting requests of a service, the oldest first, each under a fence of its own. Frames as they are.
+-- The worker counts as present for `presence_seconds`.
+CREATE FUNCTION hookwire.lease_requests(
+    service text, most integer, lease_seconds double precision, worker text, presence_seconds double precision
+) RETURNS TABLE (
+    id uuid, claim bigint, attempts integer, lease_until timestamptz, created_at timestamptz, caller text, content_type text,
+    frame_bytes integer[], body bytea
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    in_service CONSTANT text := lease_requests.service;
+    in_worker CONSTANT text := left(lease_requests.worker, 200);
+    settings CONSTANT hookwire.services := hookwire.service_settings(in_service);
+    room integer := lease_requests.most;
+    picked uuid[];
+    until timestamptz;
+BEGIN
+    IF presence_seconds > 0 AND settings.id IS NOT NULL
+       AND coalesce(settings.workers_until, '-infinity') < clock_timestamp() + make_interval(secs => presence_seconds / 2) THEN
+        UPDATE hookwire.services s SET workers_until = clock_timestamp() + make_interval(secs => presence_seconds)
+        WHERE s.id = (SELECT x.id FROM hookwire.services x WHERE x.id = settings.id FOR UPDATE SKIP LOCKED);
+    END IF;
+    IF settings.concurrency_max IS NOT NULL THEN
+        PERFORM FROM hookwire.services s WHERE s.id = settings.id FOR UPDATE;
+        room := least(room, settings.concurrency_max - (SELECT count(*) FROM hookwire.requests r WHERE r.service = in_service AND r.state = 'leased'));
+    END IF;
+    picked := ARRAY(
+        SELECT r.id FROM hookwire.requests r
+        WHERE r.service = in_service AND r.state = 'waiting' AND r.deadline_at > clock_timestamp()
+        ORDER BY r.number LIMIT greatest(room, 0) FOR UPDATE SKIP LOCKED);
+    IF picked = '{}' THEN
+        RETURN;
+    END IF;
+    until := clock_timestamp() + make_interval(secs => coalesce(lease_requests.lease_seconds, settings.lease_seconds));
+    RETURN QUERY
+    WITH taken AS (
+        UPDATE hookwire.requests r
+        SET state = 'leased', claim = nextval('hookwire.lease_fence'), deadline_at = until, attempts = r.attempts + 1, worker = in_worker
+        WHERE r.id = ANY (picked)
+        RETURNING r.*
+    )
+    SELECT t.id, t.claim, t.attempts, t.deadline_at, t.created_at, t.caller, t.content_type, t.frame_bytes, t.body
+    FROM taken t ORDER BY t.number;
+END
+$$;
+
+-- The same for workers in SQL.
+CREATE FUNCTION hookwire.claim_requests(
+    service text, count integer DEFAULT 1, lease_seconds double precision DEFAULT NULL, worker text DEFAULT NULL
+) RETURNS TABLE (
+    id text, claim bigint, attempts integer, lease_until timestamptz, created_at timestamptz, content_type text, body bytea
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM hookwire.check_service_name(claim_requests.service);
+    IF claim_requests.count NOT BETWEEN 1 AND 10000 OR claim_requests.lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.claim_requests: count is 1 to 10000, lease_seconds 0.05 to 43200';
+    END IF;
+    RETURN QUERY
+    SELECT translate(l.id::text, '-', ''), l.claim, l.attempts, l.lease_until, l.created_at,
+           hookwire.frames_type(l.content_type, l.frame_bytes), hookwire.frames_body(l.body, l.frame_bytes)
+    FROM hookwire.lease_requests(claim_requests.service, claim_requests.count, claim_requests.lease_seconds,
+                                 coalesce(claim_requests.worker, session_user), 60) AS l;
+END
+$$;
+
+-- Each reply that its claim still holds is stored, and is an event in the same statement. The first reply wins: `stored`
+-- also for a repetition by the same claim, `stale` for any other claim, `unknown` for a request that is closed or over.
+CREATE FUNCTION hookwire.settle_requests(
+    ids uuid[], claims bigint[], bodies bytea[], content_types text[] DEFAULT NULL, frame_bytes text[] DEFAULT NULL
+) RETURNS TABLE (item integer, outcome text, published boolean)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    fresh integer[];
+    told record;
+BEGIN
+    PERFORM hookwire.check_contents(bodies, content_types);
+    PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids) ORDER BY r.id FOR UPDATE;
+    WITH given AS (
+        SELECT DISTINCT ON (g.id) g.* FROM unnest(ids, claims, bodies, content_types, frame_bytes) WITH ORDINALITY
+            AS g(id, claim, body, content_type, frame_bytes, n) JOIN hookwire.requests r ON r.id = g.id AND r.claim = g.claim
+        ORDER BY g.id, g.n
+    ), done AS (
+        UPDATE hookwire.requests r
+        SET state = 'answered', answered_at = moment, reply = g.body, reply_content_type = g.content_type,
+            reply_frame_bytes = g.frame_bytes::integer[], last_error = NULL,
+            deadline_at = moment + make_interval(secs => (SELECT (p).retention_seconds FROM hookwire.service_settings(r.service) AS p))
+        FROM given g WHERE r.id = g.id AND r.state IN ('waiting', 'delayed', 'leased')
+        RETURNING g.n::integer
+    )
+    SELECT coalesce(array_agg(d.n), '{}') INTO fresh FROM done d;
+    SELECT array_agg(1) AS units, array_agg('hookwire.service.' || r.service || '.reply') AS topics, array_agg(NULL::text) AS nothing,
+           array_agg(hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes)) AS content_types,
+           array_agg(jsonb_build_object('request-id', translate(r.id::text, '-', ''))::text) AS headers,
+           array_agg(hookwire.frames_body(r.reply, r.reply_frame_bytes)) AS bodies
+    INTO told
+    FROM unnest(ids) WITH ORDINALITY AS g(id, n) JOIN hookwire.requests r ON r.id = g.id
+    WHERE g.n = ANY (fresh) AND hookwire.is_queue_name(r.service)
+      AND octet_length(hookwire.frames_body(r.reply, r.reply_frame_bytes)) <= (SELECT i.payload_bytes_max FROM hookwire.installation i);
+    IF told.units IS NOT NULL THEN
+        PERFORM hookwire.publish_batch('default', told.units, told.topics, told.nothing, told.content_types, told.headers, told.bodies,
+                                       told.nothing, array_fill(NULL::bytea, ARRAY[cardinality(told.units)]), true);
+    END IF;
+    IF fresh <> '{}' AND (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_services', ''), pg_notify('hookwire_outbox', '');
+    END IF;
+    RETURN QUERY
+    SELECT g.n::integer, CASE WHEN r.claim = g.claim AND r.state = 'answered' THEN 'stored'
+                              WHEN r.id IS NULL OR r.state IN ('expired', 'failed') THEN 'unknown' ELSE 'stale' END, g.n = ANY (fresh)
+    FROM unnest(ids, claims) WITH ORDINALITY AS g(id, claim, n) LEFT JOIN hookwire.requests r ON r.id = g.id ORDER BY g.n;
+END
+$$;
+
+-- One reply, as HTTP and SQL write them.
+CREATE FUNCTION hookwire.reply_by(id uuid, claim bigint, body bytea, content_type text) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    parsed record;
+BEGIN
+    PERFORM hookwire.check_contents(ARRAY[reply_by.body], ARRAY[reply_by.content_type]);
+    parsed := hookwire.parse_frames(reply_by.content_type, reply_by.body);
+    RETURN (SELECT s.outcome FROM hookwire.settle_requests(
+        ARRAY[reply_by.id], ARRAY[reply_by.claim], ARRAY[parsed.body], ARRAY[parsed.content_type], ARRAY[parsed.frame_bytes::text]) AS s);
+END
+$$;
+
+-- Answers a request in the worker's transaction, so that its effect and the reply are one (ID-06). HW001: another worker holds
+-- or answered the request, or it is closed.
+CREATE FUNCTION hookwire.reply(id text, claim bigint, body bytea, content_type text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF coalesce(hookwire.reply_by(hookwire.request_id(reply.id), reply.claim, reply.body, reply.content_type), '') <> 'stored' THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW001', MESSAGE = format('the claim %s does not hold the request %s', reply.claim, left(reply.id, 80)),
+            HINT = 'Another worker holds or answered it, or it was closed. Claim again.';
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.reply(id text, claim bigint, body text, content_type text DEFAULT 'text/plain; charset=utf-8') RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN hookwire.reply(id, claim, convert_to(body, 'UTF8'), content_type);
+
+CREATE FUNCTION hookwire.reply(id text, claim bigint, body jsonb, content_type text DEFAULT 'application/json') RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN hookwire.reply(id, claim, convert_to(body::text, 'UTF8'), content_type);
+
+-- Gives a request back for another try after the delay. With a reason the try has failed, and the last one ends the request.
+CREATE FUNCTION hookwire.release_request(id uuid, claim bigint, delay_seconds double precision, why text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    due CONSTANT timestamptz := moment + make_interval(secs => delay_seconds);
+    found hookwire.requests;
+    settings hookwire.services;
+BEGIN
+    SELECT r.* INTO found FROM hookwire.requests r
+    WHERE r.id = release_request.id AND r.claim = release_request.claim AND r.state IN ('waiting', 'delayed', 'leased') FOR UPDATE;
+    IF found.id IS NULL THEN
+        RETURN 'stale';
+    END IF;
+    settings := hookwire.service_settings(found.service);
+    found.state := CASE WHEN why IS NOT NULL AND found.attempts >= settings.tries_max THEN 'failed'
+                        WHEN delay_seconds > 0 THEN 'delayed' ELSE 'waiting' END;
+    UPDATE hookwire.requests r
+    SET state = found.state, claim = NULL, last_error = left(why, 500),
+        deadline_at = CASE found.state WHEN 'failed' THEN moment + make_interval(secs => settings.retention_seconds)
+                                       WHEN 'delayed' THEN due ELSE r.expires_at END
+    WHERE r.id = found.id;
+    RETURN found.state;
+END
+$$;
+
+-- Each of these that its claim still holds is leased for so long from now.
+CREATE FUNCTION hookwire.extend_requests(ids text[], claims bigint[], lease_seconds double precision) RETURNS TABLE (id uuid, claim bigint)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids::uuid[]) ORDER BY r.id FOR UPDATE;
+    RETURN QUERY
+    UPDATE hookwire.requests r SET state = 'leased', deadline_at = clock_timestamp() + make_interval(secs => lease_seconds)
+    FROM unnest(ids::uuid[], claims) AS g(id, claim)
+    WHERE r.id = g.id AND r.claim = g.claim AND r.state IN ('waiting', 'leased')
+    RETURNING r.id, r.claim;
+END
+$$;
+
+-- --- close, and what time does ---
+
+-- Forgets requests and their replies; the archive keeps that they were there (ZU-03). Returns how many there were.
+CREATE FUNCTION hookwire.forget_requests(ids uuid[], actor text) RETURNS integer
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    forgotten integer;
+BEGIN
+    WITH gone AS (
+        DELETE FROM hookwire.requests r WHERE r.id = ANY (ids) RETURNING r.*
+    )
+    INSERT INTO hookwire.request_archive (id, service, state, via, caller, worker, attempts, created_at, answered_at, closed_by, body_bytes, reply_bytes)
+    SELECT g.id, g.service, g.state, g.via, g.caller, g.worker, g.attempts, g.created_at, g.answered_at, left(actor, 200),
+           octet_length(g.body), octet_length(g.reply)
+    FROM gone g;
+    GET DIAGNOSTICS forgotten = ROW_COUNT;
+    IF forgotten > 0 AND (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_services', '');
+    END IF;
+    RETURN forgotten;
+END
+$$;
+
+-- Closes a request: it is not executed any more, and its reply is gone. An unknown one is as good as closed (TI-04).
+CREATE FUNCTION hookwire.close_request(id text) RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT hookwire.forget_requests(ARRAY[hookwire.request_id(close_request.id)], session_user)
+$$;
+
+-- One bounded batch of what is due, the longest due first.
+CREATE FUNCTION hookwire.reap_requests(most integer) RETURNS TABLE (returned bigint, expired bigint, failed bigint, forgotten bigint)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    moment CONSTANT timestamptz := clock_timestamp();
+    due CONSTANT uuid[] := ARRAY(
+        SELECT r.id FROM hookwire.requests r WHERE r.deadline_at <= moment ORDER BY r.deadline_at LIMIT most FOR UPDATE SKIP LOCKED);
+    over CONSTANT uuid[] := ARRAY(
+        SELECT r.id FROM hookwire.requests r WHERE r.id = ANY (due) AND r.state IN ('answered', 'expired', 'failed'));
+BEGIN
+    IF due = '{}' THEN
+        RETURN QUERY SELECT 0::bigint, 0::bigint, 0::bigint, 0::bigint;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH judged AS MATERIALIZED (
+        SELECT r.id, CASE WHEN r.state = 'leased' AND (r.attempts >= p.tries_max OR NOT p.idempotent) THEN 'failed'
+                          WHEN r.expires_at <= moment THEN 'expired' ELSE 'waiting' END AS state,
+               moment + make_interval(secs => p.retention_seconds) AS kept_until, r.state = 'leased' AS was_leased
+        FROM hookwire.requests r, LATERAL hookwire.service_settings(r.service) AS p
+        WHERE r.id = ANY (due) AND r.state IN ('waiting', 'delayed', 'leased')
+    ), changed AS (
+        UPDATE hookwire.requests r
+        SET state = j.state, deadline_at = CASE WHEN j.state = 'waiting' THEN r.expires_at ELSE j.kept_until END,
+            last_error = CASE WHEN j.was_leased THEN format('the lease of %s was over', coalesce(r.worker, 'a worker')) ELSE r.last_error END
+        FROM judged j WHERE r.id = j.id RETURNING j.state
+    )
+    SELECT count(*) FILTER (WHERE c.state = 'waiting'), count(*) FILTER (WHERE c.state = 'expired'),
+           count(*) FILTER (WHERE c.state = 'failed'), cardinality(over)::bigint
+    FROM changed c;
+    IF over <> '{}' THEN
+        PERFORM hookwire.forget_requests(over, 'retention');
+    END IF;
+END
+$$;
+
+-- USAGE on the schema lets a role ask services, and see and close what it has the id of. Working is granted by name.
+REVOKE EXECUTE ON FUNCTION
+    hookwire.store_requests, hookwire.request_by, hookwire.lease_requests, hookwire.claim_requests, hookwire.settle_requests,
+    hookwire.reply_by, hookwire.release_request, hookwire.extend_requests, hookwire.forget_requests, hookwire.reap_requests,
+    hookwire.reply(text, bigint, bytea, text), hookwire.reply(text, bigint, text, text), hookwire.reply(text, bigint, jsonb, text)
+FROM PUBLIC;

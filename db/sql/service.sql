@@ -1,0 +1,59 @@
+-- Services: their settings, who works for them, and what waits.
+
+-- name: ensure
+-- A row for a service that its first use makes, outside of any foreign transaction.
+INSERT INTO hookwire.services (name) SELECT $1 WHERE hookwire.is_queue_name($1) AND (SELECT i.services_auto_create FROM hookwire.installation i)
+ON CONFLICT DO NOTHING;
+
+-- name: announce
+-- These services have workers at a broker, for so many seconds.
+INSERT INTO hookwire.services AS s (name, workers_until)
+SELECT u.name, clock_timestamp() + make_interval(secs => $2::double precision) FROM unnest($1::text[]) AS u(name)
+WHERE hookwire.is_queue_name(u.name)
+  AND ((SELECT i.services_auto_create FROM hookwire.installation i) OR EXISTS (SELECT FROM hookwire.services x WHERE x.name = u.name))
+ORDER BY u.name
+ON CONFLICT (name) DO UPDATE SET workers_until = greatest(s.workers_until, excluded.workers_until);
+
+-- name: adopt
+-- Rows for services that foreign transactions have asked; a loose scan of the index, name by name.
+WITH RECURSIVE names AS (
+    (SELECT r.service FROM hookwire.requests r WHERE r.state = 'waiting' ORDER BY r.service LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.service FROM hookwire.requests r WHERE r.state = 'waiting' AND r.service > n.service ORDER BY r.service LIMIT 1)
+    FROM names n WHERE n.service IS NOT NULL
+)
+INSERT INTO hookwire.services (name) SELECT n.service FROM names n WHERE hookwire.is_queue_name(n.service)
+ON CONFLICT DO NOTHING;
+
+-- name: put
+INSERT INTO hookwire.services AS s (name, lease_seconds, tries_max, idempotent, expiry_seconds, retention_seconds, concurrency_max, without_workers)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (name) DO UPDATE SET lease_seconds = excluded.lease_seconds, tries_max = excluded.tries_max, idempotent = excluded.idempotent,
+    expiry_seconds = excluded.expiry_seconds, retention_seconds = excluded.retention_seconds, concurrency_max = excluded.concurrency_max,
+    without_workers = excluded.without_workers
+RETURNING s.*;
+
+-- name: get
+SELECT s.* FROM hookwire.services s WHERE s.name = $1;
+
+-- name: list
+SELECT s.* FROM hookwire.services s WHERE s.name > $1 ORDER BY s.name LIMIT $2;
+
+-- name: disable
+WITH changed AS (
+    UPDATE hookwire.services SET disabled = $2 WHERE name = $1 RETURNING name
+), noted AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
+    SELECT 'default', $3, CASE WHEN $2 THEN 'service.disable' ELSE 'service.enable' END, name, $4 FROM changed
+)
+SELECT name FROM changed;
+
+-- name: counts
+-- Of these services, each by the index of what is counted; the oldest is the one that has waited longest.
+SELECT w.service,
+       (SELECT count(*) FROM hookwire.requests r WHERE r.service = w.service AND r.state = 'waiting') AS waiting,
+       (SELECT count(*) FROM hookwire.requests r WHERE r.service = w.service AND r.state = 'leased') AS leased,
+       (SELECT r.created_at FROM hookwire.requests r WHERE r.service = w.service AND r.state = 'waiting' ORDER BY r.number LIMIT 1) AS oldest_at,
+       (SELECT count(*) FROM hookwire.subscriptions x WHERE x.service = w.service AND x.protocol = 'service' AND x.state = 'active') AS callbacks,
+       hookwire.has_workers(w.service) AS has_workers
+FROM unnest($1::text[]) AS w(service);

@@ -1,0 +1,157 @@
+"""Intake: publishes what a source has read, the hub's side of :mod:`relay.source`.
+
+    message --own event?--> returned          it came back: a sink and a source make a loop
+            --hops------->  refused           it has passed too many hubs: a loop of several
+            --topic------>  the route's, the routing key, or an exchange of RabbitHub
+            --identity--->  its message id, else a CloudEvent's source and id
+            --publish---->  one transaction, shared with other messages and requests
+
+An identity counts for the queue and the topic. A message that is delivered again, because its acknowledgement was lost
+or this process was killed after COMMIT, finds it and becomes no second event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+
+from db.errors import DatabaseError
+from event.attribute import HEADER_PREFIX, CloudEventError, encode_header_value
+from event.cloudevents import decode_http
+from event.event import Draft
+from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
+from event.topic import TopicError, is_reserved, validate_topic
+from hub.acceptance import Hub
+from hub.form import FormRefused
+from hub.publish import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, Publisher, PublishRefused
+from hub.rabbithub.exchange import RoutingError, topic_of_key
+from hub.rabbithub.resource import Place, Resource, ensure_topic, find
+from hub.topics import Topics, UnknownTopic
+from relay.source import IntakeOutcome, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute
+from webhooks.custom_header import is_private
+
+__all__ = ["EventIntake"]
+
+_PARSED_HERE_BYTES_MAX = 256 * 1024
+"""What is larger is parsed in a thread, beside the event loop."""
+_TOPICS_KNOWN_MAX = 10_000
+
+
+class EventIntake:
+    """Fulfils :class:`relay.source.Intake`."""
+
+    def __init__(self, hub: Hub, publisher: Publisher, topics: Topics) -> None:
+        self._hub = hub
+        self._publisher = publisher
+        self._topics = topics
+        self._own_ids = f"evt_{hub.incarnation}_"
+        self._ensured: set[str] = set()
+
+    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeOutcome:
+        """Publish one message; raises ``IntakeRefused``, ``IntakeUnavailable``."""
+        if message.message_id.startswith(self._own_ids):
+            return "returned"
+        hops = hops_of(message.hops)
+        if hops is None or hops + 1 >= HOPS_MAX:
+            raise IntakeRefused("too_many_hops", f"it has passed {HOPS_MAX} hubs or more: they make a loop")
+        for name in filter(is_private, message.headers):
+            raise IntakeRefused("header", f"the header {name} would be sent to every subscriber")
+        try:
+            topic, about = await self._topic(route, message)
+            if route.rabbithub_exchange and message.content_type is None:
+                message = dataclasses.replace(message, content_type="application/octet-stream")  # RH-12
+            drafts = await _drafts(topic, message, {**about, HOPS_HEADER: str(hops + 1)})
+            fingerprint = _identify(drafts, route, message)
+            accepted = await self._publisher.publish(drafts, fingerprint) if drafts else []
+        except IdempotencyConflict:
+            detail = "its id was used by another message of this queue, with another content"
+            raise IntakeRefused("message_id_reused", detail) from None
+        except PublishRefused as error:
+            raise IntakeRefused("refused", str(error)) from None
+        except (DatabaseError, IdempotencyInFlight, KeyBusy, Overloaded) as error:
+            raise IntakeUnavailable(str(error) or type(error).__name__) from error
+        return "repeated" if accepted and all(one.replayed for one in accepted) else "stored"
+
+    async def _topic(self, route: SourceRoute, message: SourceMessage) -> tuple[str, dict[str, str]]:
+        """The event's topic, made if it is new, and the headers that say where the message was."""
+        about = {"x-amqp-exchange": message.exchange, "x-amqp-routing-key": message.routing_key}
+        if not all(value.isprintable() for value in about.values()):
+            raise IntakeRefused("routing_key", "the routing key is no printable text")
+        if route.rabbithub_exchange:
+            resource = await self._exchange(route.rabbithub_exchange)
+            topic = await self._rabbithub_topic(resource, message.routing_key)
+            return topic, {**about, "x-amqp-exchange": resource.place.name}
+        topic = route.topic or message.routing_key
+        try:
+            if is_reserved(validate_topic(topic)):
+                raise IntakeRefused("topic", f"the topic {topic} is the hub's own")
+            await self._topics.admit(topic)
+        except TopicError as error:
+            raise IntakeRefused("topic", f"{error}, not {topic[:80]!a}") from None
+        except UnknownTopic:
+            raise IntakeRefused("topic", f"there is no topic {topic}, and creating topics is turned off") from None
+        return topic, about
+
+    async def _exchange(self, name: str) -> Resource:
+        try:
+            return await find(self._hub, Place("/", "x", name))
+        except FormRefused:
+            raise IntakeUnavailable(f"there is no RabbitHub exchange {name}: PUT it, its messages wait") from None
+
+    async def _rabbithub_topic(self, resource: Resource, routing_key: str) -> str:
+        try:
+            topic = topic_of_key(resource.id, routing_key)
+        except RoutingError as error:
+            raise IntakeRefused("routing_key", str(error)) from None
+        if topic not in self._ensured:
+            async with self._hub.database.transaction() as session:
+                await ensure_topic(self._hub, session, resource, topic, routing_key)
+            if len(self._ensured) >= _TOPICS_KNOWN_MAX:
+                self._ensured.clear()
+            self._ensured.add(topic)
+        return topic
+
+
+async def _drafts(topic: str, message: SourceMessage, about: dict[str, str]) -> list[Draft]:
+    """The event of a message, or those of a CloudEvents batch."""
+    attributes = [
+        (name.encode(), encode_header_value(value).encode())
+        for name, value in message.headers.items()
+        if name.startswith(HEADER_PREFIX)
+    ]
+    decoding = (topic, message.key, message.content_type, attributes, message.body)
+    is_parsed = (message.content_type or "").lower().startswith("application/cloudevents")
+    try:
+        if is_parsed and len(message.body) > _PARSED_HERE_BYTES_MAX:
+            drafts = await asyncio.to_thread(decode_http, *decoding)
+        else:
+            drafts = decode_http(*decoding)
+    except CloudEventError as error:
+        raise IntakeRefused("cloudevent", error.detail) from None
+    own = {name: value for name, value in message.headers.items() if not name.startswith(HEADER_PREFIX)}
+    return [dataclasses.replace(draft, headers={**draft.headers, **own, **about}) for draft in drafts]
+
+
+def _identify(drafts: list[Draft], route: SourceRoute, message: SourceMessage) -> bytes | None:
+    """Give the drafts the message's identity, if it has one; return the digest of what it says."""
+    if not message.message_id:
+        return None
+    named = hashlib.sha256(f"{route.queue}\0{message.message_id}".encode()).hexdigest()
+    for position, draft in enumerate(drafts):
+        suffix = f"\x1f{position}" if position else ""
+        drafts[position] = dataclasses.replace(draft, idempotency_key=f"amqp-{named}{suffix}")
+    return _digest(drafts, message)
+
+
+def _digest(drafts: Sequence[Draft], message: SourceMessage) -> bytes:
+    digest = hashlib.sha256()
+    for part in (message.routing_key, message.key or "", message.content_type or ""):
+        digest.update(part.encode() + b"\0")
+    for draft in drafts:
+        for name, value in sorted(draft.headers.items()):
+            if name.startswith(HEADER_PREFIX):
+                digest.update(f"{name}\0{value}\0".encode())
+    digest.update(message.body)
+    return digest.digest()

@@ -1,0 +1,38 @@
+"""KeyHolders: name in the log what holds the lock of a key, when a publish is refused for it (FS-07)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Final
+
+import structlog
+
+from db.errors import DatabaseError
+from db.pool import Session
+
+__all__ = ["KeyHolders"]
+
+_log = structlog.get_logger(__name__)
+_PAUSE_SECONDS: Final = 10.0
+
+
+class KeyHolders:
+    """Of the locks of ordering keys; asks at most once in ten seconds."""
+
+    def __init__(self, database: Session) -> None:
+        self._database = database
+        self._next_at = 0.0
+
+    async def tell(self, stripes: Collection[int]) -> None:
+        """Log the sessions that hold one of these locks. A database that does not answer is told of elsewhere."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_at:
+            return
+        self._next_at = now + _PAUSE_SECONDS
+        try:
+            rows = await self._database.fetch("event.key_holders", sorted(stripes))
+        except DatabaseError:
+            return
+        for row in rows:
+            _log.warning("key_busy", pid=row["pid"], role=row["role"], application=row["application"])

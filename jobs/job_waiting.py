@@ -1,0 +1,42 @@
+"""Waiting for jobs: workers that wait over HTTP share one question to the database, as receivers of messages do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from db.errors import DatabaseError
+from jobs.waiting import Waiting
+
+__all__ = ["JobWaiting"]
+
+_log = structlog.get_logger(__name__)
+_ANY = "*"
+
+
+class JobWaiting(Waiting):
+    """A service. A waiter names its queue and its kinds."""
+
+    name = "job_waiting"
+
+    async def wait_for(self, queue: str, kinds: Sequence[str] | None, seconds: float) -> bool:
+        """Return True as soon as there may be a job of these kinds, False after so many seconds or at a stop."""
+        return await self.wait(queue, seconds, _ANY if kinds is None else " ".join(sorted(kinds)))
+
+    async def _ask(self) -> bool:
+        queues = {queue for queue, _ in self._waiters}
+        try:
+            rows = await self._database.fetch("job.available", sorted(queues))
+        except DatabaseError as error:
+            _log.warning("job_waiting_failed", error=str(error))
+            return False
+        found = {row["queue"]: set(row["kinds"]) for row in rows}
+        woken = [
+            (queue, wanted)
+            for queue, wanted in self._waiters
+            if found[queue] and (wanted == _ANY or not found[queue].isdisjoint((wanted or "").split()))
+        ]
+        for queue, wanted in woken:
+            self.available(queue, 1, wanted)
+        return bool(woken)

@@ -1,0 +1,185 @@
+"""Job worker: claims jobs of some kinds, runs a handler for each, settles it (JB-62, JB-64, JB-74, JB-78).
+
+A heartbeat holds what runs, at a third of the lease, and hears what is to be cancelled. A job that outlives its run
+limit is lost to the keeper although the heartbeats go on. A soft stop claims nothing more, lets handlers finish within
+``grace_seconds``, and gives the rest back without counting the attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from db.errors import DatabaseError, Refused
+from jobs.job import ClaimedJob, JobReceipt
+from jobs.job_queue import JobQueue
+from runtime.pause import pause
+
+__all__ = ["JobFailed", "JobOutcome", "JobWorker", "JobWorkerOptions"]
+
+_log = structlog.get_logger(__name__)
+_RETRY_SECONDS = 0.5
+
+
+class JobFailed(Exception):
+    """A handler says that the attempt failed; ``dead``: no further attempt."""
+
+    def __init__(self, reason: str, *, dead: bool = False) -> None:
+        super().__init__(reason)
+        self.dead = dead
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """What came of a job: its result, and the events and jobs that commit with it."""
+
+    result: Any = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobWorkerOptions:
+    """``kinds`` None: all. ``count``: leave after so many jobs."""
+
+    name: str
+    kinds: Sequence[str] | None = None
+    queue: str = "default"
+    slots: int = 8
+    lease_seconds: float = 30.0
+    poll_seconds: float = 0.2
+    grace_seconds: float = 10.0
+    count: int | None = None
+
+
+class JobWorker:
+    """A service. ``handler`` runs one job; it raises :class:`JobFailed` for one that failed."""
+
+    name = "job_worker"
+
+    def __init__(
+        self, queue: JobQueue, handler: Callable[[ClaimedJob], Awaitable[JobOutcome]], options: JobWorkerOptions
+    ) -> None:
+        self.completed = 0
+        self.failed = 0
+        self.released = 0
+        self._queue = queue
+        self._handler = handler
+        self._options = options
+        self._running: dict[asyncio.Task[None], ClaimedJob] = {}
+        self._cancelled: set[JobReceipt] = set()
+        self._wake = asyncio.Event()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Claim nothing more; ``run`` returns when what runs is done or its grace is over."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        async with asyncio.TaskGroup() as group:
+            holding = group.create_task(self._hold())
+            while not self._stopping:
+                self._wake.clear()
+                claimed = await self._claim()
+                for job in claimed:
+                    self._running[group.create_task(self._run(job))] = job
+                if not claimed:
+                    await pause(self._wake, self._options.poll_seconds)
+            await self._drain()
+            holding.cancel()
+
+    async def _claim(self) -> list[ClaimedJob]:
+        options = self._options
+        if not (most := self._room()):
+            return []
+        try:
+            return await self._queue.claim(options.kinds, most, options.name, options.lease_seconds, options.queue)
+        except DatabaseError as error:
+            _log.warning("job_claim_failed", error=str(error))
+            return []
+
+    def _room(self) -> int:
+        free = self._options.slots - len(self._running)
+        if self._options.count is None:
+            return free
+        left = self._options.count - self.completed - self.failed - len(self._running)
+        if left <= 0 and not self._running:
+            self.stop()
+        return max(min(free, left), 0)
+
+    async def _run(self, job: ClaimedJob) -> None:
+        try:
+            outcome = await self._handler(job)
+            await self._patiently(lambda: self._complete(job, outcome))
+        except JobFailed as failed:
+            reason, dead = str(failed), failed.dead
+            await self._patiently(lambda: self._fail(job, reason, dead=dead))
+        except asyncio.CancelledError:
+            await asyncio.shield(self._patiently(lambda: self._give_up(job)))
+            if job.receipt not in self._cancelled:
+                raise
+        finally:
+            self._cancelled.discard(job.receipt)
+            del self._running[asyncio.current_task()]  # type: ignore[arg-type]  # this runs in a task
+            self._wake.set()
+
+    async def _complete(self, job: ClaimedJob, outcome: JobOutcome) -> None:
+        done = await self._queue.complete([job.receipt], [outcome.result], [outcome.extra or None])
+        self.completed += len(done)
+        if not done:
+            _log.warning("job_settled_late", job=str(job.receipt.job_id))
+
+    async def _fail(self, job: ClaimedJob, reason: str, *, dead: bool) -> None:
+        _log.info("job_failed", job=str(job.receipt.job_id), kind=job.kind, attempt=job.attempt, reason=reason[:200])
+        await self._queue.fail(job.receipt, reason, dead=dead)
+        self.failed += 1
+
+    async def _give_up(self, job: ClaimedJob) -> None:
+        """A release ends a job that is to be cancelled, and returns any other one."""
+        self.released += 1
+        await self._queue.release([job.receipt])
+
+    async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
+        """Settle, again while the database is away, for as long as the lease."""
+        try:
+            async with asyncio.timeout(self._options.lease_seconds):
+                while True:
+                    try:
+                        await settle()
+                        return
+                    except Refused as error:  # stale, or a result that is refused: the keeper returns the job
+                        _log.warning("job_settle_refused", error=str(error))
+                        return
+                    except DatabaseError as error:
+                        _log.warning("job_settle_failed", error=str(error))
+                    await asyncio.sleep(_RETRY_SECONDS)
+        except TimeoutError:
+            _log.warning("job_outcome_lost", hint="the lease is over; the keeper returns the job")
+
+    async def _hold(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.lease_seconds / 3)
+            if not (held := dict(self._running)):
+                continue
+            try:
+                beat = await self._queue.extend([job.receipt for job in held.values()], self._options.lease_seconds)
+            except DatabaseError as error:
+                _log.warning("job_extend_failed", error=str(error))
+                continue
+            for task, job in held.items():
+                if job.receipt not in beat.held or job.receipt in beat.cancelled:
+                    self._cancelled.add(job.receipt)
+                    task.cancel()
+
+    async def _drain(self) -> None:
+        if self._running:
+            await asyncio.wait([*self._running], timeout=self._options.grace_seconds)
+        for running in [*self._running]:
+            running.cancel()
+        if self._running:
+            await asyncio.wait([*self._running])

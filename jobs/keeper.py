@@ -1,0 +1,131 @@
+"""Keeper of jobs: dates that have come, deadlines and leases that are over, schedules (JB-42, JB-49, JB-63, JB-73).
+
+It runs when the due poller has found something. Any number may run: rows that another one holds are skipped, and a tick
+of a schedule is enqueued in the transaction that moves the schedule on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+import structlog
+
+from db.errors import DatabaseError
+from db.pool import Database, Row
+from jobs.cron import Cron, CronError
+from runtime.periodic import Periodic
+
+__all__ = ["JobKeeper", "JobKeeperOptions", "due_ticks"]
+
+_log = structlog.get_logger(__name__)
+_TICKS_MAX = 100
+_MISSED = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class JobKeeperOptions:
+    """How often and how much."""
+
+    poll_seconds: float = 300.0
+    batch: int = 500
+    purge_seconds: float = 3_600.0
+    purge_batch: int = 5_000
+
+
+class JobKeeper(Periodic):
+    """Keep in rounds. ``on_kept`` gets the counts of each pass that did something."""
+
+    name = "job_keeper"
+    expected: ClassVar = (DatabaseError,)
+
+    def __init__(
+        self,
+        database: Database,
+        on_kept: Callable[[Mapping[str, int]], None] = lambda _: None,
+        options: JobKeeperOptions | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._options = options or JobKeeperOptions()
+        super().__init__(self._options.poll_seconds)
+        self._database = database
+        self._on_kept = on_kept
+        self._clock = clock
+        self._purge_at = time.monotonic() + 60
+
+    async def once(self) -> None:
+        """Fire schedules, keep what is due, then purge when it is time."""
+        await self.fire()
+        await self.keep()
+        await self._purge()
+
+    def failed(self, error: Exception) -> None:
+        """Report that the database does not answer."""
+        _log.warning("job_keeper_failed", error=str(error))
+
+    async def keep(self) -> Counter[str]:
+        """Pass after pass until one finds nothing; returns what was done."""
+        total: Counter[str] = Counter()
+        while not self._is_stopping:
+            row = await self._database.fetchrow("job.keep", self._options.batch)
+            assert row is not None, "the function returns one row"
+            done = {name: count for name, count in row.items() if count}
+            if not done:
+                break
+            total.update(done)
+            self._on_kept(done)
+        if total:
+            _log.info("jobs_kept", **total)
+        return total
+
+    async def fire(self) -> int:
+        """Enqueue the jobs of schedules that are due; returns how many."""
+        fired = 0
+        while not self._is_stopping:
+            due = await self._database.fetch("job.schedules_due", self._options.batch)
+            fired += sum([await self._fire(row) for row in due])
+            if len(due) < self._options.batch:
+                break
+        return fired
+
+    async def _fire(self, row: Row) -> int:
+        try:
+            ticks, following = due_ticks(
+                Cron.parse(row["cron"], row["zone"]), row["next_at"], self._clock(), row["missed"]
+            )
+        except CronError as error:  # a zone that this machine does not know: try again tomorrow, and say so
+            _log.error("schedule_invalid", schedule=row["name"], error=str(error))
+            ticks, following = [], self._clock() + timedelta(days=1)
+        count: int = await self._database.fetchval("job.fire", row["name"], row["next_at"], following, ticks)
+        return count
+
+    async def _purge(self) -> None:
+        if time.monotonic() < self._purge_at:
+            return
+        self._purge_at = time.monotonic() + self._options.purge_seconds
+        await self._database.execute("job.refresh_local")
+        await self._database.execute("job.purge_rates")
+        for row in await self._database.fetch("job.archived_kinds"):
+            while not self._is_stopping:
+                batch = self._options.purge_batch
+                if await self._database.execute("job.purge_archive", row["kind"], batch) < batch:
+                    break
+
+
+def due_ticks(cron: Cron, next_at: datetime, now: datetime, missed: str) -> tuple[list[datetime], datetime]:
+    """Return the ticks to enqueue now, and when the schedule is due next.
+
+    ``missed`` says what happens to ticks that nobody fired in time: ``skip``, ``coalesce`` into one, ``catch_up``.
+    """
+    if missed == "catch_up":
+        ticks = [next_at]
+        while len(ticks) < _TICKS_MAX and (following := cron.after(ticks[-1])) <= now:
+            ticks.append(following)
+        return ticks, cron.after(ticks[-1])
+    following = cron.after(now)
+    is_late = now - next_at > _MISSED
+    return ([] if missed == "skip" and is_late else [next_at]), following

@@ -1,0 +1,104 @@
+"""Damage: files of a table that cannot be read, or are not what their commit says (issue 7, bad input; FP-06).
+
+The records of such a file are nowhere else in the lake. It is put into ``<lake>/quarantine/``, a commit takes it out of
+the table and says why, and the audit names what was in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+from pyarrow import ArrowException
+
+from pipeline.lake import Change, DataFile, Snapshot, State, Table
+from pipeline.storage import LakeStorage
+
+__all__ = ["Damage", "Inspection", "inspect", "put_aside"]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A file of the table, and why it cannot be read."""
+
+    file: DataFile
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What was seen of a table. ``without_hash``: files whose hash the log has no more, of a deep inspection."""
+
+    table: Table
+    files: int
+    damages: list[Damage]
+    without_hash: int
+
+
+def inspect(lake: LakeStorage, table: Table, *, deep: bool = False) -> Inspection:
+    """Find each file whose size, end or number of rows is not what its commit says.
+
+    ``deep``: also each file whose bytes are not those that were written. Raises :class:`LakeDamaged`.
+    """
+    files = {file.path: file for file in table.snapshot().files}
+    sizes = lake.files(f"{table.name}/data") if files else {}
+    written = _hashes(table) if deep else {}
+
+    def looked_at(path: str) -> Damage | None:
+        reason = _reason(lake, table, files[path], sizes) or _altered(lake, f"{table.name}/{path}", written.get(path))
+        return None if reason is None else Damage(files[path], reason)
+
+    found = [damage for damage in lake.each(list(files), looked_at) if damage is not None]
+    return Inspection(table, len(files), found, len(files.keys() - written.keys()) if deep else 0)
+
+
+def _hashes(table: Table) -> dict[str, str]:
+    """Path and hash of each file whose commit the log still has."""
+    return {path: digest for commit in table.history() for path, digest in commit["sha256"].items() if digest}
+
+
+def _reason(lake: LakeStorage, table: Table, file: DataFile, sizes: dict[str, int]) -> str | None:
+    path = f"{table.name}/{file.path}"
+    if path not in sizes:
+        return "it is not there"
+    if sizes[path] != file.bytes:
+        return f"it has {sizes[path]} bytes and should have {file.bytes}"
+    try:
+        with lake.open(path) as opened:
+            rows = pq.read_metadata(opened).num_rows
+    except (ArrowException, OSError) as error:
+        return f"it is no Parquet: {str(error).partition(chr(10))[0]}"
+    return None if rows == file.rows else f"it has {rows} rows and should have {file.rows}"
+
+
+def _altered(lake: LakeStorage, path: str, written: str | None) -> str | None:
+    is_as_written = written is None or lake.sha256(path) == written
+    return None if is_as_written else "its bytes are not those that were written"
+
+
+def put_aside(lake: LakeStorage, table: Table, found: list[Damage], run: str) -> int:
+    """Into quarantine with them, and out of the table; how many records their commits said they have.
+
+    First the files, then the commit: a run that is killed between leaves them missing, and the next one goes on.
+    Raises LakeConflict and LakeDamaged.
+    """
+    for damage in found:
+        path = f"{table.name}/{damage.file.path}"
+        lake.move(path, f"quarantine/{path}")
+    notes = {"quarantined": [[damage.file.path, damage.file.rows, damage.reason] for damage in found]}
+    removed = {damage.file.path for damage in found}
+
+    def change(basis: Snapshot) -> Change | None:
+        there = tuple(file.path for file in basis.files if file.path in removed)
+        return Change("check", run, removed=there, state=_without_days(basis, found), notes=notes) if there else None
+
+    table.amend(change)
+    return sum(damage.file.rows for damage in found)
+
+
+def _without_days(basis: Snapshot, found: list[Damage]) -> State:
+    """A day that lost a file is made again, so nothing is known of what it was made from."""
+    lost = {damage.file.values["dt"] for damage in found}
+    state = basis.state
+    days = {day: rows for day, rows in state.days.items() if day not in lost}
+    return State(state.offsets, state.incarnations, state.kept, days)

@@ -1,0 +1,267 @@
+"""AMQP source: messages of a queue become events, each acknowledged after its COMMIT (FM-03).
+
+::
+
+    connect --> declare what is missing --> consume --> read --> intake: COMMIT --> acknowledge
+       ^                                      |           |          |
+       |  connection, channel or queue lost   |           |          '-- unavailable: again after a pause
+       +--------------------------------------+           '-- refused for good: rejected, so that the broker
+                                                              dead-letters it
+
+At most ``prefetch`` messages are here at a time, and none is acknowledged in advance. So what a lost connection, a stop
+or a kill leaves unacknowledged is delivered again. Its message id says then that it was stored (`hub.intake`), and it
+is acknowledged without a second event. A message without an id may become two events in that case.
+
+Messages of one key are taken one after the other, in the order of the queue; other messages go on meanwhile.
+
+A queue that is missing is made, durable, with a queue beside it (``<queue>.refused``) for what is refused. A queue that
+is there stays as its owner made it: what is refused goes where its own dead-letter exchange says, or nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from aio_pika.exceptions import ChannelNotFoundEntity
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from relay.amqp.connection_check import connect
+from relay.amqp.error import translated
+from relay.amqp.incoming import read_incoming
+from relay.amqp.link import close_in_time
+from relay.amqp.options import AmqpOptions
+from relay.sink import SinkUnavailable
+from relay.source import Intake, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute
+from relay.trouble import Trouble
+from runtime.cancellation import TaskGroup, end_if_cancelled
+from runtime.pause import pause
+
+if TYPE_CHECKING:
+    from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+
+__all__ = ["AmqpSource", "SourceMetrics"]
+
+_log = structlog.get_logger(__name__)
+_ANSWER_SECONDS = 10.0
+_PAUSE_SECONDS = (0.2, 10.0)
+
+
+class SourceMetrics:
+    """What became of messages, for each queue."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.taken = Counter(
+            "hookwire_amqp_source_messages_total", "Messages of a queue that were acknowledged, by what they became.",
+            ["queue", "outcome"], registry=registry,
+        )  # fmt: skip
+        self.refused = Counter(
+            "hookwire_amqp_source_refused_total", "Messages of a queue that were rejected for good, by reason.",
+            ["queue", "reason"], registry=registry,
+        )  # fmt: skip
+        self.connected = Gauge(
+            "hookwire_amqp_source_connected", "1 while the queue is consumed.", ["queue"], registry=registry
+        )
+
+
+class AmqpSource:
+    """The service: reads one queue, connects again after every loss."""
+
+    def __init__(
+        self, options: AmqpOptions, route: SourceRoute, intake: Intake, metrics: SourceMetrics, prefetch: int,
+        body_bytes_max: int,
+    ) -> None:  # fmt: skip
+        self.name = f"amqp source {route.queue}"
+        self._options = options
+        self._route = route
+        self._intake = intake
+        self._metrics = metrics
+        self._prefetch = prefetch
+        self._body_bytes_max = body_bytes_max
+        self._stopping = asyncio.Event()
+        self._session: _Session | None = None
+        self._trouble = Trouble("amqp_source_waits", "amqp_source_goes_on")
+        metrics.connected.labels(route.queue).set(0)
+
+    def stop(self) -> None:
+        """Soft stop: take no more messages; what is being stored is stored and acknowledged."""
+        self._stopping.set()
+        if self._session is not None:
+            self._session.end()
+
+    async def run(self) -> None:
+        """Consume until stopped."""
+        seconds, seconds_max = _PAUSE_SECONDS
+        while not self._stopping.is_set():
+            try:
+                await self._consume()
+                seconds = _PAUSE_SECONDS[0]
+            except SinkUnavailable as error:
+                end_if_cancelled()
+                self._trouble.tell(error, queue=self._route.queue)
+            await pause(self._stopping, seconds)
+            seconds = min(seconds * 2, seconds_max)
+
+    async def _consume(self) -> None:
+        """One connection, from its beginning to its loss; raises SinkUnavailable."""
+        queue = self._route.queue
+        async with _connected(self._options, f"hookwire source {queue}") as connection:
+            session = self._session = _Session(self._take)
+            connection.close_callbacks.add(lambda *_: session.end())
+            with translated(f"cannot consume the AMQP queue {queue}"):
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    await _declare(connection, self._route)
+                    channel = connection.channel()
+                    channel.close_callbacks.add(lambda *_: session.end())
+                    await channel.initialize()
+                    await channel.set_qos(prefetch_count=self._prefetch)
+                    underlay = await channel.get_underlay_channel()
+                    underlay.on_consumer_cancel_callbacks.add(lambda _: session.end())
+                    await (await channel.get_queue(queue)).consume(session.arrive)
+            self._trouble.over(queue=queue)
+            self._metrics.connected.labels(queue).set(1)
+            try:
+                if self._stopping.is_set():
+                    session.end()
+                await session.run(self._read)
+            finally:
+                self._session = None
+                self._metrics.connected.labels(queue).set(0)
+
+    def _read(self, message: AbstractIncomingMessage) -> SourceMessage | IntakeRefused:
+        try:
+            return read_incoming(message, self._body_bytes_max)
+        except IntakeRefused as refused:
+            return refused
+
+    async def _take(
+        self, session: _Session, message: AbstractIncomingMessage, read: SourceMessage | IntakeRefused
+    ) -> None:
+        """Have one message stored and acknowledge it, or reject it; give up when the session has ended."""
+        seconds, seconds_max = _PAUSE_SECONDS
+        while not session.ended.is_set():
+            try:
+                if isinstance(read, IntakeRefused):
+                    raise read
+                outcome = await self._intake.take(self._route, read)
+            except IntakeRefused as refused:
+                await self._reject(message, refused)
+                return
+            except IntakeUnavailable as error:
+                self._trouble.tell(error, queue=self._route.queue)
+                await pause(session.ended, seconds)
+                seconds = min(seconds * 2, seconds_max)
+                continue
+            self._trouble.over(queue=self._route.queue)
+            if await _settled(message.ack()):
+                self._metrics.taken.labels(self._route.queue, outcome).inc()
+            if outcome == "returned":
+                _log.warning("amqp_source_loop", queue=self._route.queue, message_id=message.message_id)
+            return
+
+    async def _reject(self, message: AbstractIncomingMessage, refused: IntakeRefused) -> None:
+        if await _settled(message.reject(requeue=False)):
+            queue = self._route.queue
+            self._metrics.refused.labels(queue, refused.reason).inc()
+            _log.warning("amqp_source_refused", queue=queue, reason=refused.reason, detail=str(refused)[:300])
+
+
+class _Session:
+    """The messages of one connection; ``take`` settles one of them."""
+
+    def __init__(
+        self,
+        take: Callable[[_Session, AbstractIncomingMessage, SourceMessage | IntakeRefused], Coroutine[Any, Any, None]],
+    ) -> None:
+        self.ended = asyncio.Event()
+        self._take = take
+        self._inbox: asyncio.Queue[AbstractIncomingMessage | None] = asyncio.Queue()  # the prefetch count bounds it
+        self._lanes: dict[str, deque[tuple[AbstractIncomingMessage, SourceMessage]]] = {}
+
+    def end(self) -> None:
+        """Begin no message any more; idempotent."""
+        self.ended.set()
+        self._inbox.put_nowait(None)
+
+    async def arrive(self, message: AbstractIncomingMessage) -> None:
+        """Called by the client for each delivery."""
+        self._inbox.put_nowait(message)
+
+    async def run(self, read: Callable[[AbstractIncomingMessage], SourceMessage | IntakeRefused]) -> None:
+        """Take messages until the end, then wait for those that were begun."""
+        async with TaskGroup() as tasks:
+            while (message := await self._inbox.get()) is not None and not self.ended.is_set():
+                found = read(message)
+                if isinstance(found, IntakeRefused) or found.key is None:
+                    tasks.create_task(self._take(self, message, found))
+                elif found.key in self._lanes:
+                    self._lanes[found.key].append((message, found))
+                else:
+                    self._lanes[found.key] = deque([(message, found)])
+                    tasks.create_task(self._walk(found.key))
+
+    async def _walk(self, key: str) -> None:
+        """The messages of one key, one after the other."""
+        lane = self._lanes[key]
+        try:
+            while lane:
+                await self._take(self, *lane.popleft())
+        finally:
+            del self._lanes[key]
+
+
+async def _settled(answer: Awaitable[None]) -> bool:
+    """Whether the broker was told; where it was not, it delivers the message again."""
+    try:
+        with translated("cannot settle a message"):
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await answer
+    except SinkUnavailable:
+        end_if_cancelled()
+        return False
+    return True
+
+
+async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
+    """Make what is missing, and leave alone what is there: its owner may have chosen other arguments."""
+    dead = f"{route.queue}.refused"
+    rule = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+
+    async def exchange(channel: AbstractChannel, passive: bool) -> None:
+        await channel.declare_exchange(route.exchange, route.exchange_type, durable=True, passive=passive)
+
+    async def queue(channel: AbstractChannel, passive: bool) -> None:
+        if not passive:
+            await channel.declare_queue(dead, durable=True)
+        await channel.declare_queue(
+            route.queue, durable=True, passive=passive, arguments=None if passive else dict(rule)
+        )
+
+    await _ensure(connection, queue)
+    if route.exchange:
+        await _ensure(connection, exchange)
+        async with connection.channel() as channel:
+            await (await channel.get_queue(route.queue)).bind(route.exchange, route.binding_key)
+
+
+async def _ensure(connection: AbstractConnection, declare: Callable[[AbstractChannel, bool], Awaitable[None]]) -> None:
+    """Ask whether it is there, and declare what the broker does not know. Its "no" closes the channel."""
+    with suppress(ChannelNotFoundEntity):
+        async with connection.channel() as channel:
+            await declare(channel, True)
+        return
+    async with connection.channel() as channel:
+        await declare(channel, False)
+
+
+@asynccontextmanager
+async def _connected(options: AmqpOptions, name: str) -> AsyncIterator[AbstractConnection]:
+    connection = await connect(options, name)
+    try:
+        yield connection
+    finally:
+        await close_in_time(connection)

@@ -1,0 +1,77 @@
+"""Source: the port by which a broker's messages become events, the counterpart of :mod:`relay.sink`.
+
+::
+
+    broker --> source (relay) --SourceMessage--> intake (hub) --> one transaction --> COMMIT --> acknowledged
+
+The source owns the connection: what is acknowledged, what is refused for good, and that messages of one key are taken
+one after the other. The intake owns what a message means: its topic, its identity, whether it may be published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+__all__ = ["Intake", "IntakeOutcome", "IntakeRefused", "IntakeUnavailable", "SourceMessage", "SourceRoute"]
+
+IntakeOutcome = Literal["stored", "repeated", "returned"]
+"""stored: a new event. repeated: its message id was stored before. returned: it is an event of this hub."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRoute:
+    """Which queue is read, and what its messages become.
+
+    ``exchange``: the queue is bound to it by ``binding_key``; '': the queue is taken as it is bound. ``topic``: of each
+    event; '': the routing key. ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.
+    """
+
+    queue: str
+    exchange: str = ""
+    exchange_type: str = "topic"
+    binding_key: str = "#"
+    topic: str = ""
+    rabbithub_exchange: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMessage:
+    """One message. ``headers`` have lower-case names and plain text, CloudEvents attributes as ``ce-*``.
+
+    ``key`` is the ordering key. ``message_id`` is its publisher's; '' where there is none, and then a repeat is not
+    recognised. ``hops`` is how many hubs it has passed, as text.
+    """
+
+    exchange: str
+    routing_key: str
+    message_id: str
+    key: str | None
+    hops: str
+    content_type: str | None
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class IntakeRefused(Exception):
+    """A message that will never be an event; ``reason`` is one word for metrics, the text is for people."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class IntakeUnavailable(Exception):
+    """Nothing is stored, or nobody knows: take the same message again in a moment."""
+
+
+class Intake(Protocol):
+    """The port. It is called for several messages at once, but for one of a key."""
+
+    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeOutcome:
+        """Return when the message is an event and its transaction is committed.
+
+        Raises :class:`IntakeRefused`, :class:`IntakeUnavailable`.
+        """
+        ...

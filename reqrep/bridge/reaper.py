@@ -1,0 +1,82 @@
+"""Reaper of requests: a request whose lease, time or retention is over goes on or ends (ZU-04, MD-10, TI-16).
+
+It runs when the due poller has found something, in bounded batches, the longest due first. Any number may run: rows are
+skipped while another one holds them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import structlog
+
+from db.errors import DatabaseError
+from db.pool import Database
+from runtime.periodic import Periodic
+
+__all__ = ["RequestReaper"]
+
+_log = structlog.get_logger(__name__)
+_BATCH = 500
+_ADOPT_SECONDS = 60.0
+_PURGE_SECONDS = 3_600.0
+_PURGE_BATCH = 5_000
+
+
+class RequestReaper(Periodic):
+    """Reap in rounds. ``on_reaped`` gets the counts of each batch that did something.
+
+    ``archive_days``: how long the archive of closed requests is kept; 0 for ever.
+    """
+
+    name = "request_reaper"
+    expected: ClassVar = (DatabaseError,)
+
+    def __init__(
+        self, database: Database, archive_days: int, on_reaped: Callable[[Mapping[str, int]], None] = lambda _: None
+    ) -> None:
+        super().__init__(_ADOPT_SECONDS)
+        self._database = database
+        self._archive_days = archive_days
+        self._on_reaped = on_reaped
+        self._adopt_at = 0.0
+        self._purge_at = time.monotonic() + _ADOPT_SECONDS
+
+    async def once(self) -> None:
+        """Reap what is due, then look after the services when it is time."""
+        await self.reap()
+        now = time.monotonic()
+        if now >= self._adopt_at:
+            self._adopt_at = now + _ADOPT_SECONDS
+            await self._database.execute("service.adopt")
+        if now >= self._purge_at:
+            self._purge_at = now + _PURGE_SECONDS
+            await self.purge()
+
+    def failed(self, error: Exception) -> None:
+        """Report that the database does not answer."""
+        _log.warning("request_reaper_failed", error=str(error))
+
+    async def reap(self) -> None:
+        """Batch after batch until nothing is due."""
+        while not self._is_stopping:
+            row = await self._database.fetchrow("request.reap", _BATCH)
+            assert row is not None, "the function returns one row"
+            done = {name: count for name, count in row.items() if count}
+            if not done:
+                break
+            self._on_reaped(done)
+            _log.info("requests_reaped", **done)
+
+    async def purge(self) -> None:
+        """Delete old keys of requests, and what the archive has kept long enough."""
+        await self._purge("request.purge_keys")
+        if self._archive_days:
+            await self._purge("request.purge_archive", self._archive_days)
+
+    async def _purge(self, statement: str, *more: object) -> None:
+        while not self._is_stopping:
+            if await self._database.execute(statement, _PURGE_BATCH, *more) < _PURGE_BATCH:
+                break

@@ -1,0 +1,133 @@
+"""Requests in the database: make, claim, reply, fetch, close. The rules are SQL functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from db.pool import Database, Row
+from reqrep.bridge.receipt import RequestReceipt
+
+__all__ = ["PRESENCE_SECONDS", "STORED", "UNDER_WAY", "HeldRequest", "RequestDraft", "Requests"]
+
+PRESENCE_SECONDS: Final = 60.0
+"""How long a worker that has asked for requests counts as present; longer than it may wait for one."""
+STORED: Final = "stored"
+UNDER_WAY: Final = frozenset({"waiting", "delayed", "leased"})
+_KNOWN_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDraft:
+    """A request to be. ``caller``: the only principal that may fetch the reply over HTTP; None: any that has the id.
+
+    ``client`` and ``number`` name the request: the same pair is the same request (ID-01). ``expiry_seconds`` None: that
+    of the service. The database judges the values (22023, HW003).
+    """
+
+    body: bytes
+    content_type: str | None = None
+    caller: str | None = None
+    client: str | None = None
+    number: str | None = None
+    expiry_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRequest:
+    """A request in the hands of a worker until ``leased_until``; ``attempts`` counts this claim."""
+
+    receipt: RequestReceipt
+    attempts: int
+    leased_until: datetime
+    created_at: datetime
+    content_type: str | None
+    body: bytes
+
+
+class Requests:
+    """The verbs on requests.
+
+    ``on_waiting`` gets the service of a new request, ``on_over`` the id of a request that was answered or closed,
+    ``on_event`` is called after a reply was published. All verbs raise ``db.errors.DatabaseError``; as ``Refused``:
+    22023 bad argument, 42704 unknown service, 23505 the number was used before, HW002 no request now, HW003 too large.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        on_waiting: Callable[[str], None] = lambda _: None,
+        on_over: Callable[[str], None] = lambda _: None,
+        on_event: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._database = database
+        self._on_waiting = on_waiting
+        self._on_over = on_over
+        self._on_event = on_event
+        self._known: set[str] = set()
+
+    async def make(self, service: str, draft: RequestDraft) -> tuple[str, bool]:
+        """Store a request; return its id, and whether it was there already."""
+        row = await self._database.fetchrow(
+            "request.make", service, draft.body, draft.content_type, draft.caller, draft.client, draft.number,
+            draft.expiry_seconds,
+        )  # fmt: skip
+        assert row is not None, "the function returns one row"
+        await self._make_known(service)
+        if not row["repeated"]:
+            self._on_waiting(service)
+        return row["id"], row["repeated"]
+
+    async def claim(self, service: str, most: int, lease_seconds: float | None, worker: str) -> list[HeldRequest]:
+        """Lease waiting requests, the oldest first; fewer, or none, is a normal answer."""
+        await self._make_known(service)
+        rows = await self._database.fetch("request.lease", service, most, lease_seconds, worker, PRESENCE_SECONDS)
+        return [
+            HeldRequest(
+                RequestReceipt(row["id"], row["claim"]), row["attempts"], row["lease_until"], row["created_at"],
+                row["content_type"], row["body"],
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    async def reply(self, receipt: RequestReceipt, body: bytes, content_type: str | None) -> str:
+        """Store the reply; return ``stored``, ``stale`` or ``unknown``. The first reply wins (ZU-04)."""
+        outcome: str = await self._database.fetchval(
+            "request.reply", receipt.request_id, receipt.claim, body, content_type
+        )
+        if outcome == STORED:
+            self._on_over(receipt.request_id)
+            self._on_event()
+        return outcome
+
+    async def release(self, receipt: RequestReceipt, delay_seconds: float, why: str | None) -> str:
+        """Give a request back; return its new state or ``stale``. A reason counts as a failed try."""
+        state: str = await self._database.fetchval(
+            "request.release", receipt.request_id, receipt.claim, delay_seconds, why
+        )
+        if state not in UNDER_WAY:
+            self._on_over(receipt.request_id)
+        return state
+
+    async def get(self, request_id: str, principal: str | None) -> Row | None:
+        """Return the row of ``request.get``, or None for what is unknown or not this principal's (ZU-12)."""
+        return await self._database.fetchrow("request.get", request_id, principal)
+
+    async def service_of(self, request_id: str) -> str | None:
+        """Return the service of a request, or None."""
+        service: str | None = await self._database.fetchval("request.service_of", request_id)
+        return service
+
+    async def close(self, request_id: str, principal: str | None, actor: str) -> None:
+        """Forget a request and its reply; what is unknown or not this principal's stays as it is (ZU-03)."""
+        if await self._database.fetchval("request.close", request_id, principal, actor):
+            self._on_over(request_id)
+
+    async def _make_known(self, service: str) -> None:
+        if service not in self._known:
+            await self._database.execute("service.ensure", service)
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            self._known.add(service)

@@ -1,0 +1,105 @@
+"""Batches: calls that come while others run share the next run, and with it one commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from db.errors import OutcomeUnknown, Refused
+
+__all__ = ["Batches"]
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
+
+
+class _Call(Generic[Given, Result]):
+    """An item and the caller that waits for its result. ``turn``: set when the caller is to run the next batch."""
+
+    __slots__ = ("answer", "item", "turn")
+
+    def __init__(self, item: Given) -> None:
+        loop = asyncio.get_running_loop()
+        self.item = item
+        self.answer: asyncio.Future[Result] = loop.create_future()
+        self.turn: asyncio.Future[None] = loop.create_future()
+
+
+class Batches(Generic[Given, Result]):
+    """``run`` gets at most ``most`` items and returns a result for each, in their order; ``at_once`` runs at a time.
+
+    The callers run the batches themselves, the one that waits longest first. Where the database refuses a batch, each
+    item is tried alone, so that a refused one costs no other.
+    """
+
+    def __init__(
+        self, run: Callable[[Sequence[Given]], Awaitable[Sequence[Result]]], most: int = 200, at_once: int = 2
+    ) -> None:
+        self._run = run
+        self._most = most
+        self._at_once = at_once
+        self._waiting: list[_Call[Given, Result]] = []
+        self._running = 0
+
+    async def add(self, item: Given) -> Result:
+        """Return the item's result, or raise what its run has raised."""
+        call: _Call[Given, Result] = _Call(item)
+        self._waiting.append(call)
+        self._pass_turn()
+        try:
+            await asyncio.wait((call.answer, call.turn), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._leave(call)
+            raise
+        if call.turn.done():
+            await self._run_next()
+        return await call.answer
+
+    def _leave(self, call: _Call[Given, Result]) -> None:
+        """Forget a caller that was cancelled while it waited, and pass on its turn."""
+        call.answer.cancel()
+        if call in self._waiting:
+            self._waiting.remove(call)
+            if call.turn.done():
+                self._running -= 1
+                self._pass_turn()
+
+    def _pass_turn(self) -> None:
+        """Let the caller that waits longest run the next batch, where there is room for one."""
+        if self._waiting and self._running < self._at_once and not self._waiting[0].turn.done():
+            self._running += 1
+            self._waiting[0].turn.set_result(None)
+
+    async def _run_next(self) -> None:
+        batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        try:
+            await self._answer(batch)
+        except BaseException:  # cancelled: whether the batch is stored is not known
+            _fail(batch, OutcomeUnknown("the call that carried this one was cancelled"))
+            raise
+        finally:
+            self._running -= 1
+            self._pass_turn()
+
+    async def _answer(self, batch: Sequence[_Call[Given, Result]]) -> None:
+        try:
+            results = await self._run([call.item for call in batch])
+        except Refused as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+                return
+            for call in batch:
+                await self._answer([call])
+        except Exception as error:  # noqa: BLE001 - it is raised again where the result is awaited
+            _fail(batch, error)
+        else:
+            for call, result in zip(batch, results, strict=True):
+                if not call.answer.done():
+                    call.answer.set_result(result)
+
+
+def _fail(batch: Sequence[_Call[Given, Result]], error: Exception) -> None:
+    for call in batch:
+        if not call.answer.done():
+            call.answer.set_exception(error)

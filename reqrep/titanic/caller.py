@@ -1,0 +1,24 @@
+"""The port through which Titanic calls services: a broker in this process, or any Majordomo broker (TI-01)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from reqrep.frames import Frames
+from reqrep.titanic.store import AcceptedRequest
+
+__all__ = ["NotAnswered", "ServiceCaller"]
+
+
+class NotAnswered(Exception):
+    """A call ended without a reply: its worker was lost, or it waited too long. The text is the reason."""
+
+
+class ServiceCaller(Protocol):
+    """Calls services by their names. Both methods may run many times at once."""
+
+    async def is_live(self, service: str) -> bool:
+        """Return whether a worker of the service is registered, busy or idle, as ``mmi.service`` tells (TI-10)."""
+
+    async def call(self, request: AcceptedRequest) -> Frames:
+        """Return the reply to a request, or raise :class:`NotAnswered`. A call that is cancelled is forgotten."""

@@ -1,0 +1,151 @@
+"""The dispatcher: executes what was accepted, keeps its leases, stores the replies, forgets what is old.
+
+::
+
+    look which services have requests --> is a worker registered? --no--> look again after a second
+                                                 | yes
+                                                 v
+                              claim, at most so many of each service
+                                                 |
+              release, with a pause  <--none--  call  --reply-->  settle
+
+Each call is a task of its own, so a slow or absent service delays nothing but itself (TI-19).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from reqrep.counters import Counters
+from reqrep.frames import Frames
+from reqrep.titanic.caller import NotAnswered, ServiceCaller
+from reqrep.titanic.change import ChangeSignal
+from reqrep.titanic.options import TitanicOptions
+from reqrep.titanic.store import ClaimedRequest, Receipt, RequestStore, Settled, StoreError
+
+__all__ = ["Dispatcher"]
+
+_LOG = logging.getLogger(__name__)
+_STORE_PAUSE_SECONDS = 1.0
+_EXTENSIONS_PER_LEASE = 3
+T = TypeVar("T")
+
+
+class Dispatcher:
+    """Run :meth:`run`; cancel it to stop. What it had claimed is claimed again after its lease."""
+
+    def __init__(self, store: RequestStore, caller: ServiceCaller, options: TitanicOptions | None = None) -> None:
+        self.counters = Counters()
+        self._store = store
+        self._caller = caller
+        self._options = options or TitanicOptions()
+        self._running: dict[Receipt, str] = {}
+        self._calls: Counter[str] = Counter()
+        self._absent_until: dict[str, float] = {}
+        self._wake = ChangeSignal()
+
+    async def run(self) -> None:
+        """Work without end."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch())
+            tasks.create_task(self._extend())
+            tasks.create_task(self._expire())
+            while True:
+                for claimed in await self._retried(self._claim):
+                    tasks.create_task(self._execute(claimed))
+                await self._wake.wait(self._options.look_seconds)
+
+    async def _watch(self) -> None:
+        """Pass on the wake-ups of the store."""
+        while True:
+            await self._retried(lambda: self._store.changed(self._options.look_seconds))
+            self._wake.notify()
+
+    async def _claim(self) -> list[ClaimedRequest]:
+        """Claim requests of services that have a worker, as many as may run."""
+        limits = {}
+        for service in await self._store.waiting():
+            free = min(self._options.concurrency - self._calls[service], self._options.calls_max - len(self._running))
+            if free > 0 and await self._is_live(service):
+                limits[service] = free
+        if not limits:
+            return []
+        share = max(1, (self._options.calls_max - len(self._running)) // len(limits))
+        limits = {service: min(limit, share) for service, limit in limits.items()}
+        claims = await self._store.claim(limits, self._options.lease_seconds)
+        for claimed in claims:
+            self._running[claimed.receipt] = claimed.request.service
+            self._calls[claimed.request.service] += 1
+        return claims
+
+    async def _is_live(self, service: str) -> bool:
+        """Ask whether a worker is there; after a "no" ask again after the pause only."""
+        now = time.monotonic()
+        if self._absent_until.get(service, now) > now:
+            return False
+        self._absent_until.pop(service, None)
+        is_live = await self._caller.is_live(service)
+        if not is_live:
+            self._absent_until[service] = now + self._options.look_seconds
+        return is_live
+
+    async def _execute(self, claimed: ClaimedRequest) -> None:
+        try:
+            try:
+                async with asyncio.timeout(self._options.execution_seconds):
+                    reply = await self._caller.call(claimed.request)
+            except NotAnswered as error:
+                await self._again(claimed, str(error))
+            except TimeoutError:
+                await self._again(claimed, "execution-timeout")
+            else:
+                await self._settle(claimed.receipt, reply)
+        finally:
+            del self._running[claimed.receipt]
+            self._calls[claimed.request.service] -= 1
+            if not self._calls[claimed.request.service]:
+                del self._calls[claimed.request.service]
+            self._wake.notify()
+
+    async def _again(self, claimed: ClaimedRequest, reason: str) -> None:
+        """Let the request be executed again after a pause that doubles with each attempt."""
+        self.counters.drop(reason)
+        doublings = min(claimed.attempts - 1, 30)
+        pause = min(self._options.retry_seconds_max, self._options.retry_seconds * 2**doublings)
+        await self._retried(lambda: self._store.release(claimed.receipt, pause))
+
+    async def _settle(self, receipt: Receipt, reply: Frames) -> None:
+        """Store the reply, however long the store takes to have room; the lease is extended meanwhile."""
+        settled = await self._retried(lambda: self._store.settle(receipt, reply))
+        self.counters.totals["executed"] += 1
+        if settled is not Settled.STORED:
+            self.counters.drop(f"reply-{settled}")
+
+    async def _extend(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.lease_seconds / _EXTENSIONS_PER_LEASE)
+            if self._running:
+                await self._retried(lambda: self._store.extend(list(self._running), self._options.lease_seconds))
+
+    async def _expire(self) -> None:
+        while True:
+            gone = await self._retried(lambda: self._store.expire(self._options.retention_seconds))
+            self.counters.totals["expired"] += gone
+            now = time.monotonic()
+            self._absent_until = {service: until for service, until in self._absent_until.items() if until > now}
+            await asyncio.sleep(self._options.expire_seconds)
+
+    async def _retried(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a step until the store does it."""
+        while True:
+            try:
+                return await step()
+            except StoreError as error:
+                self.counters.drop("store-failure")
+                _LOG.warning("the store of Titanic failed, next try after %s s: %s", _STORE_PAUSE_SECONDS, error)
+                await asyncio.sleep(_STORE_PAUSE_SECONDS)

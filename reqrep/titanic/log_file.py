@@ -1,0 +1,258 @@
+"""An append-only file of records that survives a crash at any byte.
+
+::
+
+    header   magic, salt, checksum          written beside and renamed, so it is whole or absent
+    record   magic, kind, length, checksum, start of its batch, payload
+    ...
+    zeros    allocated ahead, so that a full disk is met before a record is written
+
+Records are appended in batches; a batch is synced before the next is written. The first place that holds no valid
+record is the end. What follows is either a batch that a crash tore, and is cut, or the file was damaged later. A valid
+record behind that place whose batch *starts* behind it decides: that batch was written after a sync of everything
+before, so the place was whole once, and the file is refused instead of cut.
+
+The checksum starts from the file's salt, so no body of a request can imitate a record.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import mmap
+import os
+import secrets
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from reqrep.titanic.record import RecordKind
+from reqrep.titanic.store import StoreError, StoreFull
+
+__all__ = ["RECORD_BYTES", "LogFile", "LogPlace", "LogRecord"]
+
+_LOG = logging.getLogger(__name__)
+_MAGIC: Final = b"hwtitan1"
+_HEADER: Final = struct.Struct("<8sQI")
+_MARK: Final = b"\xd7T"
+_RECORD: Final = struct.Struct("<2sHIIQ")
+RECORD_BYTES: Final = _RECORD.size
+"""What a record takes beside its payload."""
+_SUMMED: Final = struct.Struct("<HIQ")
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_ALLOCATE_BYTES: Final = 4 * 1024 * 1024
+_CHECKSUM_BYTES: Final = 4
+_WRITE_BYTES: Final = 1024 * 1024
+
+
+class LogPlace(NamedTuple):
+    """Where a record stands in the file; ``length`` counts its header too."""
+
+    at: int
+    length: int
+
+
+class LogRecord(NamedTuple):
+    """A record that was read."""
+
+    kind: RecordKind
+    payload: bytes
+    place: LogPlace
+
+
+class LogFile:
+    """One open file of one process. ``end``: everything before it is durable."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self._salt = self._read_salt()
+            self.end = self._sound_end()
+            os.ftruncate(self._descriptor, self.end)
+            os.fsync(self._descriptor)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        self._allocated = self.end
+
+    @classmethod
+    def create(cls, path: Path, records: Iterable[tuple[RecordKind, bytes]], opened: bytes) -> LogFile:
+        """Write a file with these records and put it at the path in one step, in place of one that was there.
+
+        The payload ``opened`` follows as a batch of its own, so that damage to the records shows later. Raise
+        :class:`StoreError` when it cannot be written; the file that was there stays. Raise OSError when it is not known
+        which of the two a crash would leave.
+        """
+        beside = path.with_name(f"{path.name}.new")
+        with ExitStack() as undo:
+            undo.callback(beside.unlink, missing_ok=True)
+            try:
+                _write_new(beside, records)
+                log = cls(beside)
+                undo.callback(log.close)
+                log.append([(RecordKind.OPENED, opened)])
+                beside.replace(path)
+            except OSError as error:
+                raise _explained(error, beside) from error
+            undo.pop_all()
+        _sync_folder(path.parent)
+        log.path = path
+        return log
+
+    def records(self) -> Iterator[LogRecord]:
+        """Read all records, from the first to the last."""
+        if self.end > _HEADER.size:
+            with mmap.mmap(self._descriptor, self.end, access=mmap.ACCESS_READ) as content:
+                at = _HEADER.size
+                while (found := _record_at(content, at, self._salt)) is not None:
+                    yield found[0]
+                    at += found[0].place.length
+
+    def read(self, place: LogPlace) -> bytes:
+        """Return the payload of a record. Raise :class:`StoreError` when it was damaged since it was written."""
+        raw = os.pread(self._descriptor, place.length, place.at)
+        found = _record_at(raw, 0, self._salt)
+        if found is None:
+            raise StoreError(f"{self.path}: the record at byte {place.at} is damaged; restore the file from a backup")
+        return found[0].payload
+
+    def room(self, wanted_bytes: int) -> int:
+        """Allocate so many bytes behind the end when the disk has them; return how many are allocated."""
+        if self.end + wanted_bytes > self._allocated:
+            self._allocate(self.end + wanted_bytes)
+        return self._allocated - self.end
+
+    def append(self, batch: Sequence[tuple[RecordKind, bytes]]) -> list[LogPlace]:
+        """Write records and sync them; return their places.
+
+        Raise :class:`StoreFull` when there is no room, :class:`StoreError` for another failure of the disk. The file
+        then ends where it ended before.
+        """
+        packed = [_packed(kind, payload, self._salt, self.end) for kind, payload in batch]
+        try:
+            _write_all(self._descriptor, b"".join(packed), self.end)
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            self._undo()
+            raise _explained(error, self.path) from error
+        places = []
+        for raw in packed:
+            places.append(LogPlace(self.end, len(raw)))
+            self.end += len(raw)
+        self._allocated = max(self._allocated, self.end)
+        return places
+
+    def trim(self) -> None:
+        """Give back what was allocated ahead."""
+        os.ftruncate(self._descriptor, self.end)
+        self._allocated = self.end
+
+    def close(self) -> None:
+        """Give back what was allocated ahead, and let go of the file."""
+        self.trim()
+        os.close(self._descriptor)
+
+    def _allocate(self, wanted: int) -> None:
+        for size in (wanted + _ALLOCATE_BYTES, wanted):
+            try:
+                os.posix_fallocate(self._descriptor, self._allocated, size - self._allocated)
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise StoreError(f"cannot allocate room in {self.path}: {error}") from error
+            else:
+                self._allocated = size
+                return
+
+    def _undo(self) -> None:
+        """Cut what a failed append left, and sync that: its bytes must not come back after a crash."""
+        try:
+            os.ftruncate(self._descriptor, self.end)
+            self._allocated = self.end
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise _explained(error, self.path) from error
+
+    def _read_salt(self) -> int:
+        raw = os.pread(self._descriptor, _HEADER.size, 0)
+        if len(raw) < _HEADER.size or raw[:8] != _MAGIC or zlib.crc32(raw[:16]) != _HEADER.unpack(raw)[2]:
+            raise StoreError(f"{self.path} is no file of Titanic, or its first bytes are damaged; name another file")
+        return int(_HEADER.unpack(raw)[1])
+
+    def _sound_end(self) -> int:
+        """Return where the valid records end. Raise :class:`StoreError` when valid ones follow a damaged place."""
+        size = os.fstat(self._descriptor).st_size
+        with mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ) as content:
+            end = _HEADER.size
+            while (found := _record_at(content, end, self._salt)) is not None:
+                end += found[0].place.length
+            at = content.find(_MARK, end)
+            is_torn = at >= 0
+            while at >= 0:
+                later = _record_at(content, at, self._salt)
+                if later is not None and later[1] > end:
+                    raise StoreError(
+                        f"{self.path} is damaged at byte {end}: a record that was stored before cannot be read, and "
+                        f"sound records follow at byte {at}; restore the file from a backup"
+                    )
+                at = content.find(_MARK, at + 1)
+        if is_torn:
+            _LOG.warning("%s: cut a batch at byte %d that a crash tore; nobody was answered for it", self.path, end)
+        return end
+
+
+def _packed(kind: RecordKind, payload: bytes, salt: int, batch_at: int) -> bytes:
+    return _RECORD.pack(_MARK, kind, len(payload), _sum(kind, payload, salt, batch_at), batch_at) + payload
+
+
+def _sum(kind: int, payload: bytes, salt: int, batch_at: int) -> int:
+    head = _SUMMED.pack(kind, len(payload), batch_at)
+    return zlib.crc32(payload, zlib.crc32(head, zlib.crc32(salt.to_bytes(8, "little"))))
+
+
+def _record_at(content: bytes | mmap.mmap, at: int, salt: int) -> tuple[LogRecord, int] | None:
+    """Return the record that starts here and the start of its batch, or None when there is no valid one."""
+    if len(content) - at < _RECORD.size:
+        return None
+    mark, kind, length, checksum, batch_at = _RECORD.unpack_from(content, at)
+    if mark != _MARK or length > len(content) - at - _RECORD.size:
+        return None
+    payload = content[at + _RECORD.size : at + _RECORD.size + length]
+    if checksum != _sum(kind, payload, salt, batch_at):
+        return None
+    return LogRecord(RecordKind(kind), payload, LogPlace(at, _RECORD.size + length)), batch_at
+
+
+def _write_new(path: Path, records: Iterable[tuple[RecordKind, bytes]]) -> None:
+    salt = secrets.randbits(64)
+    head = _HEADER.pack(_MAGIC, salt, 0)[:-_CHECKSUM_BYTES]
+    with path.open("wb", buffering=_WRITE_BYTES) as file:
+        file.write(head + zlib.crc32(head).to_bytes(_CHECKSUM_BYTES, "little"))
+        for kind, payload in records:
+            file.write(_packed(kind, payload, salt, _HEADER.size))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write_all(descriptor: int, content: bytes, at: int) -> None:
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(descriptor, view, at)
+        view, at = view[written:], at + written
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _explained(error: OSError, path: Path) -> StoreError:
+    if error.errno in _FULL:
+        return StoreFull(f"no room for {path}: {error.strerror}; free some space, nothing was lost")
+    return StoreError(f"cannot write {path}: {error}")

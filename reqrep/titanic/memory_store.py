@@ -1,0 +1,132 @@
+"""Titanic's store in memory: fast, and empty after a restart (TI-15)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from typing_extensions import override
+
+from reqrep.frames import Frames
+from reqrep.titanic.change import ChangeSignal
+from reqrep.titanic.index import IndexEntry, RequestIndex
+from reqrep.titanic.store import (
+    AcceptedRequest,
+    ClaimedRequest,
+    Receipt,
+    RequestAnswer,
+    RequestState,
+    RequestStore,
+    Settled,
+    StoreCounts,
+    StoreFull,
+    require_frames,
+    require_request,
+    require_room,
+)  # fmt: skip
+
+__all__ = ["MemoryRequestStore"]
+
+
+class MemoryRequestStore(RequestStore):
+    """At most ``requests_max`` requests, answered ones included, of ``bytes_max`` bytes together.
+
+    ``services_max``: with requests that wait. At each bound new requests are refused; a reply is always taken.
+    """
+
+    def __init__(
+        self,
+        requests_max: int = 1_000_000,
+        services_max: int = 1_000,
+        bytes_max: int = 1024**3,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._requests_max = requests_max
+        self._services_max = services_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._clock = clock
+        self._index: RequestIndex[Frames] = RequestIndex()
+        self._change = ChangeSignal()
+
+    @override
+    async def accept(self, request: AcceptedRequest) -> str:
+        require_request(request)
+        has_room = self._index.has_room_for(request.service, self._services_max)
+        require_room(len(self._index), self._requests_max, has_room)
+        size = _size(request.body)
+        if self._bytes + size > self._bytes_max:
+            raise StoreFull(f"requests of {self._bytes} bytes are stored; close those that are done")
+        self._bytes += size
+        request_id = secrets.token_hex(16)
+        self._index.add(request_id, request.service, self._clock(), request.body, request.user)
+        self._change.notify()
+        return request_id
+
+    @override
+    async def claim(self, limits: Mapping[str, int], lease_seconds: float) -> list[ClaimedRequest]:
+        return [_claimed(entry) for entry in self._index.claim(self._clock(), limits, lease_seconds)]
+
+    @override
+    async def extend(self, receipts: Collection[Receipt], lease_seconds: float) -> set[Receipt]:
+        return self._index.extend(self._clock(), receipts, lease_seconds)
+
+    @override
+    async def settle(self, receipt: Receipt, reply: Frames) -> Settled:
+        require_frames(reply)
+        settled = self._index.judge(receipt)
+        if settled is Settled.STORED and self._index.answer(receipt, reply):
+            self._bytes += _size(reply)
+        return settled
+
+    @override
+    async def release(self, receipt: Receipt, delay_seconds: float = 0) -> bool:
+        held = self._index.release(self._clock(), receipt, delay_seconds)
+        if held:
+            self._change.notify()
+        return held
+
+    @override
+    async def fetch(self, request_id: str) -> RequestAnswer:
+        entry = self._index.find(request_id)
+        if entry is None:
+            return RequestAnswer(RequestState.UNKNOWN)
+        if entry.reply is None:
+            return RequestAnswer(RequestState.PENDING)
+        return RequestAnswer(RequestState.ANSWERED, list(entry.reply))
+
+    @override
+    async def close(self, request_id: str) -> None:
+        entry = self._index.remove(request_id)
+        if entry is not None:
+            self._bytes -= _size(entry.body) + _size(entry.reply or [])
+
+    @override
+    async def expire(self, retention_seconds: float) -> int:
+        now = self._clock()
+        gone = self._index.expired(now, now - retention_seconds)
+        for request_id in gone:
+            await self.close(request_id)
+        return len(gone)
+
+    @override
+    async def waiting(self) -> Sequence[str]:
+        return self._index.waiting(self._clock())
+
+    @override
+    async def changed(self, timeout_seconds: float) -> None:
+        await self._change.wait(timeout_seconds)
+
+    @override
+    async def counts(self) -> StoreCounts:
+        return self._index.counts(self._clock())
+
+
+def _size(frames: Frames) -> int:
+    return sum(map(len, frames))
+
+
+def _claimed(entry: IndexEntry[Frames]) -> ClaimedRequest:
+    request = AcceptedRequest(entry.service, list(entry.body), entry.user)
+    return ClaimedRequest(entry.receipt, request, entry.attempts)

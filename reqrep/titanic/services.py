@@ -1,0 +1,100 @@
+"""The three services of 9/TSP: a request frame by frame in, a status and its frames out (TI-02 to TI-07, TI-20)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+from reqrep.frames import Frames
+from reqrep.titanic.store import AcceptedRequest, RequestState, RequestStore, StoreError
+
+__all__ = ["TITANIC_CLOSE", "TITANIC_NAMES", "TITANIC_REPLY", "TITANIC_REQUEST", "TitanicServices", "split_number"]
+
+_LOG = logging.getLogger(__name__)
+TITANIC_REQUEST: Final = b"titanic.request"
+TITANIC_REPLY: Final = b"titanic.reply"
+TITANIC_CLOSE: Final = b"titanic.close"
+TITANIC_NAMES: Final = frozenset({TITANIC_REQUEST, TITANIC_REPLY, TITANIC_CLOSE})
+_OK: Final = b"200"
+_PENDING: Final = b"300"
+_REFUSED: Final = b"400"
+_FAILED: Final = b"500"
+_NUMBER_MARK: Final = b"\x00hookwire-number:"
+_RESERVED: Final = ("mmi.", "titanic.")
+_SERVICE_BYTES_MAX: Final = 255
+_WARN_SECONDS: Final = 10.0
+
+
+class TitanicServices:
+    """Answers the requests of clients; nothing binds an id to a connection (TI-22)."""
+
+    def __init__(self, store: RequestStore) -> None:
+        self._store = store
+        self._failures = 0
+        self._warn_at = 0.0
+
+    async def answer(self, service: bytes, body: Frames, user: str = "") -> Frames:
+        """Return the body of the reply of one of the three services. A failure of the store is 500 (TI-05).
+
+        A first frame that carries the number of a pipelined request is returned in front of the status (MD-24).
+        """
+        number, body = split_number(body)
+        return [*number, *await self._answer(service, body, user)]
+
+    async def _answer(self, service: bytes, body: Frames, user: str) -> Frames:
+        try:
+            if service == TITANIC_REQUEST:
+                return await self._request(body, user)
+            if service == TITANIC_REPLY:
+                return await self._reply(body)
+            return await self._close(body)
+        except StoreError as error:
+            self._warn(service, error)
+            return [_FAILED]
+
+    def _warn(self, service: bytes, error: StoreError) -> None:
+        """Write one line for all failures of ten seconds."""
+        self._failures += 1
+        now = time.monotonic()
+        if now >= self._warn_at:
+            self._warn_at = now + _WARN_SECONDS
+            name = service.decode("ascii", "replace")
+            _LOG.warning("%s is answered with 500, as %d since the start: %s", name, self._failures, error)
+
+    async def _request(self, body: Frames, user: str) -> Frames:
+        service = _service_in(body)
+        if service is None or len(body) == 1:
+            return [_REFUSED]
+        request_id = await self._store.accept(AcceptedRequest(service, body[1:], user))
+        return [_OK, request_id.encode()]
+
+    async def _reply(self, body: Frames) -> Frames:
+        answer = await self._store.fetch(_id_in(body))
+        if answer.state is RequestState.ANSWERED:
+            return [_OK, *answer.reply]
+        return [_PENDING if answer.state is RequestState.PENDING else _REFUSED]
+
+    async def _close(self, body: Frames) -> Frames:
+        await self._store.close(_id_in(body))
+        return [_OK]
+
+
+def split_number(body: Frames) -> tuple[Frames, Frames]:
+    """Return the number of a pipelined request, or nothing, and the other frames (MD-24)."""
+    return (body[:1], body[1:]) if body and body[0].startswith(_NUMBER_MARK) else ([], body)
+
+
+def _service_in(body: Frames) -> str | None:
+    """Return the name of the target, or None for a name that Titanic does not call."""
+    try:
+        name = body[0].decode()
+    except (UnicodeDecodeError, IndexError):
+        return None
+    is_sound = 0 < len(body[0]) <= _SERVICE_BYTES_MAX and name.isprintable() and not name.startswith(_RESERVED)
+    return name if is_sound else None
+
+
+def _id_in(body: Frames) -> str:
+    """Return the id as text; what is no id is unknown to the store (TI-20)."""
+    return body[0].decode("ascii", "replace") if body else ""

@@ -1,0 +1,62 @@
+"""Handlers: which function runs the jobs of which kind.
+
+::
+
+    handlers = Handlers()
+
+    @handlers.job("invoice.check")                         a coroutine, or a plain function, which runs in a thread
+    async def check(job: Job) -> dict: ...
+
+    @handlers.job("invoice.pay", in_transaction=True)      its rows and its result are one commit
+    async def pay(job: Job, connection) -> None: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+__all__ = ["Handler", "Handlers"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function for a kind; ``in_transaction``: it gets the connection on which the job is settled."""
+
+    run: Callable[..., Any]
+    in_transaction: bool = False
+
+
+class Handlers:
+    """A registry."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[str, Handler] = {}
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds that have a handler."""
+        return sorted(self._by_kind)
+
+    @property
+    def need_transactions(self) -> bool:
+        """Whether one of them writes on the connection of the settlement."""
+        return any(handler.in_transaction for handler in self._by_kind.values())
+
+    def job(self, kind: str, *, in_transaction: bool = False) -> Callable[[F], F]:
+        """Decorate the function for a kind. Raises ValueError for a second one."""
+
+        def register(function: F) -> F:
+            if kind in self._by_kind:
+                raise ValueError(f"the kind {kind} has a handler already")
+            self._by_kind[kind] = Handler(function, in_transaction)
+            return function
+
+        return register
+
+    def of(self, kind: str) -> Handler:
+        """The handler of a kind. Raises KeyError where there is none."""
+        return self._by_kind[kind]

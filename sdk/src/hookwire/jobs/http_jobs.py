@@ -1,0 +1,108 @@
+"""Jobs over HTTP: what a worker asks of a hub, with the standard library alone, in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from hookwire.jobs.job import Failed, Job, Snoozed
+
+__all__ = ["HttpJobs", "HubRefused"]
+
+_SECONDS = 30.0
+_STALE = 409
+
+
+class HubRefused(Exception):
+    """The hub answered with a problem; ``status`` is its HTTP status."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(f"{status}: {detail}")
+        self.status = status
+
+
+class HttpJobs:
+    """The port of a worker, on the routes of ``/jobs``. ``key`` is an API key with the scope ``work``."""
+
+    def __init__(self, url: str, key: str | None = None) -> None:
+        self._url = urlsplit(url)
+        self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+
+    async def claim(self, kinds: Sequence[str], most: int, worker: str, lease_seconds: float, queue: str) -> list[Job]:
+        """Claim jobs of these kinds."""
+        asked = {
+            "kinds": list(kinds),
+            "max": min(most, 500),
+            "worker": worker,
+            "lease_seconds": lease_seconds,
+            "queue": queue,
+        }
+        found = await self._post("/jobs/claim", asked)
+        return [_job_of(item) for item in found["items"]]
+
+    async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
+        """Settle each; returns the ids of those that were still held."""
+        settled = await asyncio.gather(
+            *(self._settle(job, "complete", result=result, **job.extra()) for job, result in done)
+        )
+        return {job.id for (job, _), held in zip(done, settled, strict=True) if held is not None}
+
+    async def fail(self, job: Job, failed: Failed) -> None:
+        """The attempt failed."""
+        await self._settle(job, "fail", error=str(failed)[:2000], dead=failed.dead, retry_seconds=failed.retry_seconds)
+
+    async def snooze(self, job: Job, snoozed: Snoozed) -> None:
+        """Later."""
+        await self._settle(job, "snooze", seconds=snoozed.seconds, token=snoozed.token)
+
+    async def extend(self, held: Sequence[Job], lease_seconds: float) -> dict[str, bool]:
+        """Heartbeat: the ids that are still held, and whether they are to be cancelled."""
+        answers = await asyncio.gather(*(self._settle(job, "extend", lease_seconds=lease_seconds) for job in held))
+        return {job.id: answer["is_cancelled"] for job, answer in zip(held, answers, strict=True) if answer is not None}
+
+    async def release(self, held: Sequence[Job]) -> None:
+        """Give these back, without costing an attempt."""
+        await asyncio.gather(*(self._settle(job, "release") for job in held))
+
+    async def _settle(self, job: Job, verb: str, **body: Any) -> Any:
+        """The answer; None where the receipt is stale."""
+        try:
+            found = await self._post(f"/jobs/{quote(job.id)}/{verb}", {"receipt": f"job_{job.id}_{job.claim}", **body})
+        except HubRefused as refused:
+            if refused.status != _STALE:
+                raise
+            return None
+        return {} if found is None else found
+
+    async def _post(self, path: str, body: dict[str, Any]) -> Any:
+        return await asyncio.to_thread(self._post_now, path, json.dumps(body).encode())
+
+    def _post_now(self, path: str, body: bytes) -> Any:
+        made = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
+        connection = made(self._url.hostname or "localhost", self._url.port, timeout=_SECONDS)
+        try:
+            connection.request("POST", self._url.path.rstrip("/") + path, body, self._headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        except http.client.HTTPException as error:
+            raise OSError(f"the hub's answer broke off: {error!r}") from error
+        finally:
+            connection.close()
+        if answer.status >= http.client.INTERNAL_SERVER_ERROR:
+            raise OSError(f"the hub answered {answer.status}")
+        if answer.status >= http.client.BAD_REQUEST:
+            raise HubRefused(answer.status, content.decode("utf-8", "replace")[:500])
+        return json.loads(content) if content else None
+
+
+def _job_of(item: dict[str, Any]) -> Job:
+    job = item["job"]
+    return Job(
+        job["id"], int(item["receipt"].rpartition("_")[2]), job["kind"], job["args"], job["key"], item["attempts"],
+        job["attempts_max"], datetime.fromisoformat(job["run_until"]), job["resumed"],
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""Jobs: enqueue them in the caller's transaction; what a handler gets, and how it ends an attempt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from hookwire.call import Statement, call
+
+__all__ = ["Failed", "Job", "Snoozed", "enqueue"]
+
+_ADD: Final = Statement(
+    "SELECT CAST(id AS text) FROM hookwire.add_jobs(CAST(CAST({drafts} AS text) AS jsonb), CAST({requester} AS text))",
+    "drafts", "requester",
+)  # fmt: skip
+Recorder: TypeAlias = Callable[[dict[str, Any]], str]
+RECORDER: ContextVar[Recorder | None] = ContextVar("hookwire_jobs_recorder", default=None)
+"""What takes the place of the database while a test captures (:mod:`hookwire.jobs.testing`)."""
+
+
+class Failed(Exception):
+    """A handler says that the attempt failed. ``dead``: no further one; ``retry_seconds``: instead of the backoff."""
+
+    def __init__(self, reason: str, *, dead: bool = False, retry_seconds: float | None = None) -> None:
+        super().__init__(reason)
+        self.dead = dead
+        self.retry_seconds = retry_seconds
+
+
+class Snoozed(Exception):
+    """A handler says: later, without costing an attempt. With a ``token`` it waits until somebody resumes it."""
+
+    def __init__(self, seconds: float, *, token: str | None = None) -> None:
+        super().__init__(f"snoozed for {seconds:g} s")
+        self.seconds = seconds
+        self.token = token
+
+
+@dataclass(slots=True)
+class Job:
+    """A job in the hands of a worker. ``id`` and ``attempt`` are an idempotency key.
+
+    :meth:`publish` and :meth:`enqueue` do nothing by themselves: what they collect commits with the result.
+    """
+
+    id: str
+    claim: int
+    kind: str
+    args: Any
+    key: str | None
+    attempt: int
+    attempts_max: int
+    run_until: datetime | None
+    resumed: Any = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+
+    def publish(
+        self, topic: str, payload: Any, *, key: str | None = None, content_type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """Publish an event in the commit that completes this job. A text is sent as it is, anything else as JSON."""
+        event = {"topic": topic, "payload": payload, "key": key, "content_type": content_type}
+        if headers is not None:
+            event["headers"] = dict(headers)
+        self.events.append({name: value for name, value in event.items() if value is not None or name == "payload"})
+
+    def enqueue(self, kind: str, args: Any = None, **options: Any) -> None:
+        """Enqueue a job in the commit that completes this one. ``options``: as those of :func:`enqueue`."""
+        self.jobs.append(draft_of(kind, args, options))
+
+    def extra(self) -> dict[str, Any]:
+        """What commits with the result."""
+        return {name: value for name, value in (("events", self.events), ("jobs", self.jobs)) if value}
+
+
+class _Id(str):
+    """An id that may be awaited too, as that of an asynchronous connection is."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, str]:
+        return str(self)
+        yield  # a generator, as an awaitable needs
+
+
+def draft_of(kind: str, args: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The job as ``POST /jobs`` takes it."""
+    draft: dict[str, Any] = {"kind": kind, "args": {} if args is None else args}
+    for name, value in options.items():
+        if value is not None:
+            draft[name] = value.isoformat() if isinstance(value, datetime) else value
+    return draft
+
+
+def enqueue(connection: Any, kind: str, args: Any = None, *, requester: str | None = None, **options: Any) -> Any:
+    """Enqueue a job in the connection's open transaction; returns its id, as an awaitable where the driver is one.
+
+    ``args`` is anything that JSON has a form for; none: ``{}``. ``options`` are the members of ``POST /jobs``:
+    ``uniq``, ``uniq_seconds``, ``on_conflict``, ``key``, ``queue``, ``priority``, ``due_at``, ``delay_seconds``,
+    ``due_local`` and ``due_zone``, ``attempts_max``, ``run_seconds``, ``deadline_seconds``, ``assignee``,
+    ``callbacks``. Raises :class:`hookwire.NotInTransaction`, TypeError and ValueError for what JSON has no form for,
+    and whatever the driver raises: 22023 for an option that is unknown or wrong.
+    """
+    draft = draft_of(kind, args, options)
+    text = json.dumps([draft], ensure_ascii=False, allow_nan=False)
+    if (recorder := RECORDER.get()) is not None:
+        return _Id(recorder(json.loads(text)[0]))
+    made: str | Awaitable[str] = call(connection, _ADD, (text, requester), lambda rows: str(rows[0][0]), name="enqueue")
+    return made

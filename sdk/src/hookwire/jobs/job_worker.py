@@ -1,0 +1,210 @@
+"""Job worker: claims jobs of its handlers' kinds, over SQL or HTTP, runs and settles them (JB-62, JB-64, JB-67, JB-78).
+
+Coroutines run on the loop, plain functions in threads. Results that fall into the same few milliseconds share a
+statement. A handler in a transaction is settled on its own connection, so that its rows commit with the result; when
+the claim is over by then, everything is rolled back. A heartbeat holds what runs and cancels what is to be cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from hookwire.jobs.handlers import Handlers
+from hookwire.jobs.http_jobs import HttpJobs, HubRefused
+from hookwire.jobs.job import Failed, Job, Snoozed
+from hookwire.jobs.sql_jobs import SqlJobs
+
+__all__ = ["JobWorker", "called"]
+
+_RETRY_SECONDS: Final = 0.5
+_STALE: Final = "HW001"
+
+
+class _Stale(Exception):
+    """The claim ended while a transaction ran: it is rolled back."""
+
+
+class JobWorker:
+    """``slots`` jobs run at once. ``jobs`` is :class:`SqlJobs` or :class:`HttpJobs`.
+
+    Any exception of a handler but a cancellation fails the attempt; :class:`Failed` and :class:`Snoozed` say more.
+    """
+
+    def __init__(
+        self, jobs: SqlJobs | HttpJobs, handlers: Handlers, *, slots: int = 10, lease_seconds: float = 30.0,
+        idle_seconds: float = 0.2, flush_seconds: float = 0.002, grace_seconds: float = 10.0, queue: str = "default",
+        name: str | None = None,
+    ) -> None:  # fmt: skip
+        if handlers.need_transactions and not isinstance(jobs, SqlJobs):
+            raise ValueError("a handler in a transaction needs SqlJobs: over HTTP there is no connection to share")
+        self.completed = 0
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+        self._jobs = jobs
+        self._handlers = handlers
+        self._slots = slots
+        self._lease_seconds = lease_seconds
+        self._idle_seconds = idle_seconds
+        self._flush_seconds = flush_seconds
+        self._grace_seconds = grace_seconds
+        self._queue = queue
+        self._running: dict[asyncio.Task[None], Job] = {}
+        self._done: list[tuple[Job, Any]] = []
+        self._cancelled: set[str] = set()
+        self._changed = asyncio.Event()
+        self._flush = asyncio.Event()
+        self._stopping = False
+
+    def run_blocking(self) -> None:
+        """Work in this thread until :meth:`stop`, for programs without a loop of their own."""
+        asyncio.run(self.run())
+
+    def stop(self) -> None:
+        """Claim nothing more; ``run`` returns when what runs is settled, or its grace is over."""
+        self._stopping = True
+        self._changed.set()
+        self._flush.set()
+
+    async def run(self) -> None:
+        """Work until stopped. Errors of the connection are waited out."""
+        async with asyncio.TaskGroup() as group:
+            helpers = [group.create_task(self._settle()), group.create_task(self._hold())]
+            while not self._stopping:
+                self._changed.clear()
+                room = self._slots - len(self._running)
+                found = await self._claim(room) if room else []
+                for job in found:
+                    self._running[group.create_task(self._run(job))] = job
+                if len(found) < room or not room:
+                    await self._idle(None if not room else self._idle_seconds)
+            await self._drain()
+            for helper in helpers:
+                helper.cancel()
+        await self._complete_done()
+
+    async def _claim(self, room: int) -> list[Job]:
+        try:
+            return await self._jobs.claim(self._handlers.kinds, room, self.name, self._lease_seconds, self._queue)
+        except Exception as error:
+            if not _passes(error):
+                raise
+            await asyncio.sleep(_RETRY_SECONDS)
+            return []
+
+    async def _run(self, job: Job) -> None:
+        try:
+            await self._handle(job)
+        except Snoozed as snoozed:
+            pause = snoozed
+            await self._patiently(lambda: self._jobs.snooze(job, pause))
+        except asyncio.CancelledError:
+            await asyncio.shield(self._patiently(lambda: self._jobs.release([job])))
+            if job.id not in self._cancelled:
+                raise
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises, its job must not be lost
+            failed = error if isinstance(error, Failed) else Failed(str(error) or type(error).__name__)
+            await self._patiently(lambda: self._jobs.fail(job, failed))
+        finally:
+            self._cancelled.discard(job.id)
+            del self._running[asyncio.current_task()]  # type: ignore[arg-type]  # this runs in a task
+            self._changed.set()
+
+    async def _handle(self, job: Job) -> None:
+        handler = self._handlers.of(job.kind)
+        if not handler.in_transaction:
+            self._done.append((job, await called(handler.run, job)))
+            self._flush.set()
+            return
+        assert isinstance(self._jobs, SqlJobs), "the constructor has checked it"
+        try:
+            async with self._jobs.transaction() as connection:
+                result = await called(handler.run, job, connection)
+                if not await self._jobs.complete([(job, result)], connection):
+                    raise _Stale
+        except _Stale:
+            return
+        self.completed += 1
+
+    async def _settle(self) -> None:
+        while True:
+            await self._flush.wait()
+            if len(self._done) < self._slots:
+                await asyncio.sleep(self._flush_seconds)
+            self._flush.clear()
+            await self._complete_done()
+
+    async def _complete_done(self) -> None:
+        done, self._done = self._done, []
+        if not done:
+            return
+        try:
+            self.completed += len(await self._jobs.complete(done))
+        except Exception as error:
+            if not _passes(error):
+                raise
+            self._done = done + self._done
+            await asyncio.sleep(_RETRY_SECONDS)
+            self._flush.set()
+
+    async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
+        """Settle, again while the connection is away, for as long as the lease."""
+        for _ in range(max(1, int(self._lease_seconds / _RETRY_SECONDS))):
+            try:
+                await settle()
+                return
+            except Exception as error:
+                if getattr(error, "sqlstate", None) == _STALE:
+                    return
+                if not _passes(error):
+                    raise
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _hold(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease_seconds / 3)
+            if not (held := dict(self._running)):
+                continue
+            try:
+                beat = await self._jobs.extend([*held.values()], self._lease_seconds)
+            except Exception as error:
+                if not _passes(error):
+                    raise
+                continue
+            for task, job in held.items():
+                if beat.get(job.id, True) and task in self._running:  # lost, or to be cancelled
+                    self._cancelled.add(job.id)
+                    task.cancel()
+
+    async def _idle(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _drain(self) -> None:
+        if self._running:
+            await asyncio.wait([*self._running], timeout=self._grace_seconds)
+        for running in [*self._running]:
+            running.cancel()
+        if self._running:
+            await asyncio.wait([*self._running])
+
+
+async def called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a handler: a coroutine on the loop, a plain function in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+    return await asyncio.to_thread(function, *arguments)
+
+
+def _passes(error: Exception) -> bool:
+    """Whether trying again later may help: the connection, the server, or a lock."""
+    if isinstance(error, HubRefused):
+        return False
+    state = str(getattr(error, "sqlstate", "") or "")
+    return isinstance(error, OSError | TimeoutError) or state[:2] in ("08", "40", "53", "55", "57", "58")

@@ -1,0 +1,77 @@
+"""Jobs over SQL: what a worker asks of the database, on an asyncpg pool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from hookwire.jobs.job import Failed, Job, Snoozed
+
+__all__ = ["SqlJobs"]
+
+_CLAIM: Final = (
+    "SELECT id::text AS id, claim, kind, args::text AS args, key, attempts, attempts_max, run_until,"
+    " resumed::text AS resumed FROM hookwire.claim_jobs($1, $2, $3, $4, $5)"
+)
+_COMPLETE: Final = (
+    "SELECT c::text FROM hookwire.complete_jobs($1::text[]::uuid[], $2::bigint[], $3::text[]::jsonb[],"
+    " $4::text[]::jsonb[]) AS c"
+)
+_FAIL: Final = "SELECT hookwire.fail_job($1::text::uuid, $2, $3, $4, $5)"
+_SNOOZE: Final = "SELECT hookwire.snooze_job($1::text::uuid, $2, $3, $4)"
+_EXTEND: Final = "SELECT id::text AS id, is_cancelled FROM hookwire.extend_jobs($1::text[]::uuid[], $2::bigint[], $3)"
+_RELEASE: Final = "SELECT hookwire.release_jobs($1::text[]::uuid[], $2::bigint[])"
+
+
+class SqlJobs:
+    """The port of a worker, on ``asyncpg.create_pool``. The role needs EXECUTE on the functions that it calls."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+
+    async def claim(self, kinds: Sequence[str], most: int, worker: str, lease_seconds: float, queue: str) -> list[Job]:
+        """Claim jobs of these kinds."""
+        rows = await self._pool.fetch(_CLAIM, list(kinds), most, worker, lease_seconds, queue)
+        return [_job_of(row) for row in rows]
+
+    async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
+        """Settle these in one statement; returns the ids of those that were still held."""
+        rows = await (connection or self._pool).fetch(
+            _COMPLETE, [job.id for job, _ in done], [job.claim for job, _ in done],
+            [json.dumps(result) for _, result in done],
+            [json.dumps(job.extra()) if job.extra() else None for job, _ in done],
+        )  # fmt: skip
+        return {row[0] for row in rows}
+
+    async def fail(self, job: Job, failed: Failed) -> None:
+        """The attempt failed."""
+        await self._pool.execute(_FAIL, job.id, job.claim, str(failed)[:2000], failed.dead, failed.retry_seconds)
+
+    async def snooze(self, job: Job, snoozed: Snoozed) -> None:
+        """Later."""
+        await self._pool.execute(_SNOOZE, job.id, job.claim, snoozed.seconds, snoozed.token)
+
+    async def extend(self, held: Sequence[Job], lease_seconds: float) -> dict[str, bool]:
+        """Heartbeat: the ids that are still held, and whether they are to be cancelled."""
+        rows = await self._pool.fetch(_EXTEND, [job.id for job in held], [job.claim for job in held], lease_seconds)
+        return {row["id"]: row["is_cancelled"] for row in rows}
+
+    async def release(self, held: Sequence[Job]) -> None:
+        """Give these back, without costing an attempt."""
+        await self._pool.execute(_RELEASE, [job.id for job in held], [job.claim for job in held])
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        """A connection with an open transaction, committed on a clean exit."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            yield connection
+
+
+def _job_of(row: Any) -> Job:
+    resumed = json.loads(row["resumed"]) if row["resumed"] is not None else None
+    return Job(
+        row["id"], row["claim"], row["kind"], json.loads(row["args"]), row["key"] or None, row["attempts"],
+        row["attempts_max"], row["run_until"], resumed,
+    )  # fmt: skip

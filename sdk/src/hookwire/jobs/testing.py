@@ -1,0 +1,118 @@
+"""Testing: run in the test's own process what was enqueued, and assert what was enqueued, without a hub.
+
+::
+
+    with capture() as captured:
+        place_order(connection=None, order=7)              calls enqueue(connection, "mail.send", {"order": 7})
+        captured.assert_enqueued("mail.send", {"order": 7})
+        await captured.run(handlers)                       follow-up jobs too, until nothing is left
+    assert captured.events == [{"topic": "orders.placed", "payload": {"order": 7}}]
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from hookwire.jobs.handlers import Handlers
+from hookwire.jobs.job import RECORDER, Failed, Job, Snoozed
+from hookwire.jobs.job_worker import called
+
+__all__ = ["Captured", "Ran", "capture"]
+
+_JOBS_MAX = 10_000
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """An attempt: ``completed`` with a result, ``failed`` with an error, or ``snoozed``."""
+
+    kind: str
+    args: Any
+    outcome: str
+    result: Any = None
+
+
+@dataclass(slots=True)
+class Captured:
+    """``enqueued``: drafts in their order, what has run too. ``events``: published by completed jobs."""
+
+    enqueued: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    ran: list[Ran] = field(default_factory=list)
+    _waiting: list[tuple[str, dict[str, Any], int]] = field(default_factory=list)
+    _live: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add(self, draft: dict[str, Any]) -> str:
+        """Take a job; one whose ``uniq`` waits already merges, as in the database."""
+        uniq = repr(draft["args"]) if draft.get("uniq") == "-" else draft.get("uniq")
+        if uniq is not None and (live := self._live.get((draft["kind"], uniq))) is not None:
+            return live
+        job = str(uuid.uuid4())
+        if uniq is not None:
+            self._live[draft["kind"], uniq] = job
+        self.enqueued.append(draft)
+        self._waiting.append((job, draft, 1))
+        return job
+
+    def of(self, kind: str) -> list[Any]:
+        """The arguments of what was enqueued of a kind."""
+        return [draft["args"] for draft in self.enqueued if draft["kind"] == kind]
+
+    def assert_enqueued(self, kind: str, args: Any = None, *, count: int | None = None) -> None:
+        """Raise AssertionError unless a job of the kind was enqueued: with these arguments, so many times."""
+        found = [one for one in self.of(kind) if args is None or one == args]
+        if not found if count is None else len(found) != count:
+            wanted = f"{kind} {args if args is not None else ''}".strip()
+            seen = [(draft["kind"], draft["args"]) for draft in self.enqueued]
+            raise AssertionError(f"{wanted} was enqueued {len(found)} times; enqueued was {seen}")
+
+    async def run(self, handlers: Handlers, *, connection: Any = None) -> list[Ran]:
+        """Run what waits, by priority, and what follows from it, until nothing is left; returns the attempts.
+
+        Delays are not waited for. A failed job is tried again up to its ``attempts_max``. A handler in a transaction
+        gets ``connection``. Raises KeyError for a kind without a handler.
+        """
+        first = len(self.ran)
+        while self._waiting:
+            if len(self.ran) - first >= _JOBS_MAX:
+                raise RuntimeError(f"{_JOBS_MAX} attempts and no end: jobs enqueue each other")
+            self._waiting.sort(key=lambda one: -one[1].get("priority", 0))
+            await self._run(handlers, *self._waiting.pop(0), connection)
+        return self.ran[first:]
+
+    async def _run(self, handlers: Handlers, job_id: str, draft: dict[str, Any], attempt: int, connection: Any) -> None:
+        handler = handlers.of(draft["kind"])
+        most = draft.get("attempts_max", _ATTEMPTS)
+        job = Job(job_id, attempt, draft["kind"], draft["args"], draft.get("key"), attempt, most, None)
+        try:
+            result = await called(handler.run, *((job, connection) if handler.in_transaction else (job,)))
+        except Snoozed:
+            self.ran.append(Ran(job.kind, job.args, "snoozed"))
+        except Exception as error:  # noqa: BLE001 - as the worker does
+            self.ran.append(Ran(job.kind, job.args, "failed", str(error)))
+            if attempt < most and not (isinstance(error, Failed) and error.dead):
+                self._waiting.append((job_id, draft, attempt + 1))
+                return
+        else:
+            self.ran.append(Ran(job.kind, job.args, "completed", result))
+            self.events += job.events
+        self._live = {name: live for name, live in self._live.items() if live != job_id}
+        if self.ran[-1].outcome == "completed":
+            for follow_up in job.jobs:
+                self.add(follow_up)
+
+
+@contextmanager
+def capture() -> Iterator[Captured]:
+    """Keep every ``enqueue`` of this context in memory; its connection is not used and may be None."""
+    captured = Captured()
+    token = RECORDER.set(captured.add)
+    try:
+        yield captured
+    finally:
+        RECORDER.reset(token)

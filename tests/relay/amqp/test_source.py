@@ -1,0 +1,237 @@
+"""The AMQP source on a real RabbitMQ, with an intake of the test's own: what is settled, and what is read again."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractIncomingMessage
+from prometheus_client import CollectorRegistry
+
+from relay.amqp.options import AmqpOptions
+from relay.amqp.source import AmqpSource, SourceMetrics
+from relay.source import IntakeOutcome, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute
+from scripts.servers.rabbitmq import RabbitServer
+from tests.faults.proxy import proxied
+from tests.faults.rig import until
+
+DEADLINE_SECONDS = 60.0
+
+
+@dataclass
+class Recorder:
+    """An intake: remembers messages by id; ``closed`` makes it unavailable, a body "bad" is refused."""
+
+    taken: list[SourceMessage] = field(default_factory=list)
+    closed: bool = False
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeOutcome:
+        self._changed.set()
+        await asyncio.sleep(0)
+        if self.closed:
+            raise IntakeUnavailable("closed")
+        if message.body == b"bad":
+            raise IntakeRefused("bad", "it is bad")
+        self.taken.append(message)
+        self._changed.set()
+        return "stored"
+
+    async def until(self, count: int) -> list[SourceMessage]:
+        """The messages taken, once there are so many different ones."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while len({message.body for message in self.taken}) < count:
+                self._changed.clear()
+                await self._changed.wait()
+        return self.taken
+
+    async def called(self) -> None:
+        """Until it was asked once more."""
+        self._changed.clear()
+        await asyncio.wait_for(self._changed.wait(), DEADLINE_SECONDS)
+
+
+@dataclass
+class Corner:
+    """One test's queue on the broker, the source that reads it, and what became of its messages."""
+
+    url: str
+    route: SourceRoute
+    source: AmqpSource
+    intake: Recorder
+    registry: CollectorRegistry
+
+    async def publish(self, *messages: aio_pika.Message, key: str = "") -> None:
+        """To the exchange, or to the queue where there is none."""
+        async with await aio_pika.connect(self.url) as connection, connection.channel() as channel:
+            there = channel.default_exchange
+            if self.route.exchange:
+                there = await channel.get_exchange(self.route.exchange)
+            for message in messages:
+                await there.publish(message, key or self.route.queue)
+
+    async def count(self, queue: str, wanted: int) -> None:
+        """Until so many messages lie in a queue, ready for a consumer."""
+        async with await aio_pika.connect(self.url) as connection, asyncio.timeout(DEADLINE_SECONDS):
+            while True:
+                async with connection.channel() as channel:
+                    declared = await channel.declare_queue(queue, passive=True)
+                if declared.declaration_result.message_count == wanted:
+                    return
+                await asyncio.sleep(0.05)
+
+    async def rest(self, queue: str) -> list[AbstractIncomingMessage]:
+        """Everything that lies in a queue."""
+        found = []
+        async with await aio_pika.connect(self.url) as connection, connection.channel() as channel:
+            source = await channel.get_queue(queue)
+            while (message := await source.get(no_ack=True, fail=False)) is not None:
+                found.append(message)
+        return found
+
+    def counted(self, name: str, **labels: str) -> float:
+        """A metric of this queue."""
+        return (
+            self.registry.get_sample_value(f"hookwire_amqp_source_{name}", {"queue": self.route.queue, **labels}) or 0
+        )
+
+
+@asynccontextmanager
+async def reading(server: RabbitServer, url: str = "", prefetch: int = 10, **route: str) -> AsyncIterator[Corner]:
+    """A source that consumes a queue of its own."""
+    registry, intake = CollectorRegistry(), Recorder()
+    where = SourceRoute(f"source-{secrets.token_hex(4)}", **route)
+    options = AmqpOptions(url or server.url, "abcdefgh", heartbeat_seconds=1)
+    source = AmqpSource(options, where, intake, SourceMetrics(registry), prefetch, 1_000)
+    corner = Corner(server.url, where, source, intake, registry)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(source.run())
+        await until(lambda: corner.counted("connected") > 0 or running.done(), DEADLINE_SECONDS)
+        try:
+            yield corner
+        finally:
+            source.stop()
+
+
+def message(body: bytes, **about: object) -> aio_pika.Message:
+    return aio_pika.Message(body, **about)  # type: ignore[arg-type]
+
+
+async def test_a_message_is_read_with_all_that_it_says(rabbitmq: RabbitServer) -> None:
+    """FM-03: a queue that is missing is made and bound; what another hub and the broker say of it is left out."""
+    name = f"source-{secrets.token_hex(4)}"
+    async with reading(rabbitmq, exchange=name, binding_key="stock.#") as corner:
+        headers = {
+            "Colour": "red", "count": 3, "sure": True, "at": datetime(2026, 1, 1, tzinfo=UTC), "cloudEvents_type": "t",
+            "hookwire-key": "k", "hookwire-hops": "2", "hookwire-event-id": "evt_x", "x-death": [{"queue": "q"}],
+        }  # fmt: skip
+        about = {"headers": headers, "content_type": "text/plain", "message_id": "m1", "correlation_id": "c1"}
+        await corner.publish(message(b"b", **about), key="stock.new")
+        (found,) = await corner.intake.until(1)
+
+    assert found == SourceMessage(
+        name, "stock.new", "m1", "k", "2", "text/plain",
+        {
+            "colour": "red", "count": "3", "sure": "true", "at": "2026-01-01T00:00:00Z", "ce-type": "t",
+            "x-amqp-correlation-id": "c1",
+        },
+        b"b",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (message(b"x" * 1_001), "too_large"),
+        (message(b"", headers={"table": {"a": 1}}), "header"),
+        (message(b"", headers={"list": [1]}), "header"),
+        (message(b"", headers={"hookwire-link": "x"}), "header"),
+        (message(b"", headers={"two\nlines": "x"}), "header"),
+        (message(b"", headers={"a": "1", "A": "2"}), "header"),
+        (message(b"", headers={"bytes": bytearray(b"\xff")}), "header"),
+        (message(b"", headers={f"h{n}": "x" for n in range(65)}), "headers_too_large"),
+        (message(b"", headers={"h": "x" * 20_000}), "headers_too_large"),
+        (message(b"", headers={"hookwire-key": "k" * 1_025}), "key"),
+        (message(b"", content_type="text/\x01"), "content_type"),
+        (message(b"bad"), "bad"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_what_is_refused_for_good_is_dead_lettered_and_counted(
+    rabbitmq: RabbitServer, bad: aio_pika.Message, reason: str
+) -> None:
+    """FM-03: by the broker's own means, with all that it said; what follows goes on."""
+    async with reading(rabbitmq) as corner:
+        await corner.publish(bad, message(b"good"))
+        await corner.intake.until(1)
+        await corner.count(f"{corner.route.queue}.refused", 1)
+        (dead,) = await corner.rest(f"{corner.route.queue}.refused")
+
+    assert (dead.body, dead.headers["x-death"][0]["reason"], corner.counted("refused_total", reason=reason)) == (  # type: ignore[index,call-overload]
+        bad.body, "rejected", 1.0,
+    )  # fmt: skip
+
+
+async def test_messages_of_a_key_are_taken_in_order_and_at_most_so_many_are_here(rabbitmq: RabbitServer) -> None:
+    """FM-03: while nothing can be stored, nothing is acknowledged, and the broker keeps what is beyond the prefetch."""
+    async with reading(rabbitmq, prefetch=4) as corner:
+        corner.intake.closed = True
+        sent = [message(b"%d" % n, headers={"hookwire-key": f"k{n % 2}"}) for n in range(20)]
+        await corner.publish(*sent)
+        await corner.count(corner.route.queue, 16)
+        await corner.intake.called()
+        corner.intake.closed = False
+        taken = [int(one.body) for one in await corner.intake.until(20)]
+        await corner.count(corner.route.queue, 0)
+
+    assert [[n for n in taken if n % 2 == key] for key in (0, 1)] == [list(range(0, 20, 2)), list(range(1, 20, 2))]
+
+
+async def test_what_was_not_acknowledged_at_a_stop_is_in_the_queue(rabbitmq: RabbitServer) -> None:
+    """FM-03."""
+    async with reading(rabbitmq) as corner:
+        corner.intake.closed = True
+        await corner.publish(*(message(b"%d" % n) for n in range(3)))
+        await corner.intake.called()
+    await corner.count(corner.route.queue, 3)
+
+    assert [one.body for one in await corner.rest(corner.route.queue)] == [b"0", b"1", b"2"]
+
+
+async def test_a_queue_that_is_there_stays_as_it_was_made(rabbitmq: RabbitServer) -> None:
+    """FM-03: its owner's arguments are no reason to fail; when it is deleted, it is made anew."""
+    async with reading(rabbitmq) as corner:
+        async with await aio_pika.connect(rabbitmq.url) as connection, connection.channel() as channel:
+            await channel.queue_delete(corner.route.queue)
+            await channel.declare_queue(corner.route.queue, durable=True, arguments={"x-max-length": 5})
+        await corner.publish(message(b"1"))
+        (found,) = await corner.intake.until(1)
+
+    assert found.body == b"1"
+
+
+async def test_a_connection_that_is_cut_at_any_byte_of_a_delivery_loses_nothing(rabbitmq: RabbitServer) -> None:
+    """FM-03: deliver, header and body are three frames; a cut in each, and between any two, has them sent again."""
+    host, port = "127.0.0.1", rabbitmq.port
+    async with proxied(host, port) as proxy:
+        url = f"amqp://guest:guest@127.0.0.1:{proxy.port}/"
+        async with reading(rabbitmq, url) as corner:
+            for number, cut in enumerate((1, 7, 8, 30, 60, 65, 70, 80, 90, 95, 100, 110, 120, 140)):
+                before = corner.counted("messages_total", outcome="stored")
+                proxy.close_after(cut)
+                await corner.publish(message(b"%d" % number, message_id=f"m{number}"))
+                await until(lambda: proxy.closes, DEADLINE_SECONDS)
+                proxy.heal()
+                await corner.intake.until(number + 1)
+                await until(
+                    lambda before=before: corner.counted("messages_total", outcome="stored") > before, DEADLINE_SECONDS
+                )
+            await corner.count(corner.route.queue, 0)
+
+    assert sorted({int(one.body) for one in corner.intake.taken}) == list(range(14))

@@ -1,0 +1,186 @@
+"""Workers behind a callback: a POST for each request, whose 2xx body is the reply (ZU-04, ZU-11)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
+from tests.app.web.test_authentication import authorized, bearer
+from webhooks.signature import parse_key
+
+LOOPBACK = {"egress_allow_cidrs": "127.0.0.1/32"}
+Answer = Callable[[int], tuple[int, bytes]]
+
+
+@dataclass
+class Worker:
+    """Answers its n-th POST, from 1 on, as ``answer`` says; ``seen`` has headers and bodies."""
+
+    answer: Answer = lambda _: (200, b"done")
+    port: int = 0
+    seen: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+
+    @property
+    def callback(self) -> str:
+        return f"http://127.0.0.1:{self.port}/work"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+                headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in head[1:] if line)}
+                body = await reader.readexactly(int(headers.get("content-length", "0")))
+                self.seen.append((headers, body))
+                status, answer = self.answer(len(self.seen))
+                writer.write(
+                    b"HTTP/1.1 %d Status\r\nContent-Type: text/x-answer\r\nContent-Length: %d\r\n\r\n%b"
+                    % (status, len(answer), answer)
+                )
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+
+@pytest.fixture
+async def worker() -> AsyncIterator[Worker]:
+    made = Worker()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.port = server.sockets[0].getsockname()[1]
+    yield made
+    server.close()
+
+
+async def offer(hub: RunningHub, worker: Worker, **more: Any) -> dict[str, Any]:
+    answer = await hub.client.post("/subscriptions", json={"service": "echo", "callback": worker.callback, **more})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def test_a_request_is_posted_and_the_body_of_the_answer_is_the_reply(running_hub: RunHub, worker: Worker) -> None:
+    """Signed as a delivery is; shown as protocol `service`."""
+    async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
+        made = await offer(hub, worker, headers={"Authorization": "Bearer x"})
+        answer = await hub.client.post("/services/echo", content=b"\xff?", headers={"content-type": "a/b"})
+        listed = (await hub.client.get(f"/subscriptions/{made['id']}")).json()
+        counts = (await hub.client.get("/services/echo")).json()["counts"]
+        [(headers, body)] = worker.seen
+        request_id = answer.headers["hookwire-request-id"]
+        signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+        verified = parse_key(made["secret"]).sign(signed) == headers["webhook-signature"]
+        shown = {name: headers[name] for name in (
+            "webhook-id", "hookwire-service", "hookwire-request-id", "hookwire-attempt", "content-type",
+            "authorization",
+        )}  # fmt: skip
+
+        assert (answer.status_code, answer.content, answer.headers["content-type"], body, verified) == (
+            200, b"done", "text/x-answer", b"\xff?", True,
+        )  # fmt: skip
+        assert shown == {
+            "webhook-id": f"req_{request_id}", "hookwire-service": "echo", "hookwire-request-id": request_id,
+            "hookwire-attempt": "1", "content-type": "a/b", "authorization": "Bearer x",
+        }  # fmt: skip
+        assert (listed["protocol"], listed["service"], counts["callbacks"], counts["has_workers"]) == (
+            "service", "echo", 1, True,
+        )  # fmt: skip
+
+
+async def test_a_callback_that_fails_gets_the_request_again(running_hub: RunHub, worker: Worker) -> None:
+    """ZU-04: also where an answer is too large."""
+    worker.answer = lambda number: {1: (500, b"no"), 2: (200, b"x" * 1001)}.get(number, (201, b"third"))
+    async with running_hub(ALL_ROLES, event_bytes_max=1000, **LOOPBACK) as hub:
+        await offer(hub, worker)
+        answer = await hub.client.post("/services/echo", content="?", headers={"prefer": "wait=60"}, timeout=70)
+
+        assert (answer.text, [headers["hookwire-attempt"] for headers, _ in worker.seen]) == ("third", ["1", "2", "3"])
+
+
+async def test_a_request_is_given_up_after_so_many_tries(running_hub: RunHub, worker: Worker) -> None:
+    worker.answer = lambda _: (302, b"")
+    async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
+        await hub.client.put("/services/echo", json={"tries_max": 2})
+        await offer(hub, worker)
+        answer = await hub.client.post("/services/echo", content="?", headers={"prefer": "wait=60"}, timeout=70)
+
+        assert (answer.status_code, answer.json()["detail"], len(worker.seen)) == (
+            502, "2 tries have failed; the last one: the callback answered 302.", 2,
+        )  # fmt: skip
+
+
+async def test_410_ends_the_subscription_and_another_worker_answers(running_hub: RunHub, worker: Worker) -> None:
+    worker.answer = lambda _: (410, b"")
+    async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
+        made = await offer(hub, worker)
+        asked = await hub.client.post("/services/echo", content="?", headers={"prefer": "respond-async"})
+        ended = await hub.until(f"/subscriptions/{made['id']}", lambda answer: answer["state"] == "gone")
+        claimed = await hub.client.post("/services/echo/claim", json={"wait_seconds": 20})
+        [item] = claimed.json()["items"]
+
+        assert (ended["state_reason"], item["request"]["id"]) == ("the callback answered 410", asked.json()["id"])
+
+
+async def test_a_request_made_in_sql_is_found_by_the_poll(running_hub: RunHub, worker: Worker) -> None:
+    async with running_hub(ALL_ROLES, sql_notify=False, **LOOPBACK) as hub:
+        await offer(hub, worker)
+        [(request_id,)] = await hub.sql("SELECT hookwire.request('echo', 'hello')")
+        answer = await hub.client.get(f"/requests/{request_id}", headers={"prefer": "wait=20"})
+
+        assert (answer.status_code, answer.text, worker.seen[0][1]) == (200, "done", b"hello")
+
+
+async def test_a_callback_that_may_not_be_called_is_refused(running_hub: RunHub, worker: Worker) -> None:
+    """EG-13: the guarded client judges the address, at the subscription and at each POST."""
+    async with running_hub(ALL_ROLES, profile="production", access="proxy") as hub:
+        refused = await hub.client.post("/subscriptions", json={"service": "echo", "callback": worker.callback})
+
+        assert (refused.status_code, worker.seen) == (422, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "parameter"),
+    [
+        ({}, "topic"), ({"service": "echo", "topic": "a"}, "topic"), ({"service": "mmi.x"}, "name"),
+        ({"service": "echo", "filter": {}}, "filter"), ({"service": "echo", "mode": "ordered"}, "mode"),
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_what_makes_no_sense_for_a_service_is_refused(
+    running_hub: RunHub, body: dict[str, Any], parameter: str
+) -> None:
+    async with running_hub() as hub:
+        answer = await hub.client.post("/subscriptions", json={"callback": "http://127.0.0.1:9000/x", **body})
+
+        assert (answer.status_code, answer.json()["parameter"]) == (400, parameter)
+
+
+async def test_a_worker_of_a_key_needs_the_scope_work_and_the_service(running_hub: RunHub, worker: Worker) -> None:
+    async with running_hub(access="keys", **LOOPBACK) as hub:
+        found = {}
+        for name, (scopes, services) in {
+            "both": (["subscribe", "work"], None), "subscribe": (["subscribe"], None),
+            "other": (["subscribe", "work"], ["other"]),
+        }.items():  # fmt: skip
+            admin = authorized(await bearer(hub, "admin"))
+            made = await hub.client.post(
+                "/keys", json={"name": name, "scopes": scopes, "services": services}, headers=admin
+            )
+            key = {"authorization": f"Bearer {made.json()['key']}"}
+            body = {"service": "echo", "callback": worker.callback}
+            found[name] = (await hub.client.post("/subscriptions", json=body, headers=key)).status_code
+
+        assert found == {"both": 201, "subscribe": 403, "other": 403}
+
+
+async def test_a_disabled_callback_gets_nothing_until_it_is_active(running_hub: RunHub, worker: Worker) -> None:
+    async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
+        made = await offer(hub, worker, state="disabled")
+        asked = await hub.client.post("/services/echo", content="?", headers={"prefer": "wait=2"})
+        before = len(worker.seen)
+        bad = await hub.client.patch(f"/subscriptions/{made['id']}", json={"topic": "x"})
+        await hub.client.patch(f"/subscriptions/{made['id']}", json={"state": "active"})
+        answer = await hub.client.get(asked.headers["location"], headers={"prefer": "wait=20"})
+
+        assert (before, bad.status_code, answer.text) == (0, 400, "done")
