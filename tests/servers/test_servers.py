@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,15 +24,10 @@ from scripts.servers.kafka_classes import class_archive
 from scripts.servers.missing import MissingServerError
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.rabbitmq import RabbitServer
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_SECONDS = 60.0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while not condition():  # noqa: ASYNC110 - the condition lives in another process
-            await asyncio.sleep(0.02)
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------
