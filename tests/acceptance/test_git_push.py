@@ -5,7 +5,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 
 from scripts.servers.rabbitmq import RabbitServer
 from tests.acceptance.git_example import EXAMPLE, Repository, git_environment, site_environment
+from tests.waiting import until
 
 HOOKWIRE = Path(sys.executable).parent / "hookwire"
 
@@ -90,12 +91,6 @@ class Chain:
             if name == self.name:
                 return int(messages)
         return 0
-
-
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not await condition():  # noqa: ASYNC110 - another process makes it true
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ class CompatRig:
         self.written = 0
         self._folder = folder
         asked = {"compat_rig.stands": _STANDS, "compat_rig.waits": _WAITS}
-        self._database = database.with_statements(for_outbox(TABLE) | asked)
+        self._database = database.with_statements({**for_outbox(TABLE), **asked})
         self._table = CompatTable(database, TABLE)
         self._history = HistoryWriter(history)
         self._kafka = kafka

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -43,10 +43,11 @@ def spawned_children(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.failed and "tmp_path" in item.funcargs:
-        for log in sorted(item.funcargs["tmp_path"].glob("*.log")):
+    folder = item.funcargs.get("tmp_path")
+    if report.failed and isinstance(folder, Path):
+        for log in sorted(folder.glob("*.log")):
             report.sections.append((log.name, "\n".join(log.read_text(errors="replace").splitlines()[-40:])))
     if report.failed and _seed in item.stash:
         report.sections.append(("again", f"{_SEED}={item.stash[_seed]} python -m pytest '{item.nodeid}'"))

@@ -30,7 +30,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 _MESSAGE_BYTES_MAX = 128 * 1024
 _ROOT = Path(__file__).parents[2]
@@ -108,7 +108,7 @@ def _begin() -> socket.socket:
 # --- in the nursery ---------------------------------------------------------------------------------------------
 
 
-def _serve(line: socket.socket) -> dict[str, object] | None:
+def _serve(line: socket.socket) -> dict[str, Any] | None:
     """Returns in each child, with what it has to do; in the nursery itself when nobody is there any more."""
     pipes: dict[int, int] = {}
     nursery, prctl = os.getpid(), ctypes.CDLL(None).prctl
@@ -138,7 +138,7 @@ def _serve(line: socket.socket) -> dict[str, object] | None:
             os.dup2(log, 2)
             for descriptor in (line.detach(), log, pipe, *pipes.values()):
                 os.close(descriptor)
-            found: dict[str, object] = json.loads(message)
+            found: dict[str, Any] = json.loads(message)
             return found
         pipes[pid] = pipe
         os.close(log)
@@ -151,7 +151,7 @@ def _tell(pipe: int, number: int) -> None:
         os.write(pipe, b"%d\n" % number)
 
 
-def _become(what: dict[str, object]) -> None:
+def _become(what: dict[str, Any]) -> None:
     """From here on this process is that command."""
     os.chdir(what["folder"])
     os.environ.clear()

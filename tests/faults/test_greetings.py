@@ -135,12 +135,11 @@ async def greet_at_last(greeting: Greeting, proxy: Proxy, name: str) -> str:
 @asynccontextmanager
 async def proxy_before(server: ServerProcess, loop: asyncio.AbstractEventLoop) -> AsyncIterator[Proxy]:
     """A proxy in the other thread; Kafka's clients are led back to it by what the broker advertises."""
-    is_kafka = isinstance(server, KafkaServer)
-    proxy = Proxy(("127.0.0.1", server.proxied_port if is_kafka else server.port))
+    proxy = Proxy(("127.0.0.1", server.proxied_port if isinstance(server, KafkaServer) else server.port))
     await asyncio.to_thread(lambda: asyncio.run_coroutine_threadsafe(proxy.listen(), loop).result())
-    if is_kafka:
-        ports = server.advertised_port, proxy.port
-        proxy.rewrite = tuple(b"127.0.0.1" + struct.pack(">i", port) for port in ports)
+    if isinstance(server, KafkaServer):
+        advertised, proxied = (b"127.0.0.1" + struct.pack(">i", port) for port in (server.advertised_port, proxy.port))
+        proxy.rewrite = advertised, proxied
     try:
         yield proxy
     finally:

@@ -20,6 +20,7 @@ from aiokafka import AIOKafkaProducer
 import db.bound
 import relay.election.lease
 import relay.election.port
+from db.statements import STATEMENTS
 from relay.harvester import Harvester
 from relay.kafka.batches import BatchLayout, waves
 from relay.kafka.sink import KafkaOptions, KafkaSink
@@ -134,7 +135,7 @@ async def test_what_commits_late_is_not_taken_for_published(
     seeded: bool, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MU-13, F56, F51, RR-06: the marker counts batches; as a last id it would cover what nobody has sent."""
-    settle = db.bound.STATEMENTS["manifest.settle"]
+    settle = STATEMENTS["manifest.settle"]
     if seeded:
         by_id = re.sub(
             r"SELECT p.shard, p.id FROM batch b, unnest\(.*?\$4",
@@ -143,7 +144,7 @@ async def test_what_commits_late_is_not_taken_for_published(
             settle,
         )
         assert by_id != settle
-        monkeypatch.setattr(db.bound, "STATEMENTS", MappingProxyType({**db.bound.STATEMENTS, "manifest.settle": by_id}))
+        monkeypatch.setattr(db.bound, "STATEMENTS", MappingProxyType({**STATEMENTS, "manifest.settle": by_id}))
     broker = MemoryBroker()
     late = await asyncpg.connect(harness.url)
     transaction = late.transaction()

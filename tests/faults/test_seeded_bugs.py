@@ -26,6 +26,7 @@ from app.chaos.scenario import NotQuiet, ScenarioOptions, open_scenario
 from app.chaos.seeded_bugs import SEEDED_BUGS, StaleBug, apply
 from app.settings.settings import Settings, SettingsRefused
 from db.pool import PoolOptions, open_database
+from db.statements import STATEMENTS
 from relay.amqp.link import Link
 from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.harvester import Harvester
@@ -175,7 +176,7 @@ async def test_a_settlement_under_a_claim_that_is_over_changes_nothing(
     seeded: bool, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MU-14, WH-P05: I9; the worker was stopped, another has claimed the delivery since."""
-    monkeypatch.setattr(db.bound, "STATEMENTS", db.bound.STATEMENTS)  # restored afterwards
+    monkeypatch.setattr(db.bound, "STATEMENTS", STATEMENTS)  # restored afterwards
     if seeded:
         SEEDED_BUGS["unfenced-settlement"]()
     connection = await asyncpg.connect(database_url)
@@ -233,8 +234,8 @@ def test_a_seeded_bug_that_no_longer_fits_is_stale_and_breaks_nothing(
 
 
 def test_a_seeded_bug_whose_statements_have_changed_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    unfenced = db.bound.STATEMENTS["delivery.settle"].replace(" AND d.fence = r.fence", "", 1)
-    monkeypatch.setattr(db.bound, "STATEMENTS", {**db.bound.STATEMENTS, "delivery.settle": unfenced})
+    unfenced = STATEMENTS["delivery.settle"].replace(" AND d.fence = r.fence", "", 1)
+    monkeypatch.setattr(db.bound, "STATEMENTS", {**STATEMENTS, "delivery.settle": unfenced})
     with pytest.raises(StaleBug, match="3 places"):
         SEEDED_BUGS["unfenced-settlement"]()
 

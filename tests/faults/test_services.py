@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -43,7 +43,7 @@ class Cast:
             self._processes[role] = self._stack.enter_context(program(*self._words[role]))
 
 
-def pirate(kind: str) -> tuple[dict[str, tuple[str, ...]], Callable[[bytes], bytes]]:
+def pirate(kind: str) -> tuple[Mapping[str, tuple[str, ...]], Callable[[bytes], bytes]]:
     front, back = endpoint(), endpoint()
     worker = (f"{kind}worker", "--connect", back, "--work-seconds", "0")
     words = {"queue": (f"{kind}queue", "--frontend", front, "--backend", back), "worker": worker, "second": worker}
@@ -55,12 +55,12 @@ def lazy(*addresses: str) -> Callable[[bytes], bytes]:
     return lambda body: client.call(body)[0]
 
 
-def lone_server() -> tuple[dict[str, tuple[str, ...]], Callable[[bytes], bytes]]:
+def lone_server() -> tuple[Mapping[str, tuple[str, ...]], Callable[[bytes], bytes]]:
     address = endpoint()
     return {"server": ("lpserver", "--bind", address, "--work-seconds", "0")}, lazy(address)
 
 
-def majordomo() -> tuple[dict[str, tuple[str, ...]], Callable[[bytes], bytes]]:
+def majordomo() -> tuple[Mapping[str, tuple[str, ...]], Callable[[bytes], bytes]]:
     address = endpoint()
     client = Client(address, timeout_seconds=1.0, tries=100)
     worker = ("mdworker", "--connect", address)
@@ -68,7 +68,7 @@ def majordomo() -> tuple[dict[str, tuple[str, ...]], Callable[[bytes], bytes]]:
     return words, lambda body: client.call("echo", body)
 
 
-def pair() -> tuple[dict[str, tuple[str, ...]], Callable[[bytes], bytes]]:
+def pair() -> tuple[Mapping[str, tuple[str, ...]], Callable[[bytes], bytes]]:
     front, state = (endpoint(), endpoint()), (endpoint(), endpoint())
     words = {
         role: ("bstarsrv2", *flags, "--bind", front[own], "--state-bind", state[own], "--state-peer", state[1 - own],
@@ -78,7 +78,7 @@ def pair() -> tuple[dict[str, tuple[str, ...]], Callable[[bytes], bytes]]:
     return words, lazy(*front)
 
 
-def freelance() -> tuple[dict[str, tuple[str, ...]], Callable[[bytes], bytes]]:
+def freelance() -> tuple[Mapping[str, tuple[str, ...]], Callable[[bytes], bytes]]:
     servers = {"first": endpoint(), "second": endpoint()}
     options = FreelanceOptions(ping_seconds=0.2, dead_seconds=0.6, request_seconds_max=WAIT_SECONDS)
     client = FreelanceClient(*servers.values(), options=options)
@@ -105,7 +105,7 @@ NAMES = ["lazy-server", "simple-worker", "paranoid-queue", "paranoid-worker", "m
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
 @pytest.mark.parametrize(("pattern", "role"), PATTERNS, ids=NAMES)
 def test_a_process_that_is_killed_or_stopped_loses_no_call(
-    pattern: Callable[[], tuple[dict[str, tuple[str, ...]], Callable[[bytes], bytes]]],
+    pattern: Callable[[], tuple[Mapping[str, tuple[str, ...]], Callable[[bytes], bytes]]],
     role: str,
     number: signal.Signals,
 ) -> None:

@@ -21,12 +21,13 @@ import pyspark
 import pytest
 
 import app.cli.__main__ as hookwire
+from pipeline.audit.selftest import SelftestRecord
 from runtime.port import free_port
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.tree import ProcessTree
 from scripts.servers.warden import WARDEN
 from tests.pipeline.broker import make, ours, record_of, write
-from tests.pipeline.test_audit_command import SelftestRecord, events
+from tests.pipeline.test_audit_command import events
 from tests.pipeline.test_command import until
 
 __all__ = ["events"]

@@ -164,8 +164,9 @@ def docstring_of(node: ast.AST) -> ast.Constant | None:
 
 def environment_reads(path: Path) -> Iterator[Finding]:
     for node in ast.walk(tree_of(path)):
-        reads = isinstance(node, ast.Attribute) and dotted(node) in ("os.environ", "os.getenv")
-        if reads and named(path) not in ENVIRONMENT_READERS:
+        if not isinstance(node, ast.Attribute) or dotted(node) not in ("os.environ", "os.getenv"):
+            continue
+        if named(path) not in ENVIRONMENT_READERS:
             yield node.lineno, "the environment is read in app/settings/settings.py"
 
 

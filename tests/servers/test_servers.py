@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,20 +18,16 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from scripts.servers.fleet import VARIABLES, take_server
+from scripts.servers.given import GivenServer
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.kafka_classes import class_archive
 from scripts.servers.missing import MissingServerError
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.rabbitmq import RabbitServer
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_SECONDS = 60.0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while not condition():  # noqa: ASYNC110 - the condition lives in another process
-            await asyncio.sleep(0.02)
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------
@@ -308,6 +304,7 @@ async def test_the_broker_refuses_after_stop_app_and_answers_after_start_app(rab
 def test_an_address_in_the_environment_wins_and_is_never_hurt(postgres18: PostgresServer, tmp_path: Path) -> None:
     """EC-P09, EC-K06."""
     given = take_server("postgres18", tmp_path, {VARIABLES["postgres18"]: postgres18.url})
+    assert isinstance(given, GivenServer)
     with pytest.raises(MissingServerError, match="'kill' needs a PostgreSQL that the suite booted itself"):
         given.kill()
     assert (given.url, list(tmp_path.iterdir())) == (postgres18.url, [])

@@ -1,12 +1,12 @@
 """webhooks/subscriber.py: a subscription ready to be sent to, cached by version."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
 from tests.webhooks.bench import POLICY, Bench, Gated, delivery_bench
-from webhooks import subscriber as subscriber_module
 from webhooks.signature import hub_key, new_key, parse_key
 from webhooks.subscriber import Subscribers
 
@@ -105,8 +105,8 @@ async def test_nothing_is_believed_for_longer_than_thirty_seconds(
     async with opened(database_url) as (bench, counting, subscribers):
         identity = await bench.subscribe(CALLBACK)
         await subscribers.get([(identity, 1)])
-        now = subscriber_module.time.monotonic()
-        monkeypatch.setattr(subscriber_module.time, "monotonic", lambda: now + 31)
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 31)
         await subscribers.get([(identity, 1)])
         assert counting.passed["subscription.for_delivery"] == 2
 

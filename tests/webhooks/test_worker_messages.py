@@ -37,7 +37,9 @@ async def test_the_body_is_what_was_published_and_its_signature_verifies(databas
         )
         headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
         assert headers["webhook-id"] == f"evt_abcd2345_{event}"
-        verify_webhook([parse_key(bench.secrets[subscription])], headers, payload, time.time())
+        key = parse_key(bench.secrets[subscription])
+        assert isinstance(key, HmacKey)
+        verify_webhook([key], headers, payload, time.time())
         if payload.isascii():
             Webhook(bench.secrets[subscription]).verify(payload, headers, json_parse=False)
 
@@ -98,16 +100,16 @@ async def test_a_websub_delivery_has_the_link_header_and_both_signatures(databas
             await bench.drained()
         assert len(server.requests) == 2
         for request in server.requests:
-            secret = secrets[request.target.decode()].encode()
+            key = secrets[request.target.decode()].encode()
             assert (request.header("link"), request.header("content-type"), request.body) == (
                 f'<{PUBLIC}/hub>; rel="hub", <{PUBLIC}/topics/t>; rel="self"'.encode(),
                 b"text/html",
                 PAYLOADS["binary"],
             )
-            signature = hmac.new(secret, request.body, method).hexdigest()
+            signature = hmac.new(key, request.body, method).hexdigest()
             assert request.header("x-hub-signature") == f"{method}={signature}".encode()
             headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
-            verify_webhook([HmacKey(secret)], headers, request.body, time.time())
+            verify_webhook([HmacKey(key)], headers, request.body, time.time())
 
 
 async def test_without_a_secret_nothing_is_signed(database_url: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -58,7 +58,7 @@ class Asked:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Every statement of every service in this process; the due poller asks a hundred times a second."""
     asked = Asked()
 

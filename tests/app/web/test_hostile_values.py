@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import app.web.api.messages
+from event.strict_json import loads
 from scripts.openapi import OPENAPI_FILE
 from tests.app.conftest import RunHub
 
@@ -68,7 +68,7 @@ async def test_a_large_batch_of_messages_is_parsed_beside_the_event_loop(
 ) -> None:
     """FS-22, T13: 4 MB of small values held all other requests up for two seconds."""
     threads: set[threading.Thread] = set()
-    real = app.web.api.messages.loads
+    real = loads
 
     def spied(data: bytes) -> object:
         threads.add(threading.current_thread())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +39,7 @@ from tests.app.web.corpus_http import (
     send,
     serving,
 )
+from tests.waiting import until
 
 # The hook that replaces the fixture below speaks for a whole folder, and only the server is loop-dependent.
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture:DeprecationWarning")
@@ -50,12 +50,6 @@ def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLo
     policy = request.param()
     assert isinstance(policy, asyncio.AbstractEventLoopPolicy)
     return policy
-
-
-async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the condition is the server's, it has no event for tests
-            await asyncio.sleep(0.01)
 
 
 # --- framing and sizes ------------------------------------------------------------------------------------------

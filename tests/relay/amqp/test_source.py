@@ -112,7 +112,7 @@ async def reading(server: RabbitServer, url: str = "", prefetch: int = 10, **rou
     corner = Corner(server.url, where, source, intake, registry)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(source.run())
-        await until(lambda: corner.counted("connected") or running.done(), DEADLINE_SECONDS)
+        await until(lambda: corner.counted("connected") > 0 or running.done(), DEADLINE_SECONDS)
         try:
             yield corner
         finally:

@@ -6,7 +6,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from app.cli.consume.consumer import ConsumeOptions, consume
 from scripts.servers.rabbitmq import RabbitServer
+from tests.waiting import until
 
 
 class Corner:
@@ -108,12 +109,6 @@ class Corner:
             sys.executable, "-c", program, json.dumps(options),
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
-
-
-async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - another process makes it true
-            await asyncio.sleep(0.02)
 
 
 @pytest.fixture
