@@ -2001,7 +2001,8 @@ CREATE TABLE hookwire.ledger (
     settled_sum numeric(20,0) DEFAULT 0 NOT NULL,
     settled_min bigint,
     settled_max bigint,
-    owed_content numeric(20,0)
+    owed_content numeric(20,0) DEFAULT 0 NOT NULL,
+    content_count bigint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='70');
 

@@ -17,5 +17,8 @@ CREATE FUNCTION hookwire.content_hash(
             WHERE n.name = 'hookwire-hops' OR NOT starts_with(n.name, 'hookwire-')) END,
         '='), 'UTF8') || payload), 'hex'), 16))::bit(64)::bigint;
 
--- NULL: the cell was begun before this, so that nothing is known of its contents.
-ALTER TABLE hookwire.ledger ADD COLUMN owed_content numeric(20);
+-- content_count: of how many events owed_content is the sum. Fewer than owed_count: a version before this one folded some,
+-- so that the contents of the cell are not known.
+ALTER TABLE hookwire.ledger
+    ADD COLUMN owed_content numeric(20) NOT NULL DEFAULT 0,
+    ADD COLUMN content_count bigint NOT NULL DEFAULT 0;

@@ -4,7 +4,7 @@
 -- What Kafka is owed in closed hours from $2 until $3, for each Kafka topic as topics are routed now; $1 is the prefix.
 SELECT coalesce(t.kafka_topic, $1 || l.topic) AS topic, l.hour, l.bucket::bigint AS bucket, sum(l.owed_count)::bigint AS owed,
        hookwire.ledger_sum(sum(l.owed_sum)) AS owed_sum, min(l.owed_min) AS owed_low, max(l.owed_max) AS owed_high,
-       CASE WHEN bool_and(l.owed_content IS NOT NULL) THEN hookwire.ledger_sum(sum(l.owed_content)) END AS owed_content
+       CASE WHEN sum(l.content_count) = sum(l.owed_count) THEN hookwire.ledger_sum(sum(l.owed_content)) END AS owed_content
 FROM hookwire.ledger_cursor c
 JOIN hookwire.ledger l ON l.hour > date_trunc('hour', c.since_at, 'UTC') AND l.hour <= c.through_at - interval '65 minutes'
 LEFT JOIN hookwire.topics t ON t.tenant = l.tenant AND t.name = l.topic
@@ -36,7 +36,8 @@ ORDER BY e.id LIMIT $7;
 -- What the ledger counted in closed hours from $1 until $2 against the events as they are now: cells that differ, up to $3, for
 -- topics that keep their events so long. Where one event more or less makes the difference, the checksums name it.
 WITH cell AS MATERIALIZED (
-    SELECT l.tenant, l.topic, l.hour, l.bucket, l.owed_count, l.owed_sum, l.owed_min, l.owed_max, l.owed_content
+    SELECT l.tenant, l.topic, l.hour, l.bucket, l.owed_count, l.owed_sum, l.owed_min, l.owed_max,
+           CASE WHEN l.content_count = l.owed_count THEN l.owed_content END AS owed_content
     FROM hookwire.ledger_cursor c
     JOIN hookwire.ledger l ON l.hour > date_trunc('hour', c.since_at, 'UTC') AND l.hour <= c.through_at - interval '65 minutes'
     WHERE l.sink = '' AND l.owed_count > 0 AND l.hour >= $1 AND l.hour < $2

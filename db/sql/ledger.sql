@@ -24,17 +24,18 @@ WITH cursor AS MATERIALIZED (
     WHERE e.id > (SELECT through_id FROM cursor) AND e.id <= (SELECT upto FROM cursor)
     GROUP BY 1, 2, 3, 4, 5
 ), folded AS (
-    INSERT INTO hookwire.ledger AS l (sink, tenant, topic, hour, bucket, owed_count, owed_sum, owed_min, owed_max, owed_content)
+    INSERT INTO hookwire.ledger AS l (sink, tenant, topic, hour, bucket, owed_count, owed_sum, owed_min, owed_max, owed_content,
+                                      content_count)
     SELECT s.sink, e.tenant, e.topic, e.hour, e.bucket, sum(e.count), hookwire.ledger_sum(sum(e.sum)), min(e.low), max(e.high),
-           hookwire.ledger_sum(sum(e.content))
+           hookwire.ledger_sum(sum(e.content)), sum(e.count)
     FROM event e CROSS JOIN LATERAL (SELECT '' UNION ALL SELECT unnest(e.sinks)) AS s(sink)
     GROUP BY s.sink, e.tenant, e.topic, e.hour, e.bucket
     ORDER BY e.hour, s.sink, e.tenant, e.topic, e.bucket
     ON CONFLICT (hour, sink, tenant, topic, bucket) DO UPDATE
     SET owed_count = l.owed_count + excluded.owed_count, owed_sum = hookwire.ledger_sum(l.owed_sum + excluded.owed_sum),
         owed_min = least(l.owed_min, excluded.owed_min), owed_max = greatest(l.owed_max, excluded.owed_max),
-        owed_content = CASE WHEN l.owed_count = 0 THEN excluded.owed_content
-                            WHEN l.owed_content IS NOT NULL THEN hookwire.ledger_sum(l.owed_content + excluded.owed_content) END
+        owed_content = hookwire.ledger_sum(l.owed_content + excluded.owed_content),
+        content_count = l.content_count + excluded.content_count
 ), moved AS (
     UPDATE hookwire.ledger_cursor c
     SET through_id = cursor.upto,

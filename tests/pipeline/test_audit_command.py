@@ -128,7 +128,7 @@ OWED_TO_A_WEBHOOK = """
 UPDATE hookwire.events SET sinks = '{kafka,webhooks}';
 INSERT INTO hookwire.ledger
 SELECT 'webhooks', tenant, topic, hour, bucket, owed_count, owed_sum, owed_min, owed_max, sent_count, dead_count,
-       settled_sum, settled_min, settled_max, owed_content
+       settled_sum, settled_min, settled_max, owed_content, content_count
 FROM hookwire.ledger WHERE sink = 'kafka';
 INSERT INTO hookwire.subscriptions (id, public_id, protocol, topic, callback, state, created_at, updated_at)
 OVERRIDING SYSTEM VALUE

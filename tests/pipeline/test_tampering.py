@@ -172,7 +172,7 @@ def test_contents_that_the_ledger_does_not_know_are_counted_as_unproved(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str
 ) -> None:
     """FP-05: cells of before the ledger had contents."""
-    asyncio.run(executed(database_url, "UPDATE hookwire.ledger SET owed_content = NULL WHERE bucket = 1"))
+    asyncio.run(executed(database_url, "UPDATE hookwire.ledger SET content_count = content_count - 1 WHERE bucket = 1"))
     archived(spark, lake_uri, events)
     code, report = audit(lake_uri)
     assert (code, report["unproved"], found_in(report)) == (0, 1, set())
