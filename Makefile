@@ -16,7 +16,8 @@ demo: ## A tour that drives and ends itself: one event in a webhook, in Kafka an
 	@scripts/demo
 
 .PHONY: pipeline-demo
-pipeline-demo: dev-environment ## A lake, an audit that finds it whole, and one that names what was done to it
+pipeline-demo: ## A lake, an audit that finds it whole, and one that names what was done to it
+	@scripts/bootstrap lake
 	@scripts/install-servers kafka
 	@$(PYTHON_IN_VENV) -m scripts.pipeline_demo
 

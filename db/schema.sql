@@ -1021,6 +1021,10 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.content_hash(id bigint, accepted_at timestamp with time zone, ordered boolean, key text, content_type text, headers jsonb, payload bytea) RETURNS bigint
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN ((('x'::text || "left"(encode(sha256((convert_to(concat_ws(chr(31), id, ((EXTRACT(epoch FROM accepted_at) * (1000000)::numeric))::bigint, CASE WHEN ordered THEN (id)::text ELSE '-'::text END, COALESCE(('='::text || key), '-'::text), COALESCE(('='::text || content_type), '-'::text), CASE WHEN (headers = '{}'::jsonb) THEN ''::text ELSE (SELECT COALESCE(string_agg(((n.name || '='::text) || h.value), chr(30) ORDER BY h.place), ''::text) AS "coalesce" FROM (jsonb_each_text(content_hash.headers) WITH ORDINALITY h(name, value, place) CROSS JOIN LATERAL (SELECT regexp_replace(h.name, '^ce-'::text, 'ce_'::text) AS regexp_replace) n(name)) WHERE ((n.name = 'hookwire-hops'::text) OR (NOT starts_with(n.name, 'hookwire-'::text)))) END, '='), 'UTF8'::name) || payload)), 'hex'::text), 16)))::bit(64))::bigint;
+
 CREATE FUNCTION hookwire.decline_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -3986,7 +3990,9 @@ CREATE TABLE hookwire.ledger (
     dead_count bigint DEFAULT 0 NOT NULL,
     settled_sum numeric(20,0) DEFAULT 0 NOT NULL,
     settled_min bigint,
-    settled_max bigint
+    settled_max bigint,
+    owed_content numeric(20,0) DEFAULT 0 NOT NULL,
+    content_count bigint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='70');
 

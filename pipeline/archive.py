@@ -13,18 +13,19 @@ bounded batches and not Spark's own stream (docs/adr/0044).
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.bronze import to_bronze
+from pipeline.failure import sentence
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, planned
 from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
@@ -119,8 +120,8 @@ def archive(
     while plan.ranges and not is_stopping():
         try:
             snapshot, rows, quarantined = _batch(session, table, kafka, plan, held, snapshot, run)
-        except PySparkException as error:
-            raise ArchiveFailed(_reason(error)) from error
+        except (PySparkException, Py4JJavaError) as error:
+            raise ArchiveFailed(sentence(error)) from error
         done = Archived(done.batches + 1, done.rows + rows, done.quarantined + quarantined, plan.waiting, done.problems)
         told(done)
         plan = _plan(snapshot, held, options)
@@ -179,10 +180,3 @@ def _written(
     rows = to_bronze(records, datetime.now(UTC)).observe(seen, F.count("quarantine").alias("quarantined"))
     files = table.write(rows, basis.version + 1)  # a range is read in its order
     return files, seen.get["quarantined"]
-
-
-def _reason(error: PySparkException) -> str:
-    """Of our own source the sentence that it raised; else the first line of Spark's."""
-    text = str(error)
-    own = re.search(r"KafkaReadError: (.+)", text)
-    return own[1] if own else next((line for line in text.splitlines() if line.strip()), type(error).__name__)

@@ -13,7 +13,8 @@ from pipeline.anomaly import anomalies
 from pipeline.deadletter import DEAD_LETTERS, clusters
 from pipeline.drift import schemas
 from pipeline.frame import frame_of
-from pipeline.lake import bronze
+from pipeline.lake import Table, bronze
+from pipeline.metric import metric_table
 from pipeline.storage import LakeStorage
 from pipeline.volume import by_hour, usage
 
@@ -24,7 +25,14 @@ class Insight:
     """Of the days from ``since`` to ``until``, both of them included."""
 
     def __init__(self, spark: SparkSession, lake: LakeStorage, since: date, until: date) -> None:
-        self._days = bronze(lake).read(spark).where(F.col("dt").between(since, until))
+        self._spark = spark
+        self._lake = lake
+        self._span = (since.isoformat(), until.isoformat())
+        self._days = self._of_span(bronze(lake))
+
+    def _of_span(self, table: Table) -> DataFrame:
+        first, last = self._span
+        return table.read(self._spark, table.snapshot().where(lambda file: first <= file.values["dt"] <= last))
 
     def usage(self) -> list[dict[str, Any]]:
         """See ``volume.usage``."""
@@ -38,6 +46,17 @@ class Insight:
     def volume(self) -> list[dict[str, Any]]:
         """See ``volume.by_hour``."""
         return _rows(by_hour(self._days).orderBy("topic", "hour"))
+
+    def failing(self, limit: int) -> list[dict[str, Any]]:
+        """Of gold: ``subscription``, ``attempts``, ``failed``, ``dead``, ``share`` that failed; the worst first."""
+        gold = self._of_span(metric_table(self._lake))
+        sums = gold.groupBy("subscription").agg(
+            F.sum("attempts").alias("attempts"),
+            (F.sum("attempts") - F.sum("delivered")).alias("failed"),
+            F.sum("dead").alias("dead"),
+        )
+        worst = sums.where("failed > 0").withColumn("share", F.col("failed") / F.col("attempts"))
+        return _rows(worst.orderBy(F.desc("failed"), "subscription").limit(limit))
 
     def anomalies(self, since: datetime, until: datetime, threshold: float) -> list[dict[str, Any]]:
         """See ``anomaly.anomalies``."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-__all__ = ["Bounds", "Range", "RangePlan", "RangeProblem", "from_json", "planned", "to_json"]
+__all__ = ["Bounds", "Range", "RangePlan", "RangeProblem", "from_json", "planned", "task_size", "to_json"]
 
 
 class Range(NamedTuple):
@@ -22,6 +22,15 @@ class Range(NamedTuple):
         """Itself, cut into pieces of at most ``size`` offsets."""
         for start in range(self.start, self.until, size):
             yield self._replace(start=start, until=min(start + size, self.until))
+
+
+_TASK_OFFSETS: Final = (50_000, 250_000)
+
+
+def task_size(offsets: int, tasks: int) -> int:
+    """How many offsets a task reads, so that a cluster of ``tasks`` cores has work for all; a task has its own cost."""
+    least, most = _TASK_OFFSETS
+    return max(least, min(most, -(-offsets // tasks)))
 
 
 class Bounds(NamedTuple):

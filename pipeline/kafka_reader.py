@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.kafka_options import SparkKafkaOptions
-from pipeline.kafka_range import Bounds, Range, to_json
+from pipeline.kafka_range import Bounds, Range, task_size, to_json
 from pipeline.schema import KAFKA
 
 __all__ = ["KafkaUnreachable", "bounds_of", "incarnations_of", "read_ranges", "topics_of"]
@@ -64,9 +64,12 @@ def incarnations_of(options: SparkKafkaOptions, topics: Collection[str]) -> dict
 
 
 def read_ranges(spark: SparkSession, options: SparkKafkaOptions, ranges: Sequence[Range]) -> DataFrame:
-    """The records of the ranges with the columns of ``schema.KAFKA``."""
+    """The records of the ranges with the columns of ``schema.KAFKA``, in as many tasks as the session shuffles into."""
+    offsets = sum(of.until - of.start for of in ranges)
+    size = task_size(offsets, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
     if options.source == "jvm":
-        reader = spark.read.format("kafka").options(**options.java(), **_java_ranges(ranges))
+        tasks = str(max(1, offsets // size))
+        reader = spark.read.format("kafka").options(**options.java(), **_java_ranges(ranges), minPartitions=tasks)
     else:
         from pipeline.kafka_source import KafkaSource
 
@@ -75,6 +78,7 @@ def read_ranges(spark: SparkSession, options: SparkKafkaOptions, ranges: Sequenc
             client_secrets=json.dumps(options.librdkafka()),
             ranges=to_json(ranges),
             read_seconds=str(options.read_seconds),
+            task_offsets=str(size),
         )
     return reader.load().select(*KAFKA.names)
 

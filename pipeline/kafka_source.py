@@ -25,7 +25,6 @@ __all__ = ["KafkaReadError", "KafkaSource"]
 
 _FETCH_RECORDS = 10_000
 _FETCH_SECONDS = 1.0
-_TASK_OFFSETS = 250_000
 # A fetch that waits for more is of no use: the range is there already.
 _CLIENT = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error",
            "group.id": "hookwire.pipeline", "queued.max.messages.kbytes": 32_768, "fetch.wait.max.ms": 100}  # fmt: skip
@@ -49,7 +48,8 @@ class KafkaReadError(Exception):
 
 
 class KafkaSource(DataSource):
-    """Options: ``client_secrets`` (JSON of librdkafka's settings), ``ranges`` (see ``kafka_range``), ``read_seconds``.
+    """Options: ``client_secrets`` (JSON of librdkafka's settings), ``ranges`` (see ``kafka_range``), ``read_seconds``,
+    ``task_offsets``.
 
     Spark masks what a name with "secret" holds, in plans and event logs.
     """
@@ -70,6 +70,7 @@ class KafkaSource(DataSource):
             json.loads(self.options["client_secrets"]),
             from_json(self.options["ranges"]),
             float(self.options["read_seconds"]),
+            int(self.options["task_offsets"]),
         )
 
 
@@ -79,13 +80,16 @@ class _Piece(InputPartition):
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, client: Mapping[str, Any], ranges: Sequence[Range], read_seconds: float) -> None:
+    def __init__(
+        self, client: Mapping[str, Any], ranges: Sequence[Range], read_seconds: float, task_offsets: int
+    ) -> None:
         self._client = client
         self._ranges = ranges
         self._read_seconds = read_seconds
+        self._task_offsets = task_offsets
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [_Piece(piece) for of in self._ranges for piece in of.parts(_TASK_OFFSETS)]
+        return [_Piece(piece) for of in self._ranges for piece in of.parts(self._task_offsets)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Piece)

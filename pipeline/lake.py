@@ -24,7 +24,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote
@@ -34,7 +34,6 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -51,7 +50,6 @@ __all__ = [
     "State",
     "Table",
     "bronze",
-    "damage_named",
     "folder_values",
 ]
 
@@ -61,8 +59,8 @@ Offsets = Mapping[str, Mapping[int, int]]
 _OURS: Final = "hookwire"
 """The member of a commit's metadata that is ours, and the id of our application transaction."""
 _CONFIGURATION: Final = {"delta.checkpointInterval": "100", "delta.logRetentionDuration": "interval 90 days"}
+_NUMBER: Final = "event_number"
 _TRIES = 5
-_UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND")  # as Spark names its errors
 
 
 class LakeDamaged(Exception):
@@ -81,12 +79,16 @@ def folder_values(path: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """``path`` is relative to the table. ``sha256`` is known of files that were just written."""
+    """``path`` is relative to the table. ``sha256`` is known of files that were just written.
+
+    ``numbers``: the least and the greatest event number in it; None where nobody knows.
+    """
 
     path: str
     rows: int
     bytes: int
     sha256: str = field(default="", compare=False)
+    numbers: tuple[int, int] | None = field(default=None, compare=False)
 
     @property
     def values(self) -> dict[str, str]:
@@ -134,10 +136,9 @@ class Snapshot:
         """Where the archive goes on."""
         return self.state.offsets
 
-    def of_days(self, since: str, until: str) -> Snapshot:
-        """Only the files of these days (ISO 8601), both included."""
-        files = tuple(file for file in self.files if since <= file.values["dt"] <= until)
-        return Snapshot(self.version, files, self.state, self.number)
+    def where(self, is_wanted: Callable[[DataFile], bool]) -> Snapshot:
+        """Only these files, so that a reader opens no others."""
+        return replace(self, files=tuple(file for file in self.files if is_wanted(file)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +151,6 @@ class Change:
     removed: tuple[str, ...] = ()
     state: State | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
-
-
-@contextmanager
-def damage_named() -> Iterator[None]:
-    """Turn Spark's error about an unreadable file into :class:`LakeDamaged`."""
-    try:
-        yield
-    except PySparkException as error:
-        if not any(name in str(error) for name in _UNREADABLE):
-            raise
-        raise LakeDamaged("a file of the lake cannot be read: hookwire pipeline check names it") from error
 
 
 class Table:
@@ -214,9 +204,7 @@ class Table:
         frame.select(*self.schema.names).write.partitionBy(*self._partitions).parquet(self._lake.spark_path(folder))
         found = {path: size for path, size in self._lake.files(folder).items() if path.endswith(".parquet")}
         self._lake.make_durable(found)
-        start = len(self.name) + 1
-        details = self._lake.each(sorted(found), self._detail)
-        return tuple(DataFile(path[start:], rows, found[path], digest) for path, rows, digest in details)
+        return tuple(self._lake.each(sorted(found), lambda path: self._described(path, found[path])))
 
     def commit(self, basis: Snapshot, change: Change) -> Snapshot:
         """Make the next commit. Raises :class:`LakeConflict` when the table has moved on from ``basis``."""
@@ -345,11 +333,16 @@ class Table:
 
     def _file(self, row: Mapping[str, Any]) -> DataFile:
         path = unquote(row["path"])
-        rows = row["num_records"]
-        return DataFile(path, self._detail(f"{self.name}/{path}")[1] if rows is None else rows, row["size_bytes"])
+        if row["num_records"] is None:  # another tool wrote it
+            return self._described(f"{self.name}/{path}", row["size_bytes"])
+        low, high = row.get(f"min.{_NUMBER}"), row.get(f"max.{_NUMBER}")
+        numbers = None if low is None or high is None else (low, high)
+        return DataFile(path, row["num_records"], row["size_bytes"], numbers=numbers)
 
     def _addition(self, file: DataFile, now: int) -> AddAction:
-        stats = json.dumps({"numRecords": file.rows})
+        low, high = file.numbers or (None, None)
+        bounds = {} if low is None else {"minValues": {_NUMBER: low}, "maxValues": {_NUMBER: high}}
+        stats = json.dumps({"numRecords": file.rows, **bounds})
         return AddAction(file.path, file.bytes, self._values(file), now, True, stats)
 
     def _removal(self, file: DataFile, now: int) -> RemoveAction:
@@ -363,11 +356,22 @@ class Table:
         commits = (path for path in self._lake.files(self._log) if path.endswith(".json"))
         self._lake.make_durable(path for path in commits if int(path.rpartition("/")[2].partition(".")[0]) > after)
 
-    def _detail(self, path: str) -> tuple[str, int, str]:
-        """Path, number of rows and SHA-256 of a file that was just written."""
+    def _described(self, path: str, size: int) -> DataFile:
+        """What the file itself says; ``path`` is relative to the lake."""
         with self._lake.open(path) as file:
-            rows: int = pq.read_metadata(file).num_rows
-        return path, rows, self._lake.sha256(path)
+            metadata = pq.read_metadata(file)
+        digest, numbers = self._lake.sha256(path), _numbers(metadata)
+        return DataFile(path.removeprefix(f"{self.name}/"), metadata.num_rows, size, digest, numbers)
+
+
+def _numbers(metadata: pq.FileMetaData) -> tuple[int, int] | None:
+    """The least and the greatest event number, if each row group says so."""
+    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
+    columns = [group.column(n) for group in groups for n in range(metadata.num_columns)]
+    found = [column.statistics for column in columns if column.path_in_schema == _NUMBER]
+    if not found or not all(statistics is not None and statistics.has_min_max for statistics in found):
+        return None
+    return min(statistics.min for statistics in found), max(statistics.max for statistics in found)
 
 
 def bronze(lake: LakeStorage) -> Table:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Final
 
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-__all__ = ["SessionOptions", "spark_session"]
+__all__ = ["SessionFailed", "SessionOptions", "settings_of", "spark_session"]
+
+_DEFAULT_MASTER: Final = "local[*]"
 
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
@@ -39,24 +49,40 @@ class SessionOptions:
     """
 
     name: str = "hookwire"
-    master: str | None = "local[*]"
+    master: str | None = _DEFAULT_MASTER
     memory: str = "1g"
     jars: tuple[Path, ...] = ()
     ui: bool = False
     more: Mapping[str, str] = field(default_factory=dict)
 
 
+class SessionFailed(Exception):
+    """Spark did not start; the text is the last line that it said."""
+
+
 def spark_session(options: SessionOptions) -> SparkSession:
-    """The session of this process, made by the first call. Java is looked for by ``pipeline.java`` before this."""
+    """The session of this process, made by the first call. Java is looked for by ``pipeline.java`` before this.
+
+    Raises :class:`SessionFailed`.
+    """
     # Workers start the first python3 on PATH otherwise, which has none of our packages (PL-V02).
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(options.name)
-    for name, value in _settings(options).items():
+    for name, value in settings_of(options, _users_names()).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells when it closes a connection
+    with tempfile.TemporaryFile() as log, _said_into(log):
+        try:
+            return builder.getOrCreate()
+        except (PySparkException, Py4JError) as error:
+            log.seek(0)
+            lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+            reason = lines[-1] if lines else str(error).partition("\n")[0]
+            raise SessionFailed(f"Spark did not start: {reason[:500]}") from error
 
 
-def _settings(options: SessionOptions) -> dict[str, str]:
+def settings_of(options: SessionOptions, users: Collection[str] = ()) -> dict[str, str]:
+    """What a session is made with: our settings but those that the user has set, then ``more``, which wins (FP-12)."""
     settings = {**_ALWAYS, "spark.ui.enabled": str(options.ui).lower(), "spark.driver.memory": options.memory}
     # Said before the JVM's logging has been set up, or Spark prints a page of warnings at each start.
     quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -67,4 +93,30 @@ def _settings(options: SessionOptions) -> dict[str, str]:
         settings |= _LOCALLY if options.master.startswith("local") else {}
     if options.jars:
         settings["spark.jars"] = ",".join(str(jar) for jar in options.jars)
-    return settings | dict(options.more)
+    is_named = options.master not in (None, _DEFAULT_MASTER)
+    left = {name for name in users if name != "spark.master" or not is_named}
+    return {name: value for name, value in settings.items() if name not in left} | dict(options.more)
+
+
+def _users_names() -> set[str]:
+    """The settings that ``spark-submit`` or Spark's own file of defaults has set: they are the user's."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        SparkContext._ensure_initialized()
+        return {name for name, _ in SparkConf().getAll()}
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME", "/nowhere"), "conf")
+    file = Path(folder) / "spark-defaults.conf"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return {re.split(r"[\s=:]", line.strip(), maxsplit=1)[0] for line in lines if line.strip().startswith("spark.")}
+
+
+@contextmanager
+def _said_into(log: IO[bytes]) -> Iterator[None]:
+    """The JVM inherits standard error when it starts: what it says there on a good run is of no use (FP-14)."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pyarrow import ArrowInvalid, NativeFile, fs
+from pyarrow import ArrowException, NativeFile, fs
 
 __all__ = ["LakeStorage", "StorageError"]
 
@@ -38,7 +38,7 @@ class LakeStorage:
         try:
             # Hadoop calls it s3a, pyarrow s3.
             self._system, self._root = fs.FileSystem.from_uri(self.uri.replace("s3a://", "s3://", 1))
-        except (ArrowInvalid, OSError) as error:
+        except (ArrowException, OSError) as error:
             raise StorageError(f"{uri} cannot be used: {error}") from error
 
     @property

@@ -261,7 +261,7 @@ def main() -> int:
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    say(f"\nAll seen, in {time.monotonic() - started:.0f} s.")
+    say(f"\nAll seen, in {time.monotonic() - started:.0f} s. Open the report in a browser: {wanted.report.absolute()}")
     return 0
 
 

@@ -99,6 +99,8 @@ def _values(name: str, field: FieldInfo) -> str:
         return ", ".join(f"`{choice}`" for choice in get_args(kind))
     if get_origin(kind) is tuple:
         return "texts" if get_args(kind)[0] is str else "numbers"
+    if get_origin(kind) is dict:
+        return "a JSON object of texts"
     words = {bool: "`true`, `false`", int: "integer", float: "number", str: "text", SecretStr: "secret"}
     return words[kind] + "".join(_bounds(field.metadata))
 
@@ -121,7 +123,7 @@ def _default(name: str, field: FieldInfo) -> str:
     if name == "data_dir":  # depends on the machine
         return "the user's state folder; `.hookwire/` with `make run`"
     value = field.default
-    if value is None or value in ("", ()):
+    if value is None or value in ("", (), {}):
         return "none"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"

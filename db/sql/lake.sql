@@ -3,7 +3,8 @@
 -- name: cells
 -- What Kafka is owed in closed hours from $2 until $3, for each Kafka topic as topics are routed now; $1 is the prefix.
 SELECT coalesce(t.kafka_topic, $1 || l.topic) AS topic, l.hour, l.bucket::bigint AS bucket, sum(l.owed_count)::bigint AS owed,
-       hookwire.ledger_sum(sum(l.owed_sum)) AS owed_sum, min(l.owed_min) AS owed_low, max(l.owed_max) AS owed_high
+       hookwire.ledger_sum(sum(l.owed_sum)) AS owed_sum, min(l.owed_min) AS owed_low, max(l.owed_max) AS owed_high,
+       CASE WHEN sum(l.content_count) = sum(l.owed_count) THEN hookwire.ledger_sum(sum(l.owed_content)) END AS owed_content
 FROM hookwire.ledger_cursor c
 JOIN hookwire.ledger l ON l.hour > date_trunc('hour', c.since_at, 'UTC') AND l.hour <= c.through_at - interval '65 minutes'
 LEFT JOIN hookwire.topics t ON t.tenant = l.tenant AND t.name = l.topic
@@ -18,7 +19,8 @@ FROM hookwire.ledger_cursor c;
 
 -- name: accepted
 -- Up to $7 events of one cell above the id $5, up to $6, and what explains that one is not in Kafka.
-SELECT e.id, e.key, encode(sha256(e.payload), 'hex') AS digest,
+SELECT e.id, lpad(to_hex(hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload)),
+                  16, '0') AS digest,
        CASE WHEN EXISTS (SELECT FROM hookwire.outbox o, generate_series(0, 63) AS g(shard)
                          WHERE o.sink = 'kafka' AND o.shard = g.shard AND o.id = e.id) THEN 'waiting'
             WHEN EXISTS (SELECT FROM hookwire.held h WHERE h.sink = 'kafka' AND h.id = e.id) THEN 'waiting'
@@ -29,6 +31,45 @@ FROM hookwire.events e LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.
 WHERE e.id > $5 AND e.id <= $6 AND e.id & 3 = $4 AND e.accepted_at >= $3 AND e.accepted_at < $3::timestamptz + interval '1 hour'
   AND 'kafka' = ANY (e.sinks) AND coalesce(t.kafka_topic, $1 || e.topic) = $2
 ORDER BY e.id LIMIT $7;
+
+-- name: recount
+-- What the ledger counted in closed hours from $1 until $2 against the events as they are now: cells that differ, up to $3, for
+-- topics that keep their events so long. Where one event more or less makes the difference, the checksums name it.
+WITH cell AS MATERIALIZED (
+    SELECT l.tenant, l.topic, l.hour, l.bucket, l.owed_count, l.owed_sum, l.owed_min, l.owed_max,
+           CASE WHEN l.content_count = l.owed_count THEN l.owed_content END AS owed_content
+    FROM hookwire.ledger_cursor c
+    JOIN hookwire.ledger l ON l.hour > date_trunc('hour', c.since_at, 'UTC') AND l.hour <= c.through_at - interval '65 minutes'
+    WHERE l.sink = '' AND l.owed_count > 0 AND l.hour >= $1 AND l.hour < $2
+), present AS MATERIALIZED (
+    SELECT e.tenant, e.topic, date_trunc('hour', e.accepted_at, 'UTC') AS hour, (e.id & 3)::smallint AS bucket, count(*) AS count,
+           hookwire.ledger_sum(sum(hookwire.ledger_hash(e.id))) AS sum,
+           hookwire.ledger_sum(sum(hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload)))
+               AS content
+    FROM hookwire.events e
+    WHERE e.id >= (SELECT min(owed_min) FROM cell) AND e.accepted_at >= $1 AND e.accepted_at < $2
+    GROUP BY 1, 2, 3, 4
+), side AS (
+    SELECT tenant, topic, hour, bucket, coalesce(c.owed_count, 0) - coalesce(p.count, 0) AS missing, c.owed_min, c.owed_max,
+           hookwire.ledger_sum(coalesce(c.owed_sum, 0) - coalesce(p.sum, 0)) AS difference, c.owed_content <> p.content AS is_rewritten
+    FROM cell c FULL JOIN present p USING (tenant, topic, hour, bucket)
+), differing AS (
+    SELECT s.* FROM side s LEFT JOIN hookwire.topics t ON t.tenant = s.tenant AND t.name = s.topic
+    WHERE (s.missing <> 0 OR s.difference <> 0 OR s.is_rewritten)
+      AND (coalesce(t.retention_days, 0) = 0 OR s.hour > now() - make_interval(days => t.retention_days))
+    ORDER BY s.hour, s.topic, s.bucket LIMIT $3
+)
+SELECT d.topic, d.hour, CASE WHEN d.missing > 0 THEN 'deleted' WHEN d.missing < 0 THEN 'inserted'
+                             WHEN d.difference = 0 THEN 'rewritten' ELSE 'exchanged' END AS fault,
+       greatest(1, abs(d.missing)) AS count,
+       CASE d.missing
+           WHEN 1 THEN (SELECT g.id FROM generate_series(d.owed_min, least(d.owed_max, d.owed_min + 4000000)) AS g(id)
+                        WHERE g.id & 3 = d.bucket AND hookwire.ledger_sum(hookwire.ledger_hash(g.id)) = d.difference LIMIT 1)
+           WHEN -1 THEN (SELECT e.id FROM hookwire.events e
+                         WHERE e.tenant = d.tenant AND e.topic = d.topic AND e.id >= (SELECT min(owed_min) FROM cell)
+                           AND e.accepted_at >= d.hour AND e.accepted_at < d.hour + interval '1 hour' AND e.id & 3 = d.bucket
+                           AND hookwire.ledger_sum(-hookwire.ledger_hash(e.id)::numeric) = d.difference LIMIT 1) END AS id
+FROM differing d;
 
 -- name: attempts
 -- Attempts at webhooks by the hour in which they began, with percentiles of how long they took.

@@ -18,19 +18,24 @@ WITH cursor AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ), event AS MATERIALIZED (
     SELECT date_trunc('hour', e.accepted_at, 'UTC') AS hour, e.tenant, e.topic, e.sinks, e.id & 3 AS bucket,
-           count(*) AS count, sum(hookwire.ledger_hash(e.id)) AS sum, min(e.id) AS low, max(e.id) AS high
+           count(*) AS count, sum(hookwire.ledger_hash(e.id)) AS sum, min(e.id) AS low, max(e.id) AS high,
+           sum(hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload)) AS content
     FROM hookwire.events e
     WHERE e.id > (SELECT through_id FROM cursor) AND e.id <= (SELECT upto FROM cursor)
     GROUP BY 1, 2, 3, 4, 5
 ), folded AS (
-    INSERT INTO hookwire.ledger AS l (sink, tenant, topic, hour, bucket, owed_count, owed_sum, owed_min, owed_max)
-    SELECT s.sink, e.tenant, e.topic, e.hour, e.bucket, sum(e.count), hookwire.ledger_sum(sum(e.sum)), min(e.low), max(e.high)
+    INSERT INTO hookwire.ledger AS l (sink, tenant, topic, hour, bucket, owed_count, owed_sum, owed_min, owed_max, owed_content,
+                                      content_count)
+    SELECT s.sink, e.tenant, e.topic, e.hour, e.bucket, sum(e.count), hookwire.ledger_sum(sum(e.sum)), min(e.low), max(e.high),
+           hookwire.ledger_sum(sum(e.content)), sum(e.count)
     FROM event e CROSS JOIN LATERAL (SELECT '' UNION ALL SELECT unnest(e.sinks)) AS s(sink)
     GROUP BY s.sink, e.tenant, e.topic, e.hour, e.bucket
     ORDER BY e.hour, s.sink, e.tenant, e.topic, e.bucket
     ON CONFLICT (hour, sink, tenant, topic, bucket) DO UPDATE
     SET owed_count = l.owed_count + excluded.owed_count, owed_sum = hookwire.ledger_sum(l.owed_sum + excluded.owed_sum),
-        owed_min = least(l.owed_min, excluded.owed_min), owed_max = greatest(l.owed_max, excluded.owed_max)
+        owed_min = least(l.owed_min, excluded.owed_min), owed_max = greatest(l.owed_max, excluded.owed_max),
+        owed_content = hookwire.ledger_sum(l.owed_content + excluded.owed_content),
+        content_count = l.content_count + excluded.content_count
 ), moved AS (
     UPDATE hookwire.ledger_cursor c
     SET through_id = cursor.upto,

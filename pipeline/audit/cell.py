@@ -8,29 +8,33 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from pipeline.audit.evidence import BUCKETS, ledger_hash_halves
+from pipeline.audit.evidence import BUCKETS, hash_halves, ledger_hash_halves
 
 __all__ = ["LEDGER", "cells", "compared"]
 
 LEDGER: Final = (
-    "topic string, hour timestamp, bucket long, owed long, owed_sum decimal(20,0), owed_low long, owed_high long"
+    "topic string, hour timestamp, bucket long, owed long, owed_sum decimal(20,0), owed_low long, owed_high long, "
+    "owed_content decimal(20,0)"
 )
-"""What the write side sends: ``topic`` is Kafka's."""
+"""What the write side sends: ``topic`` is Kafka's. ``owed_content``: null where the ledger does not know it."""
 
 
 def cells(evidence: DataFrame) -> DataFrame:
-    """``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``low``, ``high``, and how many of them are
+    """``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``content``, ``low``, ``high``, and how many of them are
     late, misfiled and erased.
 
     Records that are not ours have no id: they stand in cells with the bucket null.
     """
     high, low = ledger_hash_halves(F.col("id"))
+    content_high, content_low = hash_halves(F.col("digest"))
     return (
         evidence.groupBy("topic", "hour", F.col("id").bitwiseAND(F.lit(BUCKETS - 1)).alias("bucket"))
         .agg(
             F.count("*").alias("records"),
             F.sum(high).alias("sum_high"),
             F.sum(low).alias("sum_low"),
+            F.sum(content_high).alias("content_high"),
+            F.sum(content_low).alias("content_low"),
             F.min("id").alias("low"),
             F.max("id").alias("high"),
             F.count_if("is_late").alias("late"),
@@ -38,7 +42,8 @@ def cells(evidence: DataFrame) -> DataFrame:
             F.count_if("is_erased").alias("erased"),
         )
         .withColumn("sum", _joined(F.col("sum_high"), F.col("sum_low")))
-        .drop("sum_high", "sum_low")
+        .withColumn("content", _joined(F.col("content_high"), F.col("content_low")))
+        .drop("sum_high", "sum_low", "content_high", "content_low")
     )
 
 
@@ -65,4 +70,5 @@ def compared(ledger: DataFrame, cells: DataFrame) -> DataFrame:
         F.coalesce("records", F.lit(0)).alias("records"),
         *(F.coalesce(name, F.lit(0)).alias(name) for name in ("late", "misfiled", "erased")),
         is_equal.alias("is_equal"),
+        F.when(F.coalesce("erased", F.lit(0)) == 0, F.col("content") == F.col("owed_content")).alias("has_contents"),
     )

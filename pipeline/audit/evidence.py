@@ -7,9 +7,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from pipeline.audit.content import content
 from pipeline.bronze import believed_at
 
-__all__ = ["BUCKETS", "evidence", "ghosts", "ledger_hash_halves"]
+__all__ = ["BUCKETS", "evidence", "ghosts", "hash_halves", "ledger_hash_halves"]
 
 BUCKETS: Final = 4
 """An hour of a topic is cut into as many cells, by the remainder of the id, as the ledger does."""
@@ -21,7 +22,7 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
 
     ``id`` is the number of an event of this installation and null for anything else: foreign records, and those of the
     database before it was restored. ``is_late``: it reached Kafka more than ``late_seconds`` after it was accepted.
-    ``is_misfiled``: its folder is not that of its day. ``digest`` is computed only where somebody asks for it.
+    ``is_misfiled``: its folder is not that of its day. ``digest``: see ``content.content``; null of what was erased.
     """
     is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
     at = believed_at(F.col("archived_at"))
@@ -40,7 +41,7 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
         is_late.alias("is_late"),
         F.coalesce(F.col("dt") != F.to_date(at), F.lit(True)).alias("is_misfiled"),
         F.lit(False).alias("is_erased"),
-        F.sha2("value", 256).alias("digest"),
+        content().alias("digest"),
     )
 
 
@@ -68,5 +69,10 @@ def ledger_hash_halves(number: Column) -> tuple[Column, Column]:
     """The ledger's hash of an id, in two halves of 32 bits, whose sums fit into a long up to 2**31 records."""
     # A cast to binary is what ANSI mode forbids, and that is how Spark 4 starts.
     digest = F.sha2(F.unhex(F.lpad(F.hex(number), 16, "0")), 256)
+    return hash_halves(digest)
+
+
+def hash_halves(digest: Column) -> tuple[Column, Column]:
+    """The first 64 bits of a hash in hexadecimal, in two halves as numbers."""
     high, low = (F.conv(F.substring(digest, start, 8), 16, 10).cast("long") for start in (1, 9))
     return high, low

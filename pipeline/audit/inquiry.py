@@ -42,6 +42,7 @@ class Cell:
 
     ``owed`` events were accepted, with ids from ``owed_low`` to ``owed_high``; ``records`` are in the lake, of which
     ``late`` reached Kafka too late, ``misfiled`` are in another day's folder, and ``erased`` are counted only.
+    ``has_contents``: whether the records hold what was accepted; None where that is unknown, or some were erased.
     """
 
     topic: str
@@ -55,6 +56,12 @@ class Cell:
     misfiled: int
     erased: int
     is_equal: bool
+    has_contents: bool | None
+
+    @property
+    def differs(self) -> bool:
+        """In its events, or in what they hold."""
+        return not self.is_equal or self.has_contents is False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +137,15 @@ def unexplained(
     named = {(found.topic, found.hour) for found in findings if found.fault in _COUNTED}
     silent = [
         cell for cell in asked
-        if not cell.is_equal and (cell.topic, cell.hour) not in named
+        if cell.differs and (cell.topic, cell.hour) not in named
         and (cell.topic, cell.hour, cell.bucket) not in awaited
     ]  # fmt: skip
     return [Finding("unexplained", cell.topic, cell.hour, max(1, abs(cell.owed - cell.records)), []) for cell in silent]
 
 
 def in_question(compared: Sequence[Cell], *, contents: bool = False) -> list[Cell]:
-    """The cells to look at id by id: those that are not equal; with ``contents`` all that have ids, byte by byte."""
-    return [cell for cell in compared if cell.bucket is not None and (contents or not cell.is_equal)]
+    """The cells to look at id by id: those that differ; with ``contents`` all that have ids."""
+    return [cell for cell in compared if cell.bucket is not None and (contents or cell.differs)]
 
 
 def _in_sight(records: DataFrame, asked: Sequence[Cell], accepted: DataFrame) -> DataFrame:

@@ -28,6 +28,7 @@ from pipeline.storage import LakeStorage
 __all__ = ["Accepted", "LakeAudit"]
 
 _FIRST: Final = datetime(2020, 1, 1, tzinfo=UTC)
+_FIRST_DAY: Final = _FIRST.date().isoformat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,6 @@ class Accepted:
     id: int
     event_id: str
     topic: str
-    key: str | None
     hour: datetime
     state: str
     digest: str
@@ -62,11 +62,13 @@ class LakeAudit:
         tomorrow = datetime.now(UTC) + timedelta(days=1)
         hour = F.col("hour")
         self._is_judged = ((hour >= F.lit(since)) & (hour < F.lit(until))) | (hour > tomorrow) | (hour < _FIRST)
-        self._rows = table.read(spark, self.snapshot)
+        self._table = table
+        first, last, impossible = (moment.date().isoformat() for moment in (since, until, tomorrow))
         # Folders of days that cannot be are read with those that are judged.
-        day = F.col("dt")
-        of_days = day.between(since.date(), until.date()) | (day > tomorrow.date()) | (day < _FIRST.date())
-        records = self._evidence(self._rows.where(of_days))
+        days = self.snapshot.where(
+            lambda file: first <= (day := file.values["dt"]) <= last or not _FIRST_DAY <= day <= impossible
+        )
+        records = self._evidence(table.read(spark, days))
         if erased.snapshot().files:
             records = records.unionByName(ghosts(erased.read(spark), incarnation))
         self._records = records.where(self._is_judged)
@@ -119,6 +121,9 @@ class LakeAudit:
         if not lows:
             return None
         low, high = min(lows), max(row["owed_high"] for row in ledger)
-        rows = self._rows.where(F.col("event_number").between(low, high))
+        overlapping = self.snapshot.where(
+            lambda file: file.numbers is None or (file.numbers[0] <= high and low <= file.numbers[1])
+        )
+        rows = self._table.read(self._spark, overlapping).where(F.col("event_number").between(low, high))
         beyond = self._evidence(rows).where("id IS NOT NULL").where(~self._is_judged)
         return beyond if beyond.limit(1).count() else None

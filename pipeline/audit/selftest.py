@@ -24,6 +24,7 @@ __all__ = ["HOUR", "INCARNATION", "SelftestRecord", "bronze_of", "ledger_of", "p
 
 INCARNATION = "selftest"
 HOUR = datetime(2026, 1, 15, 9, tzinfo=UTC)
+_AT = HOUR + timedelta(minutes=7)
 _EVENTS = 200
 _KEYS = 10
 _LATE_SECONDS = 60
@@ -45,6 +46,14 @@ class SelftestRecord:
     def event_id(self) -> str:
         """The id that its header carries."""
         return f"evt_{self.incarnation}_{self.number}"
+
+    @property
+    def digest(self) -> str:
+        """What the write side says of its contents, by other means than Spark's."""
+        micros = int(_AT.timestamp()) * 1_000_000
+        sequence, key = (str(self.number), f"={self.key}") if self.key else ("-", "-")
+        members = "\x1f".join([str(self.number), str(micros), sequence, key, "-", "", "="])
+        return sha256(members.encode() + self.value).hexdigest()[:16]
 
 
 def self_test(spark: SparkSession) -> dict[str, bool]:
@@ -97,7 +106,7 @@ def _found(accepted: DataFrame, bronze: DataFrame, ledger: DataFrame) -> dict[st
     records = evidence(bronze, INCARNATION, _LATE_SECONDS)
     cells = compare_cells(records, ledger)
     findings = inquire(
-        records, accepted, cells, in_question(cells, contents=True),
+        records, accepted, cells, in_question(cells),
         suspects_found=count_suspects(records), repeats_are_legal=False,
     )  # fmt: skip
     found: dict[str, list[str]] = {}
@@ -108,16 +117,16 @@ def _found(accepted: DataFrame, bronze: DataFrame, ledger: DataFrame) -> dict[st
 
 def bronze_of(spark: SparkSession, records: Sequence[SelftestRecord]) -> DataFrame:
     """A lake in memory."""
-    at = HOUR + timedelta(minutes=7)
     shared = {
-        "topic": "orders", "partition": 0, "timestamp_type": 0, "headers": [], "accepted_at": at,
-        "archived_at": at, "dt": at.date(),
+        "topic": "orders", "partition": 0, "timestamp_type": 0, "headers": [], "accepted_at": _AT,
+        "archived_at": _AT, "dt": _AT.date(),
     }  # fmt: skip
     rows = [
         {
             **shared, "offset": record.offset, "key": record.key.encode() if record.key else None,
             "value": record.value, "event_id": record.event_id, "event_number": record.number, "term": record.term,
-            "timestamp": at + timedelta(seconds=record.delay_seconds),
+            "sequence": record.number if record.key else None,
+            "timestamp": _AT + timedelta(seconds=record.delay_seconds),
         }
         for record in records
     ]  # fmt: skip
@@ -128,14 +137,17 @@ def ledger_of(spark: SparkSession, accepted: Sequence[SelftestRecord]) -> DataFr
     """The write side's cells of these events."""
     rows = []
     for bucket in range(BUCKETS):
-        ids = [record.number for record in accepted if record.number % BUCKETS == bucket]
+        of_bucket = [record for record in accepted if record.number % BUCKETS == bucket]
+        ids = [record.number for record in of_bucket]
         if ids:
-            rows.append(("orders", HOUR, bucket, len(ids), Decimal(_ledger_sum(ids)), min(ids), max(ids)))
+            contents = sum(int(record.digest, 16) for record in of_bucket) % 2**64
+            sums = Decimal(_ledger_sum(ids)), min(ids), max(ids), Decimal(contents)
+            rows.append(("orders", HOUR, bucket, len(ids), *sums))
     return frame_of(spark, rows, LEDGER)
 
 
 def _accepted_of(spark: SparkSession, accepted: Sequence[SelftestRecord]) -> DataFrame:
-    rows = [(r.number, r.event_id, "orders", r.key, HOUR, "sent", sha256(r.value).hexdigest()) for r in accepted]
+    rows = [(r.number, r.event_id, "orders", HOUR, "sent", r.digest) for r in accepted]
     return frame_of(spark, rows, ACCEPTED)
 
 

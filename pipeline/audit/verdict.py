@@ -21,9 +21,9 @@ __all__ = [
 
 EXAMPLES_MAX: Final = 10
 """Ids that stand beside a count, unless more are asked for."""
-ACCEPTED: Final = "id long, event_id string, topic string, key string, hour timestamp, state string, digest string"
+ACCEPTED: Final = "id long, event_id string, topic string, hour timestamp, state string, digest string"
 """What the write side knows of the events of unequal cells. ``topic`` is Kafka's; ``state`` is ``sent``, or what
-explains that an event is not in Kafka: ``waiting``, ``dead``. ``digest`` is the payload's SHA-256 in hexadecimal."""
+explains that an event is not in Kafka: ``waiting``, ``dead``. ``digest``: see ``content.content``."""
 
 
 def differences(accepted: DataFrame, evidence: DataFrame) -> DataFrame:
@@ -41,14 +41,11 @@ def differences(accepted: DataFrame, evidence: DataFrame) -> DataFrame:
             F.array_sort(F.collect_set("hour")).alias("hours"),
             F.bool_and("is_erased").alias("is_erased"),
             F.collect_set(F.when(is_there, F.coalesce("digest", F.lit("\0")))).alias("digests"),
-            F.collect_set(F.when(is_there, F.coalesce("key", F.lit("\0")))).alias("keys"),
         )
     )
     both = accepted.alias("a").join(records.alias("r"), ["topic", "id"], "full_outer")
     is_known, is_here = F.col("a.event_id").isNotNull(), F.col("r.event_id").isNotNull()
-    same = F.col("is_erased") | (
-        (F.col("r.digests") == F.array("a.digest")) & (F.col("r.keys") == F.array(F.coalesce("a.key", F.lit("\0"))))
-    )
+    same = F.col("is_erased") | (F.col("r.digests") == F.array("a.digest"))
     is_elsewhere = F.when(is_known, F.col("hours") != F.array("a.hour")).otherwise(F.size("hours") > 1)
     faults = (
         F.when(~is_known & ~is_elsewhere, F.lit("phantom")),

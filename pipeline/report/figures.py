@@ -24,7 +24,10 @@ class AttemptCounts:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """``volume``: records of each Kafka topic by hour. ``audit``: the report of `audit --json`, or None."""
+    """``volume``: records of each Kafka topic by hour. ``failing``: subscriptions whose attempts failed, of gold.
+
+    ``audit``: the report of `audit --json`, or None.
+    """
 
     since: datetime
     until: datetime
@@ -32,6 +35,7 @@ class Figures:
     volume: Mapping[str, Mapping[datetime, int]]
     attempts: Sequence[AttemptCounts]
     anomalies: Sequence[Mapping[str, Any]]
+    failing: Sequence[Mapping[str, Any]]
     audit: Mapping[str, Any] | None
     target: float = 0.99
 
@@ -64,5 +68,6 @@ def summary(figures: Figures) -> dict[str, Any]:
         "target": figures.target,
         "budget_used": used[-1][1] if used else None,
         "anomalies": list(figures.anomalies),
+        "failing": list(figures.failing),
         "audit_findings": None if figures.audit is None else figures.audit["count"],
     }

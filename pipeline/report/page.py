@@ -40,6 +40,7 @@ def page(figures: Figures) -> str:
         ("Attempts and retries", "By hour; what failed is tried again by schedule.", _attempts(figures)),
         ("Error budget", f"Used up of the share that may fail at a target of {figures.target:.2%}; above 1 it is "
          "overdrawn.", _budget(figures)),
+        ("Failing endpoints", "Subscriptions whose attempts failed most, of gold.", _failing(figures.failing)),
         ("Anomalies of volume", "Hours far from a topic's median.", _anomalies(figures.anomalies)),
         ("Audit", "Is everything that was accepted in the lake, once and in order?", _audit(figures.audit)),
     )  # fmt: skip
@@ -111,6 +112,13 @@ def _budget(figures: Figures) -> str:
     if not figures.attempts:
         return _nothing("no attempts")
     return lines(Chart(figures.since, figures.until, mark=1.0), {"used": burn(figures.attempts, figures.target)})
+
+
+def _failing(found: Sequence[Mapping[str, Any]]) -> str:
+    if not found:
+        return _nothing("none; hookwire pipeline deliveries, then metrics, tell of them")
+    rows = ((row["subscription"], row["attempts"], row["failed"], f"{row['share']:.1%}", row["dead"]) for row in found)
+    return _table(("subscription", "attempts", "failed", "share", "dead letters"), rows)
 
 
 def _anomalies(found: Sequence[Mapping[str, Any]]) -> str:

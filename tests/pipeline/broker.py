@@ -31,7 +31,7 @@ def record_of(event: SelftestRecord) -> Written:
     """As the relay writes an event of the audit's tests."""
     headers: list[tuple[str, bytes | None]] = [
         ("hookwire-event-id", event.event_id.encode()), ("hookwire-term", b"1"),
-        ("hookwire-accepted-at", b"2026-01-15T09:07:00+00:00"),
+        ("hookwire-accepted-at", b"2026-01-15T09:07:00+00:00"), ("hookwire-sequence", b"%d" % event.number),
     ]  # fmt: skip
     return (event.key or "").encode(), event.value, 0, headers
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from hashlib import sha256
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -32,8 +31,8 @@ def evidence_of(spark: SparkSession, records: Sequence[SelftestRecord]) -> DataF
 
 def accepted_of(spark: SparkSession, *events: tuple[int, str]) -> DataFrame:
     """Events with their states, as `lane` writes them."""
-    digest = sha256(b"x").hexdigest()
-    rows = [(n, f"evt_{INCARNATION}_{n}", "orders", "a", HOUR, state, digest) for n, state in events]
+    records = [(SelftestRecord(n, "a", b"x", 0), state) for n, state in events]
+    rows = [(r.number, r.event_id, "orders", HOUR, state, r.digest) for r, state in records]
     return frame_of(spark, rows, ACCEPTED)
 
 

@@ -79,6 +79,7 @@ def test_what_is_missing_doubled_and_out_of_order_is_named(
         ("lost", (events[0].event_id,)),
         ("duplicated", (events[1].event_id,)),
         ("reordered", (events[2].event_id,)),
+        ("altered", (events[2].event_id,)),
     }
 
 
@@ -127,7 +128,7 @@ OWED_TO_A_WEBHOOK = """
 UPDATE hookwire.events SET sinks = '{kafka,webhooks}';
 INSERT INTO hookwire.ledger
 SELECT 'webhooks', tenant, topic, hour, bucket, owed_count, owed_sum, owed_min, owed_max, sent_count, dead_count,
-       settled_sum, settled_min, settled_max
+       settled_sum, settled_min, settled_max, owed_content, content_count
 FROM hookwire.ledger WHERE sink = 'kafka';
 INSERT INTO hookwire.subscriptions (id, public_id, protocol, topic, callback, state, created_at, updated_at)
 OVERRIDING SYSTEM VALUE

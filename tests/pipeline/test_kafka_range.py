@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, from_json, planned, to_json
+from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, from_json, planned, task_size, to_json
 
 
 def test_new_partitions_begin_at_their_first_record_and_known_ones_where_they_were() -> None:
@@ -62,3 +62,12 @@ def test_ranges_survive_the_way_to_a_worker_and_are_cut_into_tasks() -> None:
     ranges = [Range("a", 0, 10, 35)]
     assert from_json(to_json(ranges)) == ranges
     assert list(ranges[0].parts(10)) == [Range("a", 0, 10, 20), Range("a", 0, 20, 30), Range("a", 0, 30, 35)]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "tasks", "size"),
+    [(1_000_000, 4, 250_000), (1_000_000, 200, 50_000), (1_000_000, 10, 100_000), (10, 4, 50_000), (10**9, 4, 250_000)],
+)
+def test_a_cluster_has_work_for_all_of_its_cores(offsets: int, tasks: int, size: int) -> None:
+    """FP-10: a million records are four tasks on a laptop and twenty on a cluster."""
+    assert task_size(offsets, tasks) == size

@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -149,6 +150,15 @@ def test_other_readers_of_delta_see_the_same_files(table: Table, log: Path) -> N
     actions = pa.table(DeltaTable(str(log.parent)).get_add_actions(flatten=True)).to_pylist()
     found = {(row["path"], row["size_bytes"], row["num_records"], row["partition.topic"]) for row in actions}
     assert found == {(file(n).path, 10, n, "a.b") for n in (1, 2)}
+
+
+def test_a_file_says_which_events_are_in_it(table: Table) -> None:
+    """FP-10: so that a search by number opens no other file."""
+    known = replace(file(1), numbers=(5, 9))
+    snapshot = table.commit(Snapshot(), Change("archive", "run", (known, file(2))))
+    found = {each.path: each.numbers for each in snapshot.files}
+    assert found == {known.path: (5, 9), file(2).path: None}
+    assert snapshot.where(lambda each: each.numbers is None).files == (file(2),)
 
 
 def test_a_folder_is_a_uri_and_a_store_elsewhere_keeps_the_same_promises(tmp_path: Path) -> None:

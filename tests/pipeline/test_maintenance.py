@@ -20,7 +20,8 @@ from pipeline.damage import Damage, inspect, put_aside
 from pipeline.day import put_days
 from pipeline.delivery import delivery_table
 from pipeline.erasure import Erased, Subject, erase, erased_table, find
-from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Table, bronze, damage_named
+from pipeline.failure import named
+from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Table, bronze
 from pipeline.metric import metric_table
 from pipeline.remnant import remnants
 from pipeline.retention import forgotten, retain
@@ -197,7 +198,7 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
     file = tmp_path / "bronze" / short
     file.write_bytes(file.read_bytes()[:100])
     (tmp_path / "bronze" / gone).unlink()
-    with pytest.raises(LakeDamaged, match="pipeline check"), damage_named():
+    with pytest.raises(LakeDamaged, match="pipeline check"), named():
         table.read(spark).select("event_number").collect()
     (code, found), again = check(), check("--quarantine")
     assert (code, found["records"], again[0], check()[0]) == (1, 3, 1, 0)

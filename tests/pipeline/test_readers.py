@@ -192,6 +192,20 @@ def test_a_file_that_was_altered_and_keeps_its_size_and_rows_is_found_by_a_deep_
     assert found[1].without_hash == 0
 
 
+def test_moments_have_statistics(spark: SparkSession, lake: LakeStorage, tmp_path: Path) -> None:
+    """FP-11: so that every reader skips row groups by time."""
+    [file] = written(spark, lake, records(1, 2)).snapshot().files
+    metadata = pq.read_metadata(tmp_path / "bronze" / file.path)
+    column = metadata.row_group(0).column(_place(metadata))
+    assert (column.physical_type, column.is_stats_set) == ("INT64", True)
+
+
+def _place(metadata: pq.FileMetaData) -> int:
+    """Which leaf is `accepted_at`: nested columns have several."""
+    group = metadata.row_group(0)
+    return next(n for n in range(metadata.num_columns) if group.column(n).path_in_schema == "accepted_at")
+
+
 SWEEP = "import sys; from app.cli.main import main; sys.argv = ['hookwire', *{words!r}]; main()"
 
 

@@ -26,7 +26,7 @@ def figures(**changes: Any) -> Figures:
         "volume": {"<b>orders</b>": {hour: 100 + hour.hour for hour in HOURS}, "carts": {HOURS[3]: 7}},
         "attempts": [AttemptCounts(hour, 100, 99 - hour.hour % 3, 4, 1, (0.004, 0.03, 0.2)) for hour in HOURS],
         "anomalies": [{"kind": "spike", "topic": "carts", "hour": HOURS[3], "records": 7, "median": 0, "distance": 7}],
-        "audit": AUDIT,
+        "failing": [{"subscription": "sub_<a>", "attempts": 9, "failed": 3, "share": 1 / 3, "dead": 1}], "audit": AUDIT,
     }  # fmt: skip
     return Figures(**values | changes)
 
@@ -34,15 +34,17 @@ def figures(**changes: Any) -> Figures:
 def test_the_page_shows_each_part_and_fetches_nothing() -> None:
     html = page(figures())
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
-        "Volume", "Latency", "Attempts and retries", "Error budget", "Anomalies of volume", "Audit",
+        "Volume", "Latency", "Attempts and retries", "Error budget", "Failing endpoints", "Anomalies of volume",
+        "Audit",
     ]  # fmt: skip
     assert (html.count("<svg"), re.findall(r"https?://|<script|src=|@import", html)) == (4, [])
     assert ("<b>orders</b>" in html, html.count("&lt;b&gt;orders&lt;/b&gt;") > 24) == (False, True)
     assert "evt_k3v7q2ha_42" in html
+    assert "<td>sub_&lt;a&gt;</td><td>9</td><td>3</td><td>33.3%</td><td>1</td>" in html
 
 
 def test_a_hub_that_has_done_nothing_yet_has_a_page_too() -> None:
-    html = page(figures(volume={}, attempts=[], anomalies=[], audit=None))
+    html = page(figures(volume={}, attempts=[], anomalies=[], failing=[], audit=None))
     assert (html.count("<svg"), "not run" in html) == (0, True)
 
 

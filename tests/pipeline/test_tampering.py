@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -17,11 +18,19 @@ from typer.testing import CliRunner
 
 from app.cli.failure import CommandFailed
 from app.cli.main import application
+from pipeline.audit.content import content
 from pipeline.audit.inquiry import Cell, Finding, unexplained
 from pipeline.audit.selftest import HOUR, SelftestRecord, bronze_of
+from pipeline.bronze import to_bronze
+from pipeline.frame import frame_of
 from pipeline.lake import Change, bronze
+from pipeline.schema import KAFKA
 from pipeline.storage import LakeStorage
+from relay.kafka.headers import Headers
+from relay.outbox import Outbox
+from relay.record import Record
 from tests.pipeline.test_audit_command import archived, audit, events
+from tests.relay.harness import INCARNATION, staged
 
 __all__ = ["events"]
 
@@ -47,13 +56,20 @@ def of(rows: DataFrame, event: SelftestRecord, offset: int = 0, **changes: Colum
     return row.withColumns(changes) if changes else row
 
 
+async def executed(url: str, statement: str, *values: object) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute(statement, *values)
+    await connection.close()
+
+
 def test_whatever_is_moved_in_time_is_named_wherever_it_went(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord]
 ) -> None:
     """FP-01, FP-03: to another hour, another day, 2099, the day before, another folder; and what came from 2001."""
     rows, after = bronze_of(spark, events), events[-1].number + 1
     hour_later = F.lit(HOUR + timedelta(hours=1))
-    next_day = {"accepted_at": F.lit(HOUR + timedelta(days=1)), "dt": F.lit(date(2026, 1, 16))}
+    tomorrow = F.lit(HOUR + timedelta(days=1))
+    next_day = {"accepted_at": tomorrow, "archived_at": tomorrow, "dt": F.lit(date(2026, 1, 16))}
     never = {"accepted_at": F.lit(datetime(2099, 1, 1, tzinfo=UTC)), "dt": F.lit(date(2099, 1, 1))}
     midnight = datetime(2026, 1, 14, 23, 59, 59, 999_000, tzinfo=UTC)
     day_before = {"accepted_at": F.lit(midnight), "archived_at": F.lit(midnight), "dt": F.lit(midnight.date())}
@@ -75,9 +91,9 @@ def test_whatever_is_moved_in_time_is_named_wherever_it_went(
     ids = [event.event_id for event in events]
     assert (code, report["outside"], found_in(report)) == (
         1, 1, {
-            ("misplaced", ids[0]),
+            ("misplaced", ids[0]), ("altered", ids[0]),
             ("misplaced", ids[1]), ("duplicated", ids[1]),
-            ("misplaced", ids[2]), ("duplicated", ids[2]),
+            ("misplaced", ids[2]), ("duplicated", ids[2]), ("altered", ids[2]),
             ("duplicated", ids[3]),
             ("misplaced", ids[4]),
             ("misplaced", foreign), ("phantom", foreign),
@@ -113,21 +129,118 @@ def test_what_could_not_be_judged_is_never_a_success(
     """FP-04: nothing is wrong as far as it can be told, and it cannot be told of everything."""
     archived(spark, lake_uri, events[1:])
 
-    async def forget() -> None:
-        connection = await asyncpg.connect(database_url)
-        await connection.execute("DELETE FROM hookwire.events")
-        await connection.close()
-
-    asyncio.run(forget())
+    asyncio.run(executed(database_url, "DELETE FROM hookwire.events"))
     code, report = audit(lake_uri)
     assert (code, report["findings"], len(report["unjudged"])) == (2, [], 1)
 
 
 def test_a_cell_that_differs_without_a_fault_is_a_finding() -> None:
     """FP-01, PL-A09: no difference is passed over; what waits, or is named, explains it."""
-    cells = [Cell("orders", HOUR, bucket, 2, 1, 9, bucket, 0, 0, 0, is_equal=False) for bucket in range(3)]
-    other = Cell("carts", HOUR, 0, 1, 1, 1, 0, 0, 0, 0, is_equal=False)
+    cells = [
+        Cell("orders", HOUR, bucket, 2, 1, 9, bucket, 0, 0, 0, is_equal=False, has_contents=None) for bucket in range(3)
+    ]
+    other = Cell("carts", HOUR, 0, 1, 1, 1, 0, 0, 0, 0, is_equal=False, has_contents=None)
     late = Finding("late", "orders", HOUR, 1, ["evt_a_1"])
     lost = Finding("lost", "carts", HOUR, 1, ["evt_a_2"])
     found = unexplained([*cells, other], [late, lost], {("orders", HOUR, 1)})
     assert found == [Finding("unexplained", "orders", HOUR, 2, []), Finding("unexplained", "orders", HOUR, 1, [])]
+
+
+def test_whatever_a_record_holds_is_proved_by_a_plain_audit(
+    spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord]
+) -> None:
+    """FP-05: payload, header, content type, sequence and key are in the ledger's sums; without --contents."""
+    rows = bronze_of(spark, events)
+    forged = F.expr("array(named_struct('key', 'x-forged', 'value', CAST('1' AS BINARY)))")
+    own = F.expr("array_repeat(named_struct('key', 'hookwire-term', 'value', CAST('7' AS BINARY)), 5)")
+    changes: list[dict[str, Column]] = [
+        {"value": F.lit(b"y")},
+        {"headers": F.concat(own, forged)},
+        {"content_type": F.lit("text/plain")},
+        {"sequence": F.col("sequence") + 1},
+        {"accepted_at": F.col("accepted_at") + F.expr("INTERVAL 1 SECOND")},
+    ]
+    altered = events[: len(changes)]
+    put(lake_uri, rows.where(~F.col("event_number").isin([event.number for event in altered])))
+    for event, change in zip(altered, changes, strict=True):
+        put(lake_uri, of(rows, event, **change))
+    code, report = audit(lake_uri)
+    assert (code, report["unproved"], found_in(report)) == (1, 0, {("altered", event.event_id) for event in altered})
+
+
+def test_contents_that_the_ledger_does_not_know_are_counted_as_unproved(
+    spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str
+) -> None:
+    """FP-05: cells of before the ledger had contents."""
+    asyncio.run(executed(database_url, "UPDATE hookwire.ledger SET content_count = content_count - 1 WHERE bucket = 1"))
+    archived(spark, lake_uri, events)
+    code, report = audit(lake_uri)
+    assert (code, report["unproved"], found_in(report)) == (0, 1, set())
+
+
+def test_an_event_that_was_deleted_inserted_or_rewritten_by_hand_is_named(
+    spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """FP-06: the ledger is compared with the events as they are now, for as long as they are kept."""
+    monkeypatch.setenv("HOOKWIRE_RETENTION_DAYS", "0")
+    archived(spark, lake_uri, events)
+    gone, rewritten, new = events[1], events[2], events[-1].number + 1
+
+    async def by_hand() -> None:
+        await executed(database_url, "DELETE FROM hookwire.events WHERE id = $1", gone.number)
+        await executed(database_url, "UPDATE hookwire.events SET payload = 'forged' WHERE id = $1", rewritten.number)
+        copied = "accepted_at, ordered, tenant, topic, key, content_type, headers, sinks, payload"
+        await executed(
+            database_url,
+            f"INSERT INTO hookwire.events (id, {copied}) SELECT $1, {copied} FROM hookwire.events WHERE id = $2",
+            new, events[0].number,
+        )  # fmt: skip
+
+    asyncio.run(by_hand())
+    code, report = audit(lake_uri)
+    found = sorted((found["fault"], found["count"], found["examples"]) for found in report["findings"])
+    inserted = gone.event_id.rpartition("_")[0] + f"_{new}"
+    assert (code, found) == (1, [("deleted", 1, [gone.event_id]), ("inserted", 1, [inserted]), ("rewritten", 1, [])])
+
+
+CONTENTS = """
+SELECT id, lpad(to_hex(hookwire.content_hash(id, accepted_at, ordered, key, content_type, headers, payload)), 16, '0')
+    AS hash
+FROM hookwire.events ORDER BY id
+"""
+PUBLISHED = "SELECT hookwire.publish($1, $2::bytea, $3, $4, $5::jsonb)"
+
+
+def test_the_ledger_and_the_lake_hash_the_same_contents(spark: SparkSession, database_url: str) -> None:
+    """FP-05: of events as the relay writes them, with and without key, type, order, payload and headers."""
+    own = {"ce-id": "1", "ce-source": "/\u00fc", "x-trace": "a=b", "traceparent": "00-1"}
+    headers = json.dumps(own)
+
+    async def written() -> tuple[dict[int, str], list[list[Any]]]:
+        async with staged(database_url) as stage:
+            for values in (
+                ("orders", b"x", "k\u00e9", "application/json", headers), ("orders", b"", None, None, "{}"),
+                ("orders", bytes(range(256)), "k=", "text/plain; charset=utf-8", "{}"),
+                ("carts", b"y", "k", None, headers),
+            ):  # fmt: skip
+                await stage.connection.execute(PUBLISHED, *values)
+            hashes = {row["id"]: row["hash"] for row in await stage.connection.fetch(CONTENTS)}
+            outbox = Outbox(stage.database, stage.sink, INCARNATION, payload=True)
+            outbox.begin(range(64))
+            records = await outbox.claim(await stage.begin_term(), (), 1000, 1_000_000)
+            return hashes, [kafka_row(record) for record in records]
+
+    hashes, rows = asyncio.run(written())
+    bronze_rows = to_bronze(frame_of(spark, rows, KAFKA), datetime.now(UTC))
+    found = bronze_rows.select("event_number", content().alias("hash")).collect()
+    assert (len(found), {row.event_number: row.hash for row in found}) == (4, hashes)
+
+
+def kafka_row(record: Record) -> list[Any]:
+    """As the relay sends it."""
+    headers, milliseconds = Headers(1).of(record)
+    at = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    named = [{"key": name, "value": value} for name, value in headers]
+    key = None if record.key is None else record.key.encode()
+    return [key, record.payload, record.topic, 0, record.id, at, 0, named]

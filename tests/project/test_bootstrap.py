@@ -52,6 +52,7 @@ class Machine:
         for name in (
             "requirements/run.txt",
             "requirements/demo.txt",
+            "requirements/lake.txt",
             "requirements/dev.txt",
             "pyproject.toml",
             "sdk/pyproject.toml",
@@ -137,15 +138,16 @@ def test_a_second_start_does_nothing(machine: Machine) -> None:
     assert (again, machine.calls("python -m")) == ([(0, "")] * 3, [])
 
 
-def test_the_tour_installs_no_linters(machine: Machine) -> None:
-    """FT-17: the demo's packages are those of the service and a few more; the service needs nothing beside them."""
+@pytest.mark.parametrize(("name", "more"), [("demo", []), ("lake", ["pyspark=="])])
+def test_the_tours_install_no_linters(machine: Machine, name: str, more: list[str]) -> None:
+    """FT-17, FP-14: a demo's packages are those of the service and a few more; the service needs no others."""
     machine.has("python3", _PYTHON)
     machine.has_venv_module()
-    machine.bootstrap("demo")
+    machine.bootstrap(name)
     installed = machine.calls(_PIP)[0].partition("--requirement ")[2]
-    pinned = (ROOT / "requirements" / "demo.txt").read_text(encoding="utf-8")
+    pinned = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
     linters = re.findall(r"^(?:ruff|mypy|deptry|import-linter|pytest|pyspark)==", pinned, re.MULTILINE)
-    assert (installed, linters, machine.bootstrap("run")) == ("requirements/demo.txt", [], (0, ""))
+    assert (installed, linters, machine.bootstrap("run")) == (f"requirements/{name}.txt", more, (0, ""))
 
 
 @pytest.mark.parametrize("name", ["requirements/run.txt", "pyproject.toml"])
@@ -299,7 +301,7 @@ def test_the_pinned_files_name_no_index() -> None:
     """docs/adr/0002-pinned-requirement-files.md"""
     pinned = [
         line
-        for name in ("run", "demo", "dev")
+        for name in ("run", "demo", "lake", "dev")
         for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
     ]
     assert [line for line in pinned if "://" in line or line.startswith("--")] == []
@@ -307,7 +309,7 @@ def test_the_pinned_files_name_no_index() -> None:
     assert [line for line in requirements if not re.match(r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==", line)] == []
 
 
-@pytest.mark.parametrize("name", ["run", "demo", "dev"])
+@pytest.mark.parametrize("name", ["run", "demo", "lake", "dev"])
 def test_what_is_pinned_is_what_the_projects_ask_for(name: str) -> None:
     """After a change of pyproject.toml: `make lock`."""
     pinned = {}
@@ -315,7 +317,8 @@ def test_what_is_pinned_is_what_the_projects_ask_for(name: str) -> None:
         if found := re.match(r"([a-z0-9-]+)(?:\[[a-z0-9,-]+\])?==(\S+)", line):
             pinned[found[1]] = found[2]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = {"run": (), "demo": ("demo",), "dev": ("chat", "demo", "dev", "mariadb", "spark")}[name]
+    of_dev = ("chat", "demo", "dev", "mariadb", "spark")
+    extras = {"run": (), "demo": ("demo",), "lake": ("demo", "spark"), "dev": of_dev}[name]
     asked = project["dependencies"] + [text for extra in extras for text in project["optional-dependencies"][extra]]
     wanted = [Requirement(text) for text in asked]
     assert [str(r) for r in wanted if not r.specifier.contains(pinned.get(canonicalize_name(r.name), "0"))] == []

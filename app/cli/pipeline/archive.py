@@ -7,12 +7,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.cli.entry import Config, Json, say, settings_from
-from app.cli.pipeline.lake import Lake, lake_of, session, told_failures
+from app.cli.pipeline.archive_metrics import ArchiveMetrics
+from app.cli.pipeline.lake import Conf, Lake, lake_of, session, told_failures, with_conf
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ AcceptLoss = Annotated[
     typer.Option("--accept-loss", help="Go on where records are lost: deleted by retention, or their topic made anew."),
 ]
 Follow = Annotated[float | None, typer.Option("--follow", min=0.1, help="Do not end: look again every SECONDS.")]
+Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 Last = Annotated[int, typer.Option("--last", min=1, help="How many of the newest.")]
 
@@ -51,7 +54,7 @@ Last = Annotated[int, typer.Option("--last", min=1, help="How many of the newest
 def archive(
     topic: Topics = None, lake: Lake = None, source: Source = None, batch: BatchRecords = 1_000_000,
     accept_loss: AcceptLoss = False, follow: Follow = None, dry_run: DryRun = False, master: Master = None,
-    as_json: Json = False, config: Config = None,
+    metrics: Metrics = None, conf: Conf = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Archive what is in Kafka, each record exactly once, as Parquet; begin where the last run ended.
 
@@ -66,7 +69,7 @@ def archive(
 
       hookwire pipeline archive --topic orders --source jvm --master spark://spark:7077 --lake s3a://lake/hookwire
     """
-    settings = _chosen(settings_from(config), pipeline_source=source, pipeline_master=master)
+    settings = with_conf(_chosen(settings_from(config), pipeline_source=source, pipeline_master=master), conf)
     place = lake_of(lake, settings)
     from app.cli.pipeline.options import kafka_of
     from pipeline.archive import ArchiveOptions, plan_archive
@@ -78,7 +81,7 @@ def archive(
             plan = plan_archive(bronze(place), kafka_of(settings), options)
             _say_plan(plan, as_json)
             raise typer.Exit(1 if any(problem.kind != "gone" for problem in plan.problems) else 0)
-        done = _archive(settings, place, options, follow)
+        done = _archive(settings, place, options, follow, ArchiveMetrics(metrics))
     if as_json:
         say(json.dumps(_as_json(done)))
     else:
@@ -87,7 +90,9 @@ def archive(
     raise typer.Exit(1 if done.findings else 0)
 
 
-def _archive(settings: Settings, place: LakeStorage, options: ArchiveOptions, follow: float | None) -> Archived:
+def _archive(
+    settings: Settings, place: LakeStorage, options: ArchiveOptions, follow: float | None, metrics: ArchiveMetrics
+) -> Archived:
     from app.cli.pipeline.options import kafka_of
     from app.cli.stop import Stop
     from pipeline.archive import Archived, archive
@@ -106,12 +111,15 @@ def _archive(settings: Settings, place: LakeStorage, options: ArchiveOptions, fo
                 return made
 
             while not stop.is_asked:
+                metrics.begin_round(done)
 
                 def told(so_far: Archived, before: Archived = done) -> None:
                     run.counts = _as_json(before + so_far)
+                    metrics.write(before + so_far)
                     _show(before + so_far)
 
                 done += archive(spark, bronze(place), kafka, options, run.id, told, is_stopping=lambda: stop.is_asked)
+                metrics.write(done)
                 if follow is None:
                     break
                 stop.wait(follow)

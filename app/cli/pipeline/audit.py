@@ -15,9 +15,10 @@ import typer
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.audit_metrics import write_metrics
+from app.cli.pipeline.audit_recount import recounted
 from app.cli.pipeline.audit_report import AuditReport, print_report
 from app.cli.pipeline.audit_webhooks import names_unaccounted, webhook_findings
-from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
+from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ __all__ = ["audit"]
 
 Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 7d: that long ago.")]
 Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
-Contents = Annotated[bool, typer.Option("--contents", help="Compare every payload, also where the counts agree.")]
+Contents = Annotated[bool, typer.Option("--contents", help="Compare event by event, also where the sums agree.")]
 Examples = Annotated[int, typer.Option("--examples", min=1, max=100_000, help="Ids to name beside each count.")]
 Late = Annotated[
     float | None, typer.Option("--late", min=0.001, help="Seconds that are too many (HOOKWIRE_PIPELINE_LATE_SECONDS).")
@@ -54,7 +55,7 @@ class Question:
 
 def audit(
     lake: Lake = None, since: Since = None, until: Until = None, contents: Contents = False, examples: Examples = 10,
-    late: Late = None, self_test: SelfTest = False, metrics: Metrics = None, as_json: Json = False,
+    late: Late = None, self_test: SelfTest = False, metrics: Metrics = None, conf: Conf = None, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
     """Prove that everything that was accepted is in the lake, once and in order, or name what is not.
@@ -73,7 +74,7 @@ def audit(
     """
     from app.cli.moment import moment
 
-    settings = settings_from(config)
+    settings = with_conf(settings_from(config), conf)
     if self_test:
         run(_self_test(settings, as_json=as_json))
         return
@@ -155,10 +156,12 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
             connection, incarnation, max(since, kept), until, question.late_seconds, question.examples_max
         )
         findings += of_webhooks
+        findings += await recounted(connection, incarnation, max(since, kept), until)
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
+        unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
         report = AuditReport(
-            since, until, ledger, len(cells), hours, records, audit.outside or 0, unarchived, unequal, unjudged,
-            findings,
+            since, until, ledger, len(cells), hours, records, audit.outside or 0, unarchived, unequal, unproved,
+            unjudged, findings,
         )  # fmt: skip
         noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
         noted.state = "findings" if report.count else noted.state
@@ -209,8 +212,8 @@ async def _accepted(
                 "lake.accepted", prefix, cell.topic, cell.hour, cell.bucket, above, cell.owed_high, _PAGE
             )
             found += [
-                Accepted(row["id"], format_event_id(incarnation, row["id"]), cell.topic, row["key"], cell.hour,
-                         row["state"], row["digest"])
+                Accepted(row["id"], format_event_id(incarnation, row["id"]), cell.topic, cell.hour, row["state"],
+                         row["digest"])
                 for row in rows
             ]  # fmt: skip
             if len(rows) < _PAGE:

@@ -13,7 +13,7 @@ __all__ = ["write_metrics"]
 
 _FINDINGS = (
     "lost", "phantom", "altered", "misplaced", "unexplained", "duplicated", "repeated", "reordered", "stale term",
-    "late", "unaccounted",
+    "late", "unaccounted", "deleted", "inserted", "rewritten", "exchanged",
 )  # fmt: skip
 
 
@@ -30,6 +30,7 @@ def write_metrics(report: AuditReport, file: Path) -> None:
         events.labels(fault).set(count)
     for name, text, value in (
         ("unjudged_cells", "Cells the last audit could not judge.", len(report.unjudged)),
+        ("unproved_cells", "Cells whose contents the last audit could not prove.", report.unproved),
         ("ledger_findings", "Cells of the ledger whose sides differ.", report.ledger.findings),
         ("records", "Records of the lake the last audit compared.", report.records),
         ("outside_records", "Records of the lake in hours the last audit did not judge.", report.outside),

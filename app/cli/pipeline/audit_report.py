@@ -20,7 +20,7 @@ class AuditReport:
 
     ``outside``: records of the lake in hours that were not judged. ``webhook_hours``: of how many hours deliveries were
     accounted for. ``unarchived``: offsets of Kafka that were read as well, because the archive has not come so far and
-    cells differed.
+    cells differed. ``unproved``: cells whose contents the ledger does not know, or of which records were erased.
     """
 
     since: datetime
@@ -32,6 +32,7 @@ class AuditReport:
     outside: int
     unarchived: int
     unequal: int
+    unproved: int
     unjudged: Sequence[Cell]
     findings: Sequence[Finding]
 
@@ -69,7 +70,7 @@ def print_report(report: AuditReport) -> None:
     hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
     console().print(
         f"{report.records:,} records in {report.cells:,} cells from {hours}, {report.unequal} of them unequal; "
-        f"{report.outside:,} records of other hours; "
+        f"contents of {report.unproved} unproved; {report.outside:,} records of other hours; "
         f"deliveries of {report.webhook_hours} hours; "
         f"{report.ledger.findings} findings of the ledger (hookwire doctor --ledger); {report.count} in all",
         soft_wrap=True,

@@ -11,7 +11,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.pipeline.lake import Lake, lake_of, session
+from app.cli.pipeline.lake import Lake, lake_of, session, told_failures
 from app.settings.settings import Settings
 
 __all__ = ["anomaly", "days_of", "deadletter", "insight_of", "schema", "usage"]
@@ -33,7 +33,9 @@ def usage(
 
       hookwire pipeline usage --since 2026-01-01 --until 2026-01-31 --json
     """
-    rows = insight_of("usage", lake, settings_from(config), *days_of(since, until)).usage()
+    days = days_of(since, until)
+    with told_failures():
+        rows = insight_of("usage", lake, settings_from(config), *days).usage()
     _show(rows, as_json)
 
 
@@ -47,7 +49,9 @@ def schema(
 
       hookwire pipeline schema --topic orders --since 7d
     """
-    rows = insight_of("schema", lake, settings_from(config), *days_of(since, until)).schemas(topic)
+    days = days_of(since, until)
+    with told_failures():
+        rows = insight_of("schema", lake, settings_from(config), *days).schemas(topic)
     _show(rows, as_json, findings=sum(row["before"] is not None for row in rows))
 
 
@@ -62,10 +66,11 @@ def anomaly(
       hookwire pipeline anomaly --since 7d --threshold 8
     """
     first, last = days_of(since, until)
-    insight = insight_of("anomaly", lake, settings_from(config), first, last)
     begin = datetime.combine(first, datetime.min.time(), UTC)
     end = datetime.combine(last + timedelta(days=1), datetime.min.time(), UTC)
-    rows = insight.anomalies(begin, end, threshold)
+    with told_failures():
+        insight = insight_of("anomaly", lake, settings_from(config), first, last)
+        rows = insight.anomalies(begin, end, threshold)
     _show(rows, as_json, findings=len(rows))
 
 

@@ -16,7 +16,7 @@ from app.settings.settings import Settings
 if TYPE_CHECKING:
     from pipeline.storage import LakeStorage
 
-__all__ = ["Lake", "lake_of", "session", "tell", "told_failures"]
+__all__ = ["Conf", "Lake", "lake_of", "session", "tell", "told_failures", "with_conf"]
 
 Lake = Annotated[
     str | None,
@@ -24,6 +24,20 @@ Lake = Annotated[
         "--lake", help="The lake, a folder or URI (default: HOOKWIRE_PIPELINE_LAKE, else lake/ in the data folder)."
     ),
 ]
+
+
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", help="A setting of Spark, name=value; repeatable, wins (HOOKWIRE_PIPELINE_CONF)."),
+]
+
+
+def with_conf(settings: Settings, conf: list[str] | None) -> Settings:
+    """The settings with these of Spark too; raises ``CommandFailed`` for one that is not name=value."""
+    pairs = [text.partition("=") for text in conf or ()]
+    if wrong := [name for name, equals, _ in pairs if not equals or not name.startswith("spark.")]:
+        raise CommandFailed(f"--conf {wrong[0]}: give it as spark.name=value", 2)
+    return settings.model_copy(update={"pipeline_conf": settings.pipeline_conf | {name: v for name, _, v in pairs}})
 
 
 def lake_of(given: str | None, settings: Settings) -> LakeStorage:
@@ -43,14 +57,17 @@ def session(name: str, settings: Settings) -> Any:
     from app.cli.pipeline.options import session_of
     from pipeline.java import JavaMissing, java_major
     from pipeline.kafka_jars import JarsMissing
-    from pipeline.session import spark_session
+    from pipeline.session import SessionFailed, spark_session
 
     try:
         java_major()
         options = session_of(settings)
     except (JavaMissing, JarsMissing) as missing:
         raise CommandFailed(str(missing), 3) from None
-    return spark_session(replace(options, name=f"hookwire {name}"))
+    try:
+        return spark_session(replace(options, name=f"hookwire {name}"))
+    except SessionFailed as error:
+        raise CommandFailed(str(error), 3) from error
 
 
 @contextmanager
@@ -58,16 +75,17 @@ def told_failures() -> Iterator[None]:
     """What is expected to go wrong in a job, as one sentence and an exit code."""
     try:
         from pipeline.archive import ArchiveFailed
+        from pipeline.failure import SparkFailed, named
         from pipeline.kafka_reader import KafkaUnreachable
-        from pipeline.lake import LakeConflict, LakeDamaged, damage_named
+        from pipeline.lake import LakeConflict, LakeDamaged
     except ImportError as error:
         raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
     try:
-        with damage_named():
+        with named():
             yield
     except KafkaUnreachable as error:
         raise CommandFailed(str(error), 3) from error
-    except (ArchiveFailed, LakeConflict, LakeDamaged) as error:
+    except (ArchiveFailed, LakeConflict, LakeDamaged, SparkFailed) as error:
         raise CommandFailed(str(error), 1) from error
 
 

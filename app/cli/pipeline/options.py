@@ -41,4 +41,5 @@ def session_of(settings: Settings) -> SessionOptions:
     from pipeline.kafka_jars import kafka_jars
 
     jars = kafka_jars(platformdirs.user_cache_path("hookwire")) if settings.pipeline_source == "jvm" else ()
-    return SessionOptions("hookwire", settings.pipeline_master, settings.pipeline_memory, jars)
+    conf = settings.pipeline_conf
+    return SessionOptions("hookwire", settings.pipeline_master, settings.pipeline_memory, jars, more=conf)

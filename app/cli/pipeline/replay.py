@@ -17,7 +17,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.pipeline.lake import Lake, lake_of, session, tell
+from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -69,10 +69,11 @@ def replay(
     storage = lake_of(lake, settings)
     if resume is not None:
         asked = _resumed(storage, resume)
-    if dry_run:
-        _count(settings, storage, asked, as_json)
-    else:
-        run(_replay(settings, storage, asked, resume, rate, url, as_json))
+    with told_failures():
+        if dry_run:
+            _count(settings, storage, asked, as_json)
+        else:
+            run(_replay(settings, storage, asked, resume, rate, url, as_json))
 
 
 def _lost(file: Path) -> list[str]:

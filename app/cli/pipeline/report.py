@@ -13,13 +13,15 @@ import typer
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.insight import Since, Until, days_of, insight_of
-from app.cli.pipeline.lake import Lake
+from app.cli.pipeline.lake import Lake, told_failures
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pipeline.report.figures import AttemptCounts, Figures
 
 __all__ = ["report"]
+
+_FAILING_SHOWN = 10
 
 Output = Annotated[Path, typer.Option("--output", help="The file to write.")]
 Audit = Annotated[Path | None, typer.Option("--audit", help="What `audit --json` has printed.")]
@@ -39,7 +41,8 @@ def report(
       hookwire pipeline report --since 7d --target 0.999 --output week.html
     """
     days = days_of(since, until)
-    run(_report(settings_from(config), lake, days, _audit(audit), target, output, as_json=as_json))
+    with told_failures():
+        run(_report(settings_from(config), lake, days, _audit(audit), target, output, as_json=as_json))
 
 
 def _audit(file: Path | None) -> dict[str, Any] | None:
@@ -74,7 +77,8 @@ async def _report(
         for row in insight.volume():
             volume.setdefault(row["topic"], {})[row["hour"]] = row["records"]
         anomalies = insight.anomalies(since, until, 6.0)
-        return Figures(since, until, datetime.now(UTC), volume, attempts, anomalies, audit, target)
+        failing = insight.failing(_FAILING_SHOWN)
+        return Figures(since, until, datetime.now(UTC), volume, attempts, anomalies, failing, audit, target)
 
     found = await asyncio.to_thread(figures)
     _write(found, output)

@@ -1,0 +1,71 @@
+"""Failure: what Spark and the JVM raise, as one sentence that says what to do (FP-07)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyspark
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+from pipeline.lake import LakeDamaged
+
+__all__ = ["SparkFailed", "hadoop_version", "named", "sentence"]
+
+# As Spark and Parquet name what they could not read.
+_UNREADABLE: Final = re.compile(
+    r"FAILED_READ_FILE|CANNOT_READ_FILE|PATH_NOT_FOUND|ParquetDecodingException|is not a Parquet file"
+    r"|[Cc]ould not read (?:page|footer)|[Cc]orrupt"
+)
+_NO_PACKAGE: Final = re.compile(r"Class org\.apache\.hadoop\.fs\.(\S+) not found|No FileSystem for scheme \"?(\w+)")
+
+
+class SparkFailed(Exception):
+    """A job of Spark's failed; the text is the one sentence that its traces boil down to."""
+
+
+@contextmanager
+def named() -> Iterator[None]:
+    """Turn an error of a Spark job into :class:`LakeDamaged` or :class:`SparkFailed`; a wrong query stays as it is."""
+    try:
+        yield
+    except (AnalysisException, ParseException) as error:
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+        raise _damaged() from error
+    except (PySparkException, Py4JJavaError) as error:
+        if _UNREADABLE.search(str(error)):
+            raise _damaged() from error
+        raise SparkFailed(sentence(error)) from error
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong and what to do, in one line."""
+    text = str(error)
+    if own := re.search(r"KafkaReadError: (.+)", text):
+        return own[1]
+    if "No space left on device" in text:
+        return "the disk is full: nothing of this batch is part of the lake; make room and run it again"
+    if _NO_PACKAGE.search(text):
+        return (
+            "Spark has no package for this kind of store: "
+            f"--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version()} brings that of s3a:"
+        )
+    causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (causes or lines or [type(error).__name__])[-1 if causes else 0][:500]
+
+
+def hadoop_version() -> str:
+    """The version of Hadoop's client that came with this Spark; its packages have the same."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    names = (path.name for path in jars.glob("hadoop-client-api-*.jar"))
+    return next(names, "hadoop-client-api-3.4.1.jar").removeprefix("hadoop-client-api-").removesuffix(".jar")
+
+
+def _damaged() -> LakeDamaged:
+    return LakeDamaged("a file of the lake cannot be read: hookwire pipeline check --deep names it")

@@ -1,0 +1,146 @@
+"""What an operator sees of Spark: nothing on a good run, one sentence on a bad one, and settings that win."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from app.cli.failure import CommandFailed
+from app.cli.main import application
+from app.cli.pipeline.archive_metrics import ArchiveMetrics
+from app.cli.pipeline.lake import with_conf
+from app.cli.pipeline.options import session_of
+from app.settings.settings import Settings
+from pipeline.archive import Archived
+from pipeline.failure import SparkFailed, hadoop_version, named, sentence
+from pipeline.kafka_range import RangeProblem
+from pipeline.session import SessionOptions, _users_names, settings_of
+from pipeline.storage import LakeStorage, StorageError
+from tests.pipeline.test_maintenance import records, written
+
+FULL = """An error occurred while calling o9.parquet.
+: org.apache.spark.SparkException: Job aborted.
+\tat org.apache.spark.sql.Foo(Foo.scala:1)
+Caused by: java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)"""
+
+
+def cut(content: bytes) -> bytes:
+    return content[:100]
+
+
+def flipped(content: bytes) -> bytes:
+    """Within the first page, behind its header: what a reader has to unpack."""
+    return content[:40] + bytes(byte ^ 0xFF for byte in content[40:80]) + content[80:]
+
+
+@pytest.mark.usefixtures("restored_logging")
+@pytest.mark.parametrize("damage", [cut, flipped])
+def test_a_damaged_file_is_one_sentence_that_says_what_to_do(
+    spark: SparkSession, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """FP-07: and no page of Java."""
+    table = written(spark, LakeStorage(str(tmp_path)), records(1, 2))
+    path = tmp_path / "bronze" / table.snapshot().files[0].path
+    path.write_bytes(damage(path.read_bytes()))
+    words = ["pipeline", "usage", "--lake", str(tmp_path), "--since", "2026-01-01", "--until", "2026-01-31"]
+    with pytest.raises(
+        CommandFailed, match=r"^a file of the lake cannot be read: hookwire pipeline check --deep names it$"
+    ):
+        CliRunner().invoke(application(), words, catch_exceptions=False)
+
+
+def test_a_store_without_its_package_is_one_sentence(spark: SparkSession) -> None:
+    """FP-07, FP-13: with the version that fits this Spark."""
+    with pytest.raises(SparkFailed, match=rf"hadoop-aws:{hadoop_version()} brings that of s3a:$"), named():
+        spark.read.parquet("s3a://nobody/nothing")
+
+
+def test_a_full_disk_is_one_sentence() -> None:
+    """FP-07: of 357 lines."""
+    assert sentence(PySparkException(FULL)) == (
+        "the disk is full: nothing of this batch is part of the lake; make room and run it again"
+    )
+
+
+def test_any_other_failure_is_its_innermost_cause() -> None:
+    """FP-07."""
+    text = FULL.replace("No space left on device", "Input/output error")
+    assert sentence(PySparkException(text)) == "Input/output error"
+
+
+def test_a_store_that_nobody_knows_is_one_sentence() -> None:
+    """FP-13."""
+    with pytest.raises(StorageError, match=r"^foo://lake cannot be used: "):
+        LakeStorage("foo://lake")
+
+
+def test_what_the_user_has_set_of_spark_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FP-12: Spark's file of defaults over ours, our settings and --conf over both."""
+    (tmp_path / "spark-defaults.conf").write_text("# ours\nspark.driver.memory 7g\nspark.ui.enabled=true\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+
+    ours, left = settings_of(SessionOptions()), settings_of(SessionOptions(), _users_names())
+    assert ours.items() - left.items() == {("spark.driver.memory", "1g"), ("spark.ui.enabled", "false")}
+    chosen = with_conf(Settings(pipeline_conf={"spark.a": "1", "spark.ui.enabled": "x"}), ["spark.ui.enabled=true"])
+    won = settings_of(session_of(chosen))
+    assert (won["spark.a"], won["spark.ui.enabled"]) == ("1", "true")
+
+
+def test_a_master_that_is_named_wins_over_sparks_file() -> None:
+    """FP-12: the default one does not."""
+    users = {"spark.master"}
+    named_ones = (SessionOptions(master="spark://host:7077"), SessionOptions())
+    assert [settings_of(options, users).get("spark.master") for options in named_ones] == ["spark://host:7077", None]
+
+
+def test_a_setting_of_spark_that_is_none_is_refused() -> None:
+    """FP-12."""
+    with pytest.raises(CommandFailed, match=r"--conf ui: give it as spark\.name=value"):
+        with_conf(Settings(), ["ui"])
+
+
+@pytest.mark.parametrize(
+    ("age_seconds", "done", "fired"),
+    [
+        (0, Archived(batches=1, rows=5), []),
+        (1000, Archived(), ["HookwireArchiveStands"]),
+        (0, Archived(waiting=2_000_000), ["HookwireArchiveLags"]),
+        (0, Archived(problems=(RangeProblem("lost", "orders", 0, 1, 9),)), ["HookwireArchiveFindings"]),
+    ],
+    ids=["well", "stands", "lags", "lost"],
+)
+def test_an_archive_that_stands_lags_or_loses_fires_its_alert(
+    tmp_path: Path, age_seconds: int, done: Archived, fired: list[str]
+) -> None:
+    """FP-14: the alerts of the how-to page, on the file that the archive writes."""
+    file = tmp_path / "archive.prom"
+    ArchiveMetrics(file).write(done)
+    lines = (line.split() for line in file.read_text().splitlines() if not line.startswith("#"))
+    figures = {name: float(value) for name, value in lines}
+    page = Path("docs/how-to/pipeline.md").read_text()
+    now = time.time() + age_seconds
+    alerts = re.findall(r"- alert: (\w+)\n  expr: (.+)", page)
+    assert [name for name, rule in alerts if eval(rule, {"time": lambda: now} | figures)] == fired
+
+
+def test_a_good_run_says_nothing_on_standard_error(tmp_path: Path) -> None:
+    """FP-14: neither Java's warnings nor Spark's."""
+    words = ["pipeline", "usage", "--lake", str(tmp_path / "lake"), "--since", "2026-01-01", "--json"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HOOKWIRE_PIPELINE_MASTER": "local[1]"}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("hookwire"), *words], env=environment, cwd=tmp_path, capture_output=True,
+        text=True, timeout=240,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
