@@ -113,13 +113,15 @@ def old_entry(number: int, **values: Any) -> bytes:
 
 def old_lake(spark: SparkSession, lake: LakeStorage, tmp_path: Path) -> list[DataFile]:
     """Bronze with two batches, one of which was compacted, and a day of metrics; its files have INT96."""
+    ours = spark.conf.get("spark.sql.parquet.outputTimestampType")
+    assert ours is not None
     spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
     try:
         table = bronze(lake)
         files = [*table.write(bronze_of(spark, records(1, 2)).coalesce(1), 1),
                  *table.write(bronze_of(spark, records(3)).coalesce(1), 2)]  # fmt: skip
     finally:
-        spark.conf.unset("spark.sql.parquet.outputTimestampType")
+        spark.conf.set("spark.sql.parquet.outputTimestampType", ours)
     for path in (tmp_path / "bronze" / "_delta_log").iterdir():
         path.unlink()
     (tmp_path / "bronze" / "_delta_log").rmdir()
