@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.context import Context, context_of
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
-from app.web.api.subscriptions import SubscriptionOut, find, subscription_out
+from app.web.api.subscription_contract import SubscriptionOut
+from app.web.api.subscriptions import find, subscription_out
 from app.web.problem import Problem
 from app.web.scopes import needs, open_to_all
 from db.pool import Row

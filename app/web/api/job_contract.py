@@ -9,9 +9,27 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 __all__ = [
-    "ActIn", "AssignIn", "ClaimIn", "ClaimedList", "CompleteIn", "DelayIn", "ExtendIn", "ExtendedOut", "FailIn",
-    "FinishIn", "JobIn", "JobOut", "JobPage", "JobState", "ProgressIn", "ProgressOut", "ReceiptIn", "ResumeIn",
-    "SnoozeIn", "StateOut", "job_out",
+    "ActIn",
+    "AssignIn",
+    "ClaimIn",
+    "ClaimedList",
+    "CompleteIn",
+    "DelayIn",
+    "ExtendedOut",
+    "FailIn",
+    "FinishIn",
+    "JobExtendIn",
+    "JobIn",
+    "JobOut",
+    "JobPage",
+    "JobState",
+    "ProgressIn",
+    "ProgressOut",
+    "ReceiptIn",
+    "ResumeIn",
+    "SnoozeIn",
+    "StateOut",
+    "job_out",
 ]  # fmt: skip
 
 JobState = Literal[
@@ -28,7 +46,7 @@ def _example(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(extra="forbid", json_schema_extra={"examples": list(examples)})
 
 
-class Callbacks(BaseModel):
+class JobCallbacks(BaseModel):
     """Kinds of the jobs that follow; each is enqueued in the transaction that changes the state."""
 
     model_config = ConfigDict(extra="forbid")
@@ -62,7 +80,7 @@ class JobIn(BaseModel):
     run_seconds: float | None = Field(None, ge=0.05, le=2_592_000)
     deadline_seconds: float | None = Field(None, ge=0.05, le=315_360_000)
     assignee: Person | None = None
-    callbacks: Callbacks | None = None
+    callbacks: JobCallbacks | None = None
 
 
 class StateOut(BaseModel):
@@ -269,7 +287,7 @@ class ProgressOut(BaseModel):
     is_cancelled: bool = Field(description="It is to be stopped: fail or release it.")
 
 
-class ExtendIn(ReceiptIn):
+class JobExtendIn(ReceiptIn):
     """For how long."""
 
     model_config = _example({"receipt": _RECEIPT, "lease_seconds": 60})

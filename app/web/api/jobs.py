@@ -15,8 +15,8 @@ from app.web.api.job_contract import (
     ClaimIn,
     CompleteIn,
     ExtendedOut,
-    ExtendIn,
     FailIn,
+    JobExtendIn,
     JobIn,
     JobOut,
     JobPage,
@@ -200,7 +200,7 @@ async def progress(request: Request, job_id: UUID, body: ProgressIn, context: In
 
 @router.post("/{job_id}/extend", summary="Hold a job for longer", responses=_SETTLE)
 @needs("work", reach="route")
-async def extend(request: Request, job_id: UUID, body: ExtendIn, context: In) -> ExtendedOut:
+async def extend(request: Request, job_id: UUID, body: JobExtendIn, context: In) -> ExtendedOut:
     """The lease counts from now, and never passes the run limit."""
     receipt = await receipt_of(request, job_id, body.receipt, context)
     beat = await context.jobs.queue.extend([receipt], body.lease_seconds)

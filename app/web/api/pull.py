@@ -18,7 +18,8 @@ from app.web.api.events import payload_out
 from app.web.api.refusals import refusals
 from app.web.api.start import START_MEANING, Start, start_of
 from app.web.api.strict_route import StrictRoute
-from app.web.api.subscriptions import SubscriptionOut, find, pattern_of, subscription_out
+from app.web.api.subscription_contract import SubscriptionOut
+from app.web.api.subscriptions import find, pattern_of, subscription_out
 from app.web.authentication import require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
