@@ -202,7 +202,7 @@ async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) ->
     "/kinds/{kind}/pause", status_code=204, summary="Hand out no more jobs of a kind", responses=refusals(*_BODY)
 )
 @needs("operate", reach="route")
-async def pause(request: Request, kind: str, body: Reasoned, context: In) -> None:
+async def pause_kind(request: Request, kind: str, body: Reasoned, context: In) -> None:
     """What runs goes on."""
     await context.database.fetchval("job.pause_kind", queue_name(kind), True, person_of(request), body.reason)
 
@@ -211,7 +211,7 @@ async def pause(request: Request, kind: str, body: Reasoned, context: In) -> Non
     "/kinds/{kind}/resume", status_code=204, summary="Hand jobs of a kind out again", responses=refusals(*_BODY)
 )
 @needs("operate", reach="route")
-async def resume(request: Request, kind: str, body: Reasoned, context: In) -> None:
+async def resume_kind(request: Request, kind: str, body: Reasoned, context: In) -> None:
     """In their order."""
     await context.database.fetchval("job.pause_kind", queue_name(kind), False, person_of(request), body.reason)
     context.jobs.job_waiting.notify()
