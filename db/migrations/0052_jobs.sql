@@ -15,14 +15,6 @@ END
 $migration$;
 DROP FUNCTION hookwire.enqueue(text, jsonb, double precision, boolean);
 
--- Topics of jobs and services go to webhooks and pull, unless their own settings name other sinks.
-DO $migration$
-BEGIN
-    EXECUTE replace(pg_get_functiondef('hookwire.publish_batch'::regproc), 'coalesce(t.sinks, default_sinks)',
-        'coalesce(t.sinks, CASE WHEN d.topic ~ ''^hookwire\.(job|service)\.'' THEN ARRAY[''webhooks''] ELSE default_sinks END)');
-END
-$migration$;
-
 -- How jobs of a kind are treated. A kind needs no row; NULL means as in the row '*'. Changes count at once.
 CREATE TABLE hookwire.job_kinds (
     kind text COLLATE "C" PRIMARY KEY CHECK (kind = '*' OR hookwire.is_queue_name(kind)),
