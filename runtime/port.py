@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import random
 import socket
-import tempfile
 from collections import deque
-from pathlib import Path
 
 __all__ = ["PORTS", "free_port"]
 
@@ -17,8 +13,8 @@ __all__ = ["PORTS", "free_port"]
 PORTS = range(20_000, 32_000)
 _CHOICES_MAX = 200
 _RESERVED_MAX = 200
-_reserved: deque[int] = deque()
-"""Descriptors of locked files, oldest first. A lock ends with its descriptor, at the latest with the process."""
+_reserved: deque[socket.socket] = deque()
+"""Sockets whose names in Linux's abstract namespace reserve the newest ports. They end with the process."""
 
 
 def free_port() -> int:
@@ -27,28 +23,32 @@ def free_port() -> int:
     The newest 200 ports of this process are reserved: no other process gets one of them here. Raise OSError when 200
     random choices were all taken.
     """
-    folder = Path(tempfile.gettempdir(), f"hookwire-ports-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
     for port in random.sample(PORTS, _CHOICES_MAX):
-        if _reserve(folder / str(port)):
-            if _is_free(port):
-                return port
-            os.close(_reserved.pop())
+        reservation = _reservation(port)
+        if reservation is None:
+            continue
+        if _is_free(port):
+            _keep(reservation)
+            return port
+        reservation.close()
     raise OSError(f"no free port between {PORTS.start} and {PORTS.stop} after {_CHOICES_MAX} choices")
 
 
-def _reserve(path: Path) -> bool:
-    """Lock the port's file; False where another call holds it."""
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+def _reservation(port: int) -> socket.socket | None:
+    """Bind the port's name; None where another call holds it."""
+    candidate = socket.socket(socket.AF_UNIX)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        candidate.bind(f"\0hookwire-port-{port}")
     except OSError:
-        os.close(descriptor)
-        return False
+        candidate.close()
+        return None
+    return candidate
+
+
+def _keep(reservation: socket.socket) -> None:
     if len(_reserved) == _RESERVED_MAX:
-        os.close(_reserved.popleft())
-    _reserved.append(descriptor)
-    return True
+        _reserved.popleft().close()
+    _reserved.append(reservation)
 
 
 def _is_free(port: int) -> bool:

