@@ -47,7 +47,7 @@ _TABLE = {
         "GET /rabbithub/subscriptions", "GET /rabbithub/subscriptions/errors",
         "GET /rabbithub/subscriptions/{kind}/{name}", "GET /queues", "GET /queues/{queue}",
         "GET /queues/{queue}/messages", "GET /queues/{queue}/dead", "GET /queues/{queue}/consumers",
-        "GET /queues/{queue}/archive", "GET /events", "GET /tasks",
+        "GET /queues/{queue}/archive", "GET /tasks",
         "GET /jobs", "GET /jobs/{job_id}", "GET /jobs/kinds", "GET /jobs/periodic", "GET /jobs/statistics",
         "GET /tasks/counts", "GET /tasks/dead", "GET /tasks/kinds", "GET /tasks/{task_id}", "GET /requests",
     ],
