@@ -297,7 +297,8 @@ class Table:
     def _refuse_lost_log(self) -> None:
         if self._lake.files(f"{self.name}/log"):
             raise LakeDamaged(f"{self.name} is a table of an older version: run hookwire pipeline convert once")
-        if any("batch" in folder_values(path) for path in self._lake.files(f"{self.name}/data")):
+        has_files = any("batch" in folder_values(path) for path in self._lake.files(f"{self.name}/data"))
+        if has_files and self._opened() is None:  # Another process may have made the table and its first files since.
             raise LakeDamaged(f"{self.name} has files and no log ({self._log}): restore the log from a backup")
 
     def _ensure(self) -> None:
@@ -309,16 +310,20 @@ class Table:
             )
 
     def _commits(self, table: DeltaTable) -> Iterator[dict[str, Any]]:
-        """Ours, newest first; the newest is nearly always the first that is looked at."""
-        seen = None
-        for limit in (8, None):
-            for commit in table.history(limit):
-                is_new = seen is None or commit["version"] < seen
-                if is_new and _OURS in commit:
-                    at = datetime.fromtimestamp(commit["timestamp"] / 1000, UTC).isoformat()
-                    yield {**commit[_OURS], "version": commit["version"], "at": at}
-                if is_new:
-                    seen = commit["version"]
+        """Yield our commits up to the table's version, newest first.
+
+        ``DeltaTable.history`` also lists commits made since the table was opened, and numbers them all wrongly.
+        """
+        for version in range(table.version(), -1, -1):
+            try:
+                info = _commit_info(self._lake.read(f"{self._log}/{version:020d}.json"))
+            except FileNotFoundError:  # A checkpoint stands for this commit and for those before it.
+                return
+            except (json.JSONDecodeError, UnicodeDecodeError) as error:
+                raise self._damaged(error) from error
+            if _OURS in info:
+                at = datetime.fromtimestamp(info["timestamp"] / 1000, UTC).isoformat()
+                yield {**info[_OURS], "version": version, "at": at}
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
@@ -327,7 +332,7 @@ class Table:
         except DeltaError as error:
             raise self._damaged(error) from error
 
-    def _damaged(self, error: DeltaError) -> LakeDamaged:
+    def _damaged(self, error: Exception) -> LakeDamaged:
         reason = str(error).partition("\n")[0]
         return LakeDamaged(f"{self._log} is damaged or cannot be read ({reason[:300]}): restore it from a backup")
 
@@ -362,6 +367,12 @@ class Table:
             metadata = pq.read_metadata(file)
         digest, numbers = self._lake.sha256(path), _numbers(metadata)
         return DataFile(path.removeprefix(f"{self.name}/"), metadata.num_rows, size, digest, numbers)
+
+
+def _commit_info(content: bytes) -> dict[str, Any]:
+    """Return what a commit says of itself; empty if it says nothing."""
+    lines = (json.loads(line) for line in content.splitlines() if line.startswith(b'{"commitInfo"'))
+    return next((line["commitInfo"] for line in lines), {})
 
 
 def _numbers(metadata: pq.FileMetaData) -> tuple[int, int] | None:

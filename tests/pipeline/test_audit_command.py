@@ -135,10 +135,11 @@ OVERRIDING SYSTEM VALUE
 SELECT n, 'sub_' || n, protocol, 'orders', 'https://a.example/', 'active', at, at
 FROM (VALUES (1, '2026-01-01'::timestamptz, 'webhook'), (2, now(), 'webhook'), (3, '2026-01-01', 'pull'),
              (4, '2026-01-01', 'pull')) AS s(n, at, protocol);
-INSERT INTO hookwire.rabbithub_resources (id, vhost, kind, name, source)
-OVERRIDING SYSTEM VALUE VALUES (1, '/', 'q', 'q', 3);
+WITH q AS (
+    INSERT INTO hookwire.rabbithub_resources (vhost, kind, name, source) VALUES ('/', 'q', 'q', 3) RETURNING id
+)
 INSERT INTO hookwire.rabbithub_subscriptions (subscription_id, resource_id, hub_topic, lease_seconds, queue_id)
-VALUES (4, 1, '#', 0, 1);
+SELECT 4, id, '#', 0, id FROM q;
 INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant, outcome, decision,
                                trigger, worker)
 SELECT id, 1, accepted_at + CASE place WHEN 1 THEN interval '2 hours' ELSE '1 second' END, 1, 0.1, 'default', 'x',
@@ -163,10 +164,12 @@ TAKEN_LATER = """
 INSERT INTO hookwire.subscriptions (id, public_id, protocol, topic, callback, state) OVERRIDING SYSTEM VALUE
 VALUES (1, 'sub_1', 'webhook', 't', '', 'active'), (2, 'sub_2', 'pull', 't', '', 'active'),
        (3, 'sub_3', 'rabbithub', 't', '', 'active'), (4, 'sub_4', 'rabbithub', 't', '', 'active');
-INSERT INTO hookwire.rabbithub_resources (id, vhost, kind, name, source, exchange_type)
-OVERRIDING SYSTEM VALUE VALUES (1, '/', 'q', 'q', 2, NULL), (2, '/', 'x', 'x', NULL, 'fanout');
+WITH resources AS (
+    INSERT INTO hookwire.rabbithub_resources (vhost, kind, name, source, exchange_type)
+    VALUES ('/', 'q', 'q', 2, NULL), ('/', 'x', 'x', NULL, 'fanout') RETURNING id, kind
+)
 INSERT INTO hookwire.rabbithub_subscriptions (subscription_id, resource_id, hub_topic, lease_seconds)
-VALUES (3, 1, '#', 60), (4, 2, '#', 60);
+SELECT CASE kind WHEN 'q' THEN 3 ELSE 4 END, id, '#', 60 FROM resources;
 INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant, outcome, decision,
                                trigger, worker)
 SELECT e.id, s.id, e.accepted_at + interval '2 hours', 1, 0.1, 'default', 'x', 'delivered', 'first', 'w'

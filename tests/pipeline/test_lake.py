@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 
 from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Snapshot, State, Table, bronze
+from pipeline.schema import BRONZE_PARTITIONS
 from pipeline.storage import LakeStorage
 
 
@@ -133,6 +134,31 @@ def test_files_without_a_log_are_no_empty_table(table: Table, log: Path) -> None
     shutil.rmtree(log)
     with pytest.raises(LakeDamaged, match="bronze has files and no log"):
         table.snapshot()
+
+
+def test_a_commit_made_while_a_snapshot_is_read_is_no_damage(
+    table: Table, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FP-16: a reader beside the archive took a commit made since for lost ones."""
+    basis = committed(table, 2)
+    opened = DeltaTable(str(log.parent))
+    last = committed(table, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "_opened", lambda: opened)
+        seen, history = table.snapshot(), [(entry["version"], entry["number"]) for entry in table.history()]
+    assert (by_path(seen), history, last.number) == (by_path(basis), [(2, 2), (1, 1)], 4)
+
+
+def test_a_first_batch_written_while_a_snapshot_is_read_is_no_lost_log(
+    table: Table, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FP-16: the table was not there when it was opened, and its first files were when they were looked for."""
+    DeltaTable.create(str(log.parent), Schema.from_json(table.schema.json()), partition_by=list(BRONZE_PARTITIONS))
+    (log.parent / file(1).path).parent.mkdir(parents=True)
+    (log.parent / file(1).path).write_bytes(b"PAR1")
+    answers = iter([None, DeltaTable(str(log.parent))])
+    monkeypatch.setattr(table, "_opened", lambda: next(answers))
+    assert table.snapshot() == Snapshot()
 
 
 def test_what_no_commit_names_is_found(table: Table, tmp_path: Path) -> None:
