@@ -14,7 +14,7 @@ from pathlib import Path
 
 import aio_pika
 
-from scripts.servers.prosody import ProsodyServer
+from scripts.servers.prosody import HOST, ProsodyServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.acceptance.git_example import EXAMPLE, Repository, git_environment, run, site_environment
 from tests.app.cli.chat.test_chat import chatting, contact, variables
@@ -69,7 +69,7 @@ async def test_a_push_rebuilds_the_site_is_seen_in_a_chat_and_amqp_programs_reac
         running_hub((*ALL_ROLES, "source"), **settings) as hub,
         contact(prosody) as person,
         serve_callbacks() as callbacks,
-        chatting(variables(prosody, hub.url, tmp_path)),
+        chatting(variables(prosody, hub.url, tmp_path, XMPP_READERS=f"*@{HOST}=hookwire.rabbithub.#")),
     ):
         await hub.client.put(f"/rabbithub/endpoint/x/{name}?amqp.exchange_type=topic&amqp.mirror=true")
         async with await aio_pika.connect(rabbitmq.url) as connection, connection.channel() as channel:

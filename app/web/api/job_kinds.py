@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from app.web.api.actor import Reasoned
@@ -15,7 +15,7 @@ from app.web.api.job_contract import JobIn
 from app.web.api.job_refusal import job_refusals, person_of
 from app.web.api.queue_refusal import queue_name
 from app.web.api.refusals import refusals
-from app.web.api.strict_route import StrictRoute
+from app.web.api.strict_route import NO_NUL, StrictRoute
 from app.web.authentication import may_reach_kind
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -245,7 +245,7 @@ async def put_schedule(request: Request, name: str, body: ScheduleIn, context: I
 
 @router.delete("/periodic/{name}", status_code=204, summary="Remove a schedule", responses=refusals("not-found"))
 @needs("admin", reach="route")
-async def remove_schedule(request: Request, name: str, context: In) -> None:
+async def remove_schedule(request: Request, name: Annotated[str, Path(pattern=NO_NUL)], context: In) -> None:
     """Jobs that it has enqueued stay."""
     if not await context.database.fetch("job.remove_schedule", name, person_of(request)):
         raise Problem("not-found", f"There is no schedule {name[:80]}.")

@@ -33,7 +33,7 @@ from app.web.api.job_refusal import job_refusals, person_of, receipt_of, require
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.queue_refusal import queue_name
 from app.web.api.refusals import refusals
-from app.web.api.strict_route import StrictRoute
+from app.web.api.strict_route import NO_NUL, StrictRoute
 from app.web.authentication import grant_of, may_reach_kind, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -75,10 +75,10 @@ async def list_jobs(
     response: Response,
     context: In,
     state: Annotated[JobState | None, Query()] = None,
-    kind: Annotated[str | None, Query(max_length=200)] = None,
-    assignee: Annotated[str | None, Query(max_length=200, description="`me`: the caller.")] = None,
+    kind: Annotated[str | None, Query(max_length=200, pattern=NO_NUL)] = None,
+    assignee: Annotated[str | None, Query(max_length=200, pattern=NO_NUL, description="`me`: the caller.")] = None,
     pool: Annotated[bool | None, Query(description="Only those that wait for a person to take them.")] = None,
-    uniq: Annotated[str | None, Query(max_length=1024)] = None,
+    uniq: Annotated[str | None, Query(max_length=1024, pattern=NO_NUL)] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> JobPage:

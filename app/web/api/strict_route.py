@@ -8,7 +8,7 @@ be answered with everything, and a purge with ``?dry_run=true`` would be done (A
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -21,7 +21,9 @@ from event.attribute import CONTENT_TYPE_BYTES_MAX
 from event.json_format import charset_is_utf8, is_json_type
 from event.strict_json import StrictJsonError, loads
 
-__all__ = ["StrictRoute"]
+__all__ = ["NO_NUL", "StrictRoute"]
+
+NO_NUL: Final = r"^[^\x00]*$"  # for a text in an address: the database knows no such character
 
 _READS = frozenset({"GET", "HEAD"})
 

@@ -13,7 +13,7 @@ from app.web.api.context import Context, context_of
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.queue_refusal import queue_name
 from app.web.api.refusals import refusals
-from app.web.api.strict_route import StrictRoute
+from app.web.api.strict_route import NO_NUL, StrictRoute
 from app.web.authentication import may_reach_kind, require_every_kind, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -30,9 +30,8 @@ router = APIRouter(
 )
 In = Annotated[Context, Depends(context_of)]
 _LARGEST = 2**63 - 1
-_NO_NUL = r"^[^\x00]*$"  # the database knows no such character
-TaskId = Annotated[str, Path(min_length=1, max_length=200, pattern=_NO_NUL)]
-Kind = Annotated[str | None, Query(max_length=200, pattern=_NO_NUL)]
+TaskId = Annotated[str, Path(min_length=1, max_length=200, pattern=NO_NUL)]
+Kind = Annotated[str | None, Query(max_length=200, pattern=NO_NUL)]
 
 
 _TASK: dict[str, Any] = {
