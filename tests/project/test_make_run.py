@@ -33,6 +33,7 @@ class Terminal:
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
             os.chdir(ROOT)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job, and what it starts, ignores it
             os.execvpe("make", ["make", "run"], kept | settings)
         self._reader = threading.Thread(target=self._read)
         self._reader.start()

@@ -39,7 +39,7 @@ async def test_a_pull_subscription_starts_where_it_is_asked_to(running_hub: RunH
         new = await fetched(at_event, 1)
         audited = (await hub.client.get("/audit")).json()["items"]
 
-    assert (found[0], found[1][5], found[2], new) == (["6", "7", "8"], "6", ["1"], ["new"])
+    assert (sorted(found[0]), sorted(found[1])[5], found[2], new) == (["6", "7", "8"], "6", ["1"], ["new"])
     assert [one["action"] for one in audited].count("replay.create") == 3
 
 
