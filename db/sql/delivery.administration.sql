@@ -44,14 +44,14 @@ LIMIT $7;
 
 -- name: get
 -- One open delivery. is_probing: a delivery that the breaker has let pass is being sent.
-SELECT d.event_id, d.subscription_id, d.attempts, d.last_outcome, d.last_status, nullif(d.due_at, 'infinity') AS due_at,
-       d.parked_at, d.fence IS NOT NULL AND d.due_at > now() AS is_claimed, s.protocol, s.subscription_state, s.state_reason,
+SELECT d.event_id, d.subscription_id, d.attempts, d.last_outcome, d.last_status, coalesce(d.available_at, d.lease_until) AS due_at,
+       d.parked_at, d.state = 'claimed' AND d.lease_until > now() AS is_claimed, s.protocol, s.subscription_state, s.state_reason,
        s.lease_until, s.paused_until, s.breaker_until, s.rate_until, s.now,
        s.breaker_until IS NOT NULL AND EXISTS (
-           SELECT FROM hookwire.deliveries x
-           WHERE x.subscription_id = d.subscription_id AND x.fence IS NOT NULL AND isfinite(x.due_at) AND x.due_at > now()
+           SELECT FROM hookwire.open_deliveries x
+           WHERE x.subscription_id = d.subscription_id AND x.state = 'claimed' AND x.lease_until > now()
        ) AS is_probing
-FROM hookwire.deliveries d CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscription_id LIMIT 1) AS s
+FROM hookwire.open_deliveries d CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscription_id LIMIT 1) AS s
 WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3;
 
 -- name: attempts
