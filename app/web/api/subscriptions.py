@@ -98,11 +98,14 @@ def _refuse_others(body: BaseModel) -> None:
         raise Problem("invalid-parameter", f"{strange[0]} is not for a service", parameter=strange[0])
 
 
-def _check_format(options: Mapping[str, Any]) -> None:
-    """Who wants several events in one request says how many (WH-C05); a template is for chats, of what there is."""
+def check_format(options: Mapping[str, Any]) -> None:
+    """Raise ``Problem`` for options that contradict each other.
+
+    Format batch requires ``batch_max`` (WH-C05). A template is for chat formats only and may use known fields only.
+    """
     form, template = options.get("format"), options.get("template")
     if form == "batch" and options.get("batch_max") is None:
-        raise Problem("invalid-parameter", "format batch needs batch_max, 1 to 1000", parameter="batch_max")
+        raise Problem("invalid-parameter", "format batch requires batch_max, 1 to 1000", parameter="batch_max")
     if template is None:
         return
     if form not in CHAT_FORMATS:
@@ -155,7 +158,7 @@ def _callback(callback: str, context: Context) -> str:
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
     named = _service_in(request, body) | _in(body, context)
-    _check_format(named)
+    check_format(named)
     if "service" not in named:
         require_topic(request, named["topic"])
     try:
@@ -247,7 +250,7 @@ async def change(
     if "topic" in named:
         require_topic(request, named["topic"])
     unset = frozenset(DeliveryOptions.model_fields) & body.model_fields_set - named.keys()
-    _check_format({name: row[name] for name in ("format", "batch_max", "template")} | dict.fromkeys(unset) | named)
+    check_format({name: row[name] for name in ("format", "batch_max", "template")} | dict.fromkeys(unset) | named)
     try:
         changed = await context.subscriptions.change(
             row["public_id"], SubscriptionUpdate(**named, unset=unset), version_meant(if_match)
