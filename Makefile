@@ -32,9 +32,10 @@ mysql-tests: dev-environment ## The tests of an outbox in MariaDB on a real MySQ
 	@scripts/mysql-tests
 
 .PHONY: prove
-prove: ## Kill and pause our own processes for at most a minute, then count what clients saw
+prove: ## Kill and pause our own processes for at most a minute: PASS or FAIL, and .hookwire/prove.html
 	@scripts/bootstrap run
-	@.venv/bin/hookwire prove
+	@mkdir -p .hookwire
+	@.venv/bin/hookwire prove --report .hookwire/prove.html
 
 .PHONY: test
 test: dev-environment ## Lint, then every test but the long ones, on real servers (at most 20 minutes; PROCESSES=3)
