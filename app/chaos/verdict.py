@@ -99,8 +99,8 @@ def sentence(run: Run) -> str:
     if run.holds and report is not None:
         arrived = "arrived at every sink" + (" or became a dead letter" if report.total("dead_lettered") else "")
         return (
-            f"PASS: {report.accepted:,} events were accepted during {faults} and each {arrived}; nothing was lost and no "
-            "key was out of order."
+            f"PASS: {report.accepted:,} events were accepted during {faults} and each {arrived}; "
+            "nothing was lost and no key was out of order."
         )
     if report is None:
         return f"FAIL: the run ended before its events could be counted, after {faults}."

@@ -67,7 +67,7 @@ class DeadLetterOut(BaseModel):
     key: str | None
     subscription_id: str | None
     callback: str | None
-    kind: Kind = Field(description="refused: by the broker, then skipped or purged. The others are a webhook's.")
+    kind: Kind = Field(description="refused: by the broker, then given up. The other kinds are those of webhooks.")
     attempts: int
     last_status: int | None
     last_outcome: str | None

@@ -49,7 +49,7 @@ async def test_an_empty_hub_says_what_to_do_next(running_hub: RunHub) -> None:
             f"{hub.url}/subscriptions",
         ]
         assert "not configured set HOOKWIRE_AMQP_URL" in page.text
-        assert "None: nothing was given up." in page.text
+        assert "None. Nothing was given up." in page.text
 
 
 async def test_a_busy_hub_shows_topics_sinks_subscriptions_and_dead_letters(
