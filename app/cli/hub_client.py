@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -17,9 +18,10 @@ import httpx
 from app.cli.failure import CommandFailed
 from app.settings.settings import Settings
 
-__all__ = ["answer_of", "ask", "bearer", "connected", "get", "hub_url", "post", "refusal_of"]
+__all__ = ["answer_of", "ask", "bearer", "connected", "get", "get_all", "hub_url", "post", "refusal_of"]
 
 _LONGEST_SECONDS = 3600.0
+_PAGE = 500
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
 
@@ -66,6 +68,18 @@ async def get(url: str, *, params: dict[str, str] | None = None, deadline_second
     async with connected() as client:
         made, _ = await _ask(client, "GET", url, None, {}, params, deadline_seconds)
     return made
+
+
+async def get_all(url: str, params: Mapping[str, str] | None = None, most: int | None = None) -> list[Any]:
+    """GET a list page by page; gives its items, at most so many. Raises ``CommandFailed`` as :func:`get` does."""
+    found: list[Any] = []
+    asked = {"limit": str(min(most or _PAGE, _PAGE)), **(params or {})}
+    while True:
+        page = await get(url, params=asked)
+        found += page["items"]
+        if page["next_cursor"] is None or (most is not None and len(found) >= most):
+            return found[:most]
+        asked["cursor"] = page["next_cursor"]
 
 
 async def ask(

@@ -24,7 +24,6 @@ Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trai
 All = Annotated[bool, typer.Option("--all", help="Every record that waits, not only the oldest.")]
 Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Of each: so many at most.")]
-_PAGE = 500
 
 
 @deadletters.command(name="list")
@@ -107,28 +106,15 @@ def _address(hub: str, thing: str) -> str:
 
 
 async def _list(sink: str | None, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import hub_url
+    from app.cli.hub_client import get_all, hub_url
 
-    hub = hub_url(url, settings_from(config))
-    holds, dead = await _pages(f"{hub}/holds", sink, limit), await _pages(f"{hub}/dead-letters", sink, limit)
+    hub, params = hub_url(url, settings_from(config)), {"sink": sink} if sink else {}
+    holds, dead = await get_all(f"{hub}/holds", params, limit), await get_all(f"{hub}/dead-letters", params, limit)
     if as_json:
         say(json.dumps({"holds": holds, "dead_letters": dead}))
     else:
         _print(holds, dead)
     return 0
-
-
-async def _pages(address: str, sink: str | None, limit: int) -> list[dict[str, Any]]:
-    from app.cli.hub_client import get
-
-    found: list[dict[str, Any]] = []
-    params = {"limit": str(min(limit, _PAGE)), **({"sink": sink} if sink else {})}
-    while True:
-        page = await get(address, params=params)
-        found += page["items"]
-        if page["next_cursor"] is None or len(found) >= limit:
-            return found[:limit]
-        params["cursor"] = page["next_cursor"]
 
 
 async def _show(thing: str, url: str | None, config: Path | None) -> int:

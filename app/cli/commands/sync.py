@@ -67,14 +67,14 @@ async def _sync(
 ) -> int:
     from app.cli.commands.sync_check import check_wanted
     from app.cli.commands.sync_plan import plan, read_wanted, summary
-    from app.cli.hub_client import connected, hub_url
+    from app.cli.hub_client import connected, get_all, hub_url
 
     wanted_topics, wanted_subscriptions = read_wanted(document)
     check_wanted(wanted_topics, wanted_subscriptions)
     hub = hub_url(url, settings_from(config))
     async with connected() as client:
         topics = {name: await _topic(client, hub, name) for name in wanted_topics}
-        steps = plan(wanted_topics, wanted_subscriptions, topics, await _subscriptions(client, hub), prune=prune)
+        steps = plan(wanted_topics, wanted_subscriptions, topics, await get_all(f"{hub}/subscriptions"), prune=prune)
         for step in steps:
             made = None if dry_run else await _done(client, hub, step)
             _show(step, made, as_json=as_json)
@@ -88,18 +88,6 @@ async def _topic(client: httpx.AsyncClient, hub: str, name: str) -> Any:
     from app.cli.hub_client import ask
 
     return await ask(client, "GET", f"{hub}/topics/{quote(name)}/settings", none_for=404)
-
-
-async def _subscriptions(client: httpx.AsyncClient, hub: str) -> list[dict[str, Any]]:
-    from app.cli.hub_client import ask
-
-    found: list[dict[str, Any]] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        page = await ask(client, "GET", f"{hub}/subscriptions?limit=500" + (f"&cursor={cursor}" if cursor else ""))
-        found += page["items"]
-        cursor = page["next_cursor"]
-    return found
 
 
 async def _done(client: httpx.AsyncClient, hub: str, step: SyncStep) -> Any:

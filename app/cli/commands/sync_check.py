@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from app.cli.failure import CommandFailed
+from app.web.api.format_check import check_format
 from app.web.api.subscription_contract import SubscriptionIn
-from app.web.api.subscriptions import check_format
 from app.web.api.topics import TopicSettings
 from app.web.problem import Problem
 from event.topic import TopicError, validate_topic

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -11,6 +10,7 @@ from pydantic import BaseModel
 
 from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
+from app.web.api.format_check import check_format as _check_format
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.precondition import IfMatch, etag, version_meant
 from app.web.api.refusals import refusals
@@ -34,7 +34,6 @@ from egress.url import UrlRefused, parse_target
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
 from hub.subscriptions import InUse, NewSubscription, Stale, SubscriptionUpdate
-from webhooks.chat import CHAT_FORMATS, TemplateRefused, check_template
 from webhooks.condition import subscription_condition
 from webhooks.custom_header import checked_headers
 
@@ -98,24 +97,6 @@ def _refuse_others(body: BaseModel) -> None:
         raise Problem("invalid-parameter", f"{strange[0]} is not for a service", parameter=strange[0])
 
 
-def check_format(options: Mapping[str, Any]) -> None:
-    """Raise ``Problem`` for options that contradict each other.
-
-    Format batch requires ``batch_max`` (WH-C05). A template is for chat formats only and may use known fields only.
-    """
-    form, template = options.get("format"), options.get("template")
-    if form == "batch" and options.get("batch_max") is None:
-        raise Problem("invalid-parameter", "format batch requires batch_max, 1 to 1000", parameter="batch_max")
-    if template is None:
-        return
-    if form not in CHAT_FORMATS:
-        raise Problem("invalid-parameter", f"a template is for {' and '.join(CHAT_FORMATS)}", parameter="template")
-    try:
-        check_template(template)
-    except TemplateRefused as error:
-        raise Problem("invalid-parameter", str(error), parameter="template") from None
-
-
 def pattern_of(topic: str) -> str:
     """A pattern in its canonical form; else ``Problem``."""
     try:
@@ -158,7 +139,7 @@ def _callback(callback: str, context: Context) -> str:
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
     named = _service_in(request, body) | _in(body, context)
-    check_format(named)
+    _check_format(named)
     if "service" not in named:
         require_topic(request, named["topic"])
     try:
@@ -250,7 +231,7 @@ async def change(
     if "topic" in named:
         require_topic(request, named["topic"])
     unset = frozenset(DeliveryOptions.model_fields) & body.model_fields_set - named.keys()
-    check_format({name: row[name] for name in ("format", "batch_max", "template")} | dict.fromkeys(unset) | named)
+    _check_format({name: row[name] for name in ("format", "batch_max", "template")} | dict.fromkeys(unset) | named)
     try:
         changed = await context.subscriptions.change(
             row["public_id"], SubscriptionUpdate(**named, unset=unset), version_meant(if_match)
