@@ -66,3 +66,10 @@ async def test_the_former_names_still_answer(running_hub: RunHub, path: str) -> 
         answer = await hub.client.post(path)
         told = answer.json()["detail"]
         assert (kind(answer)[::2], "delivery" in told or "hold" in told) == ((404, "not-found"), True)
+
+
+def test_every_list_of_what_happened_can_be_cut_by_time() -> None:
+    """FT-13: of events, deliveries and dead letters."""
+    paths = ("/events", "/deliveries", "/dead-letters")
+    names = {path: {one["name"] for one in DOCUMENT["paths"][path]["get"]["parameters"]} for path in paths}
+    assert [path for path in paths if not {"since", "until"} <= names[path]] == []
