@@ -204,7 +204,6 @@ async def attempts(request: Request, delivery_id: str, context: In) -> AttemptLi
     return AttemptList.model_validate({"items": [_attempt_out(row, shown=shows_payloads(request)) for row in rows]})
 
 
-@router.post("/{delivery_id}/try", include_in_schema=False)  # the former name (ADR 51)
 @router.post("/{delivery_id}/retry", summary="Retry now", responses={**_REFUSED, **refusals("delivery-waits")})
 @needs("operate", reach="route")
 async def retry(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
@@ -226,6 +225,13 @@ async def retry(request: Request, delivery_id: str, body: Reasoned, context: In)
     return DeliveryDone(
         id=delivery_id, done="retried", reason="it is sent as the probe of the breaker" if is_probe else "it is due now"
     )
+
+
+@router.post("/{delivery_id}/try", include_in_schema=False)  # the former name (ADR 51)
+@needs("operate", reach="route")
+async def try_now(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
+    """Retry a delivery now."""
+    return await retry(request, delivery_id, body, context)
 
 
 @router.post("/{delivery_id}/give-up", summary="Give up", responses=_REFUSED)
