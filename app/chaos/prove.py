@@ -34,7 +34,7 @@ from app.chaos.child import ChildFailed
 from app.chaos.nemesis import HarmFailed, Nemesis
 from app.chaos.plan import INDISPENSABLE, FaultKind, make_plan
 from app.chaos.scenario import NotQuiet, Scenario, ScenarioOptions, open_scenario
-from app.chaos.verdict import LEGEND, Run, document, duplicated, evidence, reordered, sentence, summary, table
+from app.chaos.verdict import LEGEND, ProveRun, document, duplicated, evidence, reordered, sentence, summary, table
 from app.chaos.verdict_page import verdict_page
 from app.failpoints import POINTS
 from app.settings.settings import SettingsRefused
@@ -102,7 +102,7 @@ async def prove(options: ProveOptions) -> int:
             raise SettingsRefused(f"{options.seed_bug!r} is no seeded bug; there are {', '.join(SEEDED_BUGS)}")
     if options.seconds < 25:
         raise SettingsRefused("a run takes at least 25 seconds")
-    run = Run(options.seed if options.seed is not None else secrets.randbelow(1_000_000))
+    run = ProveRun(options.seed if options.seed is not None else secrets.randbelow(1_000_000))
     folder = Path(tempfile.mkdtemp(prefix="hookwire-prove-"))
     folder.chmod(0o711)  # root's PostgreSQL runs as another account, which has to get through
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)  # its pool complains whenever the database is away
@@ -121,7 +121,7 @@ async def prove(options: ProveOptions) -> int:
     return 1 if options.seed_bug is None or run.is_broken else 2
 
 
-async def _run_to_the_end(options: ProveOptions, run: Run, folder: Path) -> None:
+async def _run_to_the_end(options: ProveOptions, run: ProveRun, folder: Path) -> None:
     """One run; a child that will not live ends it early, and is what came of it."""
     try:
         await _run(options, run, folder)
@@ -148,7 +148,7 @@ def _ended_by_sigterm() -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGTERM)
 
 
-async def _run(options: ProveOptions, run: Run, folder: Path) -> None:
+async def _run(options: ProveOptions, run: ProveRun, folder: Path) -> None:
     """One run from start to verdict."""
     began = time.monotonic()
     async with AsyncExitStack() as stack:
@@ -201,7 +201,7 @@ async def _own_postgres(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
                 shutil.rmtree(cluster, ignore_errors=True)
 
 
-async def _stand_baseline(scenario: Scenario, run: Run) -> None:
+async def _stand_baseline(scenario: Scenario, run: ProveRun) -> None:
     """The same load without a fault must show no repeat and no inversion, else the rest means nothing (OR-06).
 
     On a busy machine attempts may run out of time; what they repeat is no fault of the system's.
@@ -216,7 +216,7 @@ async def _stand_baseline(scenario: Scenario, run: Run) -> None:
         run.failures.append(f"the baseline is not clean: {summary(report)}")
 
 
-async def _do_harm(nemesis: Nemesis, run: Run, seconds: float) -> None:
+async def _do_harm(nemesis: Nemesis, run: ProveRun, seconds: float) -> None:
     """Work through the plan; a fault that the system does not stand is noted, and the next one follows."""
     plan = make_plan(run.seed, seconds, _POINTS)
     _say("plan: " + ", ".join(str(fault) for fault in plan))
@@ -238,7 +238,7 @@ async def _do_harm(nemesis: Nemesis, run: Run, seconds: float) -> None:
         _say(f"{at_seconds:5.1f} s  {fault}: {harm.note} ({harm.accepted} accepted in {harm.seconds:.1f} s)")
 
 
-async def _conclude(scenario: Scenario, run: Run, quiet_seconds_max: float) -> None:
+async def _conclude(scenario: Scenario, run: ProveRun, quiet_seconds_max: float) -> None:
     """Quiet, everything killed and started once more, quiet again, verdict (OR-10)."""
     try:
         seconds = await scenario.quiet(quiet_seconds_max)
@@ -257,7 +257,7 @@ async def _conclude(scenario: Scenario, run: Run, quiet_seconds_max: float) -> N
         run.failures.append(f"{duplicated(run.report)} repeats, more than {duplicates_max} can have been in flight")
 
 
-def _print(options: ProveOptions, run: Run, folder: Path) -> None:
+def _print(options: ProveOptions, run: ProveRun, folder: Path) -> None:
     """The line, the table, the verdict, and what to do when it did not hold."""
     broken = f" --seed-bug {options.seed_bug}" if options.seed_bug else ""
     again = f"hookwire prove --seconds {options.seconds:g} --seed {run.seed}{broken}"
@@ -277,7 +277,7 @@ def _print(options: ProveOptions, run: Run, folder: Path) -> None:
     _say(f"logs:   {folder}")
 
 
-def _lines(run: Run) -> list[str]:
+def _lines(run: ProveRun) -> list[str]:
     """The table of a run, what its words mean, and the verdict, last."""
     if run.report is None:
         return [sentence(run)]

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
 from app.chaos.nemesis import Harm
 
-__all__ = ["COLUMNS", "LEGEND", "PROMISES", "Run", "document", "duplicated", "evidence", "reordered", "sentence",
+__all__ = ["COLUMNS", "LEGEND", "PROMISES", "ProveRun", "document", "duplicated", "evidence", "reordered", "sentence",
            "summary", "table"]  # fmt: skip
 
 _ORDER = ("inverted", "duplicate_forbidden", "sequence_disorder", "stale_term")
@@ -53,7 +53,7 @@ PROMISES = {
 
 
 @dataclass(slots=True)
-class Run:
+class ProveRun:
     """What came of a run."""
 
     seed: int
@@ -93,7 +93,7 @@ def summary(report: Report) -> str:
     )
 
 
-def sentence(run: Run) -> str:
+def sentence(run: ProveRun) -> str:
     """The verdict as a person says it."""
     report, faults = run.report, f"{len(run.harms)} fault{'' if len(run.harms) == 1 else 's'}"
     if run.holds and report is not None:
@@ -128,7 +128,7 @@ def evidence(report: Report) -> list[str]:
     return list(first.values())
 
 
-def document(run: Run) -> dict[str, object]:
+def document(run: ProveRun) -> dict[str, object]:
     """All of it, ready for JSON."""
     return {
         "holds": run.holds,

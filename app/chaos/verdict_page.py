@@ -7,7 +7,7 @@ from html import escape
 from string import Template
 from typing import Final
 
-from app.chaos.verdict import LEGEND, PROMISES, Run, evidence, sentence, summary, table
+from app.chaos.verdict import LEGEND, PROMISES, ProveRun, evidence, sentence, summary, table
 
 __all__ = ["verdict_page"]
 
@@ -32,7 +32,7 @@ $parts
 """)
 
 
-def verdict_page(run: Run, again: str) -> str:
+def verdict_page(run: ProveRun, again: str) -> str:
     """Return the whole document; ``again`` is the command that repeats the run."""
     parts = [_faults(run)]
     if run.report is not None:
@@ -51,7 +51,7 @@ def verdict_page(run: Run, again: str) -> str:
     )
 
 
-def _faults(run: Run) -> str:
+def _faults(run: ProveRun) -> str:
     rows = [
         [f"{harm.at_seconds:.1f} s", str(harm.fault), harm.note, f"{harm.seconds:.1f} s", f"{harm.accepted:,}"]
         for harm in run.harms
@@ -60,7 +60,7 @@ def _faults(run: Run) -> str:
     return _part("Faults, one after the other", _table([heads, *rows]))
 
 
-def _legend(run: Run) -> str:
+def _legend(run: ProveRun) -> str:
     promises = {str(promise): PROMISES[promise] for promise in PROMISES}
     used = {str(sink.promise) for sink in run.report.sinks} if run.report is not None else set()
     rows = [*LEGEND.items(), *((f"promise {name}", text) for name, text in promises.items() if name in used)]

@@ -100,7 +100,7 @@ async def _done(client: httpx.AsyncClient, hub: str, step: SyncStep) -> Any:
 def _show(step: SyncStep, made: Any, *, as_json: bool) -> None:
     if as_json:
         differences = {name: [before, after] for name, before, after in step.differences}
-        said = {"action": step.action, "what": step.what, "name": step.name, "differences": differences}
+        said: dict[str, Any] = {"action": step.action, "what": step.what, "name": step.name, "differences": differences}
         said |= {"open_deliveries": step.owed} if step.action == "end" else {}
         say(json.dumps(said | ({"answer": made} if made is not None else {})))
         return

@@ -9,16 +9,16 @@ import pytest
 from app.chaos.checker import Promise, Report, SinkReport
 from app.chaos.nemesis import Harm
 from app.chaos.plan import Fault, FaultKind
-from app.chaos.verdict import COLUMNS, LEGEND, Run, sentence, table
+from app.chaos.verdict import COLUMNS, LEGEND, ProveRun, sentence, table
 from app.chaos.verdict_page import verdict_page
 
 HARM = Harm(Fault(0.0, FaultKind.TAKE_OVER), 0.0, 7.5, 40, "child-1 stopped for 4.5 s, then child-2 killed")
 
 
-def run_of(*, failures: tuple[str, ...] = (), report: bool = True, **counts: int) -> Run:
+def run_of(*, failures: tuple[str, ...] = (), report: bool = True, **counts: int) -> ProveRun:
     sinks = (SinkReport("ordered", Promise.RECORD, 9, 9 - counts.get("lost", 0), **counts),)
     found = Report(9, 0, 0, 0, sinks, ()) if report else None
-    return Run(5, 44.0, [HARM], list(failures), [], found)
+    return ProveRun(5, 44.0, [HARM], list(failures), [], found)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def run_of(*, failures: tuple[str, ...] = (), report: bool = True, **counts: int
     ],
     ids=["pass", "dead letters", "lost", "failure", "no counts"],
 )
-def test_the_verdict_is_a_sentence(run: Run, told: str) -> None:
+def test_the_verdict_is_a_sentence(run: ProveRun, told: str) -> None:
     """FT-17: it begins with PASS only where the exit code is 0."""
     assert (sentence(run), sentence(run).startswith("PASS")) == (told, run.holds)
 
@@ -57,7 +57,7 @@ def test_every_word_of_the_table_is_explained() -> None:
 
 
 @pytest.mark.parametrize(("run", "word"), [(run_of(), "PASS"), (run_of(lost=1), "FAIL")], ids=["pass", "fail"])
-def test_the_page_says_the_same_as_the_terminal(run: Run, word: str) -> None:
+def test_the_page_says_the_same_as_the_terminal(run: ProveRun, word: str) -> None:
     """FT-17: the verdict, the table, the faults and the legend, escaped and without a script."""
     page = verdict_page(run, "hookwire prove --seed 5")
     text = unescape(page)
