@@ -86,7 +86,7 @@ def show(job: Id, url: Url = None, as_json: Json = False, config: Config = None)
 
 @jobs.command()
 def assign(job: Id, to: To = None, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Take a job of the pool, or assign it to somebody.
+    """Take a job of the pool, or assign it to a person.
 
     Example:
 

@@ -99,7 +99,7 @@ def redrive(name: Name, ids: Ids = None, why: Why = None, url: Url = None, confi
 
 @queues.command()
 def purge(name: Name, ids: Ids = None, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Forget dead letters of a queue.
+    """Delete dead letters of a queue.
 
     Example:
 

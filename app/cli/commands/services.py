@@ -59,7 +59,7 @@ def set_values(name: Name, values: Values, url: Url = None, as_json: Json = Fals
 
 @services.command()
 def disable(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Refuse new requests of a service; those that wait are still worked off.
+    """Refuse new requests of a service; those that wait are still answered.
 
     Example:
 

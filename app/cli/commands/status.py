@@ -41,7 +41,7 @@ def _print(found: list[dict[str, Any]]) -> None:
     from app.cli.table import show
 
     if not found:
-        say("nobody has subscribed")
+        say("there is no subscription yet; make one with `hookwire subscribe`")
         return
     counts = Counter(one["health"] for one in found)
     say(", ".join(f"{counts[health]} {health}" for health in _FIRST if counts[health]))

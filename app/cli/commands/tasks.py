@@ -75,7 +75,7 @@ def counts(url: Url = None, config: Config = None) -> None:
 
 @tasks.command()
 def cancel(task: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Remove a task that nobody has begun.
+    """Remove a task that no worker has begun.
 
     Example:
 
@@ -110,7 +110,7 @@ def redrive(number: Numbers = None, why: Why = None, url: Url = None, config: Co
 
 @tasks.command()
 def purge(number: Numbers = None, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Forget dead tasks.
+    """Delete dead tasks.
 
     Example:
 
