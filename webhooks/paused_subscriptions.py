@@ -28,9 +28,14 @@ class PausedSubscriptions:
         """All of them."""
         return frozenset(self._resting)
 
-    def end_recorded(self) -> None:
-        """Only with no claim in the air: one that was asked for before does not see what is on record now."""
-        self._resting &= self._unrecorded.keys()
+    def end_recorded(self) -> frozenset[int]:
+        """Only with no claim in the air: one that was asked for before does not see what is on record now.
+
+        Returns those whose pause has ended.
+        """
+        ended = frozenset(self._resting - self._unrecorded.keys())
+        self._resting -= ended
+        return ended
 
     def begin(self, result: Result) -> bool:
         """Pause the subscription if the result or its unstored failures require it; return whether they do."""

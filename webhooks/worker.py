@@ -37,6 +37,7 @@ from webhooks.batch import BatchSizes
 from webhooks.breaker import after_probe, is_failure
 from webhooks.claim import Claim, Claims, claim_of
 from webhooks.contents import Contents
+from webhooks.direct import Offer, Offers
 from webhooks.due_subscriptions import DueSubscriptions
 from webhooks.lifetime import ttl_seconds, within_lifetime
 from webhooks.metrics import DeliveryMetrics
@@ -97,6 +98,7 @@ class Worker:
         self._polls: dict[str, asyncio.Event] = {statement: asyncio.Event() for statement in _POLLS}
         self._attempts = asyncio.TaskGroup()
         self._stopping = False
+        self.offers = Offers(options, self._paused, self._has_room, self._take, metrics.direct)
 
     def mark_due(self, subscriptions: Sequence[int]) -> None:
         """These subscriptions have something to deliver now."""
@@ -120,19 +122,32 @@ class Worker:
             tasks.create_task(self._settlement.run(), name="settlement")
             poller = tasks.create_task(self._poll(), name="delivery poll")
             async with asyncio.TaskGroup() as self._attempts:
-                await self._claim_until_stopped()
+                with self.offers.among(self._attempts):
+                    await self._claim_until_stopped()
             poller.cancel()
             for subscription in self._claims.subscriptions():
                 self._release_waiting(subscription)
             await self._give_back()
             self._settlement.stop()
 
+    def _has_room(self) -> bool:
+        is_idle = not self._claims.waiting and 2 * self._slots.used <= self._slots.options.total
+        return is_idle and not self._stopping and not self._settlement.is_stuck
+
+    async def _take(self, offer: Offer, claims: Sequence[Row]) -> None:
+        await self._admit_claims(claims, offer.made_at)
+        for subscription in offer.paused:
+            self._release_waiting(subscription)
+        self._start_all()
+        if self._given_back:
+            self._wake.set()
+
     async def _claim_until_stopped(self) -> None:
         """Keep the queue filled; attempts start from here and from attempts that end."""
         while not self._stopping:
             self._wake.clear()
             # Only here, with no claim in the air: every claim from now on sees the pause or the end itself.
-            self._paused.end_recorded()
+            self.offers.end_pauses()
             self._promote()
             self._start_all()
             await self._give_back()
@@ -431,9 +446,5 @@ def _unsent(row: Row, outcome: Outcome, dead_kind: str) -> Result:
     )  # fmt: skip
 
 
-def _columns(rows: Sequence[Row]) -> tuple[list[int], list[int], list[int]]:
-    return (
-        [row["event_id"] for row in rows],
-        [row["subscription_id"] for row in rows],
-        [row["fence"] for row in rows],
-    )
+def _columns(rows: Sequence[Row]) -> list[list[int]]:
+    return [[row[name] for row in rows] for name in ("event_id", "subscription_id", "fence")]
