@@ -24,7 +24,7 @@ from relay.hold import Holds
 from relay.metrics import RelayMetrics
 from relay.observer import Handler, Observer
 from relay.outbox import Outbox
-from relay.sink import Sink
+from relay.sink import SHARDS, Sink
 from relay.sink_relay import SinkRelay
 from runtime.process import process_name
 from runtime.wake import Wake
@@ -82,6 +82,11 @@ class Relaying:
     def states(self) -> dict[str, tuple[str, str]]:
         """Per sink one word, and the last error."""
         return {relay.sink_name: (relay.state, relay.last_error) for relay in self.relays}
+
+    def low_water_of_webhooks(self) -> tuple[int, UUID] | None:
+        """The id below which no outbox row of the webhooks is left, and its origin; None unless it leads all shards."""
+        mark = next((relay.low_water for relay in self.relays if relay.sink_name == "webhooks"), None)
+        return None if mark is None or mark.shards < SHARDS else (mark.id, mark.origin)
 
     def _relay(self, name: str) -> SinkRelay:
         election = self._neli[name] if name in self._neli else self._leases.election(name)

@@ -2,6 +2,23 @@
 
 CREATE SCHEMA hookwire;
 
+CREATE TYPE hookwire.direct_delivery AS (
+	n integer,
+	subscription_id bigint,
+	version bigint,
+	lease_seconds double precision,
+	lane text
+);
+
+CREATE TYPE hookwire.direct_terms AS (
+	low bigint,
+	origin uuid,
+	timeout_seconds double precision,
+	lease_margin_seconds double precision,
+	deliveries_max integer,
+	patterns_max integer
+);
+
 CREATE FUNCTION hookwire.accept(ids bigint[], claim bigint) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -436,6 +453,15 @@ BEGIN
         found := found || next_kind;
     END LOOP;
     RETURN found;
+END
+$$;
+
+CREATE FUNCTION hookwire.await_direct_commits() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1215262575, pg_backend_pid() & 7);
+    RETURN NULL;
 END
 $$;
 
@@ -1111,6 +1137,76 @@ BEGIN
     WHERE j.id = job.id RETURNING j.* INTO moved;
     PERFORM hookwire.note_job(job.id, 'delay', actor, concat_ws(': ', 'until ' || to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"'), why));
     PERFORM hookwire.announce_jobs(ARRAY[moved], NULL, actor);
+END
+$$;
+
+CREATE FUNCTION hookwire.direct_audience(tenant text, units integer[], topics text[], keys text[], orders boolean[], routes text[], busy integer[], terms hookwire.direct_terms) RETURNS SETOF hookwire.direct_delivery
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_tenant CONSTANT text := direct_audience.tenant;
+BEGIN
+    RETURN QUERY
+    WITH draft AS MATERIALIZED (
+        -- Of two events of a key in one commit the second waits for the first.
+        SELECT q.n, q.topic, q.key
+        FROM (SELECT d.n::integer AS n, d.unit, d.topic, d.key, d.ordered, d.route,
+                     count(*) OVER (PARTITION BY d.key) AS of_key
+              FROM unnest(units, topics, keys, orders, routes) WITH ORDINALITY AS d(unit, topic, key, ordered, route, n)) AS q
+        WHERE q.unit <> ALL (busy) AND 'webhooks' = ANY (string_to_array(q.route, ','))
+          AND (SELECT t.name FROM hookwire.topics t WHERE t.tenant = in_tenant AND t.name = q.topic) IS NOT NULL
+          AND (q.key IS NULL OR (q.ordered AND q.of_key = 1 AND (
+                  SELECT o.id FROM hookwire.outbox o
+                  WHERE o.sink = 'webhooks' AND o.shard = hookwire.shard_of(hookwire.lane_digest(q.topic, q.key))
+                    AND o.id >= terms.low
+                  ORDER BY o.id LIMIT 1) IS NULL))
+    ), pattern AS MATERIALIZED (
+        SELECT x.id, x.topic_regex FROM hookwire.subscriptions x
+        WHERE x.tenant = in_tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL
+        LIMIT terms.patterns_max + 1
+    ), chosen AS MATERIALIZED (
+        SELECT d.n, d.key, s.id
+        FROM draft d CROSS JOIN LATERAL (
+            SELECT x.id FROM hookwire.subscriptions x
+            WHERE x.tenant = in_tenant AND x.topic = d.topic AND x.state = 'active' AND x.topic_regex IS NULL
+            LIMIT terms.deliveries_max + 1
+        ) AS s
+        UNION ALL
+        SELECT d.n, d.key, p.id FROM draft d CROSS JOIN pattern p WHERE d.topic ~ p.topic_regex
+    ), owed AS MATERIALIZED (
+        -- is_plain: nothing has to be judged, counted or waited for. The lane of a pattern holds the key in other topics,
+        -- too, whose stripes are not held here.
+        SELECT c.n, s.*,
+               s.is_usual AND (SELECT g.subscription_id FROM hookwire.delivery_gates g
+                               WHERE g.subscription_id = s.id AND g.trips > 0) IS NULL
+               AND (s.lane IS NULL OR (SELECT x.event_id FROM hookwire.deliveries x
+                                       WHERE x.subscription_id = s.id AND x.lane = s.lane
+                                       ORDER BY x.event_id LIMIT 1) IS NULL) AS is_plain
+        FROM chosen c CROSS JOIN LATERAL (
+            SELECT x.id, x.version,
+                   coalesce(x.timeout_seconds, terms.timeout_seconds) + terms.lease_margin_seconds AS lease_seconds,
+                   CASE WHEN x.ordered THEN c.key END AS lane,
+                   x.protocol IN ('webhook', 'websub') AND x.filter_path IS NULL AND x.rate_per_second IS NULL
+                   AND NOT x.at_most_once AND x.format <> 'batch' AND NOT (x.ordered AND x.topic_regex IS NOT NULL)
+                   AND (x.paused_until IS NULL OR x.paused_until <= clock_timestamp()) AS is_usual
+            FROM hookwire.subscriptions x
+            WHERE x.id = c.id
+              AND (x.protocol NOT IN ('webhook', 'websub') OR x.lease_until IS NULL OR x.lease_until > clock_timestamp())
+            LIMIT 1
+        ) AS s
+    )
+    SELECT d.n, o.id, o.version, o.lease_seconds, o.lane
+    FROM draft d LEFT JOIN owed o ON o.n = d.n
+    WHERE NOT EXISTS (SELECT FROM owed x WHERE x.n = d.n AND NOT x.is_plain)
+      AND (SELECT count(*) FROM chosen) <= terms.deliveries_max
+      AND (SELECT count(*) FROM pattern) <= terms.patterns_max
+      AND (SELECT h.id FROM hookwire.held h WHERE h.sink = 'webhooks' ORDER BY h.id LIMIT 1) IS NULL
+      AND (SELECT h.topic FROM hookwire.holds h WHERE h.sink = 'webhooks' LIMIT 1) IS NULL
+      -- While a layout is changed, the leases are closed.
+      AND (SELECT t.grp FROM hookwire.relay_terms t WHERE t.sink = 'webhooks' AND NOT t.is_open LIMIT 1) IS NULL
+      AND hookwire.origin() = terms.origin
+      AND current_setting('transaction_isolation') = 'read committed';
 END
 $$;
 
@@ -2503,13 +2599,14 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean) RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean)
+CREATE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean, direct hookwire.direct_terms DEFAULT NULL::hookwire.direct_terms) RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean, is_owed boolean, fence bigint, claims hookwire.direct_delivery[])
     LANGUAGE plpgsql
     AS $_$
 #variable_conflict use_column
 DECLARE
     stripe_class CONSTANT integer := 1215262571;
     idempotency_class CONSTANT integer := 1215262572;
+    audience_class CONSTANT integer := 1215262575;
     in_tenant CONSTANT text := publish_batch.tenant;
     has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
     in_layout smallint;
@@ -2527,6 +2624,9 @@ DECLARE
     stored_items integer[];
     stored_ids bigint[];
     stored_ordered boolean[];
+    is_audience_kept boolean := false;   -- no subscription is activated or changed before COMMIT
+    made hookwire.direct_delivery[] := '{}';
+    direct_items integer[] := '{}';      -- of the drafts: which take the direct way
 BEGIN
     PERFORM hookwire.check_drafts(topics, keys, payloads);
     PERFORM pg_current_xact_id();
@@ -2583,8 +2683,19 @@ BEGIN
     END IF;
 
     IF busy <> '{}' THEN
-        RETURN QUERY SELECT d.n::integer, 'busy', NULL::bigint, NULL::timestamptz, NULL::boolean, d.unit = ANY (running)
+        RETURN QUERY SELECT d.n::integer, 'busy', NULL::bigint, NULL::timestamptz, NULL::boolean, d.unit = ANY (running),
+               false, NULL::bigint, NULL::hookwire.direct_delivery[]
         FROM unnest(units) WITH ORDINALITY AS d(unit, n) WHERE d.unit = ANY (busy);
+    END IF;
+
+    IF direct IS NOT NULL THEN
+        SELECT bool_and(pg_try_advisory_xact_lock_shared(audience_class, s.slot)) INTO is_audience_kept
+        FROM generate_series(0, 7) AS s(slot);
+    END IF;
+    IF is_audience_kept THEN
+        -- A later statement than those that took the locks: it sees all that their former holders committed (RR-13).
+        made := ARRAY(SELECT a FROM hookwire.direct_audience(in_tenant, units, topics, keys, orders, routes, busy, direct) AS a);
+        direct_items := ARRAY(SELECT DISTINCT m.n FROM unnest(made) AS m);
     END IF;
 
     moment := clock_timestamp();
@@ -2618,11 +2729,30 @@ BEGIN
                     ELSE hookwire.shard_of(hookwire.lane_digest(w.topic, w.key)) END,
                sink
         FROM won w, unnest(string_to_array(w.route, ',')) AS sink
+        WHERE sink <> 'webhooks' OR w.n <> ALL (direct_items)
     )
     SELECT coalesce(array_agg(w.n::integer), '{}'), array_agg(w.id), array_agg(w.ordered)
     INTO stored_items, stored_ids, stored_ordered FROM won w;
 
-    RETURN QUERY SELECT s.n, 'stored', s.id, moment, s.ordered, false
+    IF direct_items <> '{}' THEN
+        -- A lease, counted from now, and a fence, as a claim gives them. The ledger entry is that of a purge.
+        fence := nextval('hookwire.delivery_fence');
+        WITH delivery AS MATERIALIZED (
+            SELECT s.id, m.subscription_id, m.lease_seconds, m.lane
+            FROM unnest(stored_items, stored_ids) AS s(n, id) JOIN unnest(made) AS m ON m.n = s.n
+        ), claimed AS (
+            INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, fence, attempts, tenant, lane)
+            SELECT d.id, d.subscription_id, clock_timestamp() + make_interval(secs => d.lease_seconds), moment, fence, 1,
+                   in_tenant, d.lane
+            FROM delivery d WHERE d.subscription_id IS NOT NULL
+        )
+        INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
+        SELECT 'webhooks', 'sent', array_agg(DISTINCT d.id) FROM delivery d HAVING count(*) > 0;
+    END IF;
+
+    RETURN QUERY
+    SELECT s.n, 'stored', s.id, moment, s.ordered, false, s.n <> ALL (direct_items) OR routes[s.n] <> 'webhooks', fence,
+           ARRAY(SELECT m FROM unnest(made) AS m WHERE m.n = s.n AND m.subscription_id IS NOT NULL)
     FROM unnest(stored_items, stored_ids, stored_ordered) AS s(n, id, ordered);
 
     IF has_names THEN
@@ -2638,7 +2768,7 @@ BEGIN
         END IF;
         RETURN QUERY
         SELECT d.n::integer, CASE WHEN k.fingerprint = d.digest THEN 'replayed' ELSE 'conflict' END,
-               k.event_id, k.accepted_at, k.ordered, false
+               k.event_id, k.accepted_at, k.ordered, false, false, NULL::bigint, NULL::hookwire.direct_delivery[]
         FROM unnest(units, topics, idempotency_keys, digests) WITH ORDINALITY AS d(unit, topic, idempotency_key, digest, n)
         JOIN hookwire.idempotency_keys k ON k.tenant = in_tenant AND k.topic = d.topic AND k.key = d.idempotency_key
         WHERE d.unit <> ALL (busy) AND d.n <> ALL (stored_items);
@@ -5843,6 +5973,10 @@ CREATE INDEX task_rows_worker ON hookwire.task_rows USING btree (worker) WHERE (
 CREATE INDEX upstreams_due ON hookwire.upstreams USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 CREATE TRIGGER announce AFTER INSERT ON hookwire.task_rows REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION hookwire.announce_tasks();
+
+CREATE CONSTRAINT TRIGGER await_direct_commits_changed AFTER UPDATE ON hookwire.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((((new.version IS DISTINCT FROM old.version) OR (new.state IS DISTINCT FROM old.state)) OR (new.topic IS DISTINCT FROM old.topic)) OR ((new.protocol <> 'pull'::text) AND (new.lease_until IS DISTINCT FROM old.lease_until)))) EXECUTE FUNCTION hookwire.await_direct_commits();
+
+CREATE CONSTRAINT TRIGGER await_direct_commits_made AFTER INSERT ON hookwire.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.state = 'active'::text)) EXECUTE FUNCTION hookwire.await_direct_commits();
 
 CREATE TRIGGER complete_begun BEFORE UPDATE ON hookwire.task_rows FOR EACH ROW WHEN ((((old.start_time IS NULL) <> (new.start_time IS NULL)) AND (NOT (old.claim IS DISTINCT FROM new.claim)))) EXECUTE FUNCTION hookwire.complete_task();
 

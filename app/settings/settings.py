@@ -149,6 +149,10 @@ class Settings(
     fan_out_seconds_max: float = Field(
         5.0, ge=0.1, le=30, description="Longest statement that judges filters and patterns; a dearer one is cut."
     )
+    direct_deliveries: bool = Field(
+        False,
+        description="Where nothing stands before an event, the commit that publishes it makes its deliveries, too.",
+    )
     lease_seconds: float = Field(6.0, ge=0.5, le=300, description="How long a silent relay keeps its lease.")
     egress_allow_cidrs: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Private networks that callbacks may reach, comma separated; empty: none but public addresses."
