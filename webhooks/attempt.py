@@ -10,11 +10,11 @@ import structlog
 
 from egress.client import Outbound, Request
 from egress.failure import OutboundError
+from egress.retry_after import CAP_SECONDS_MAX
 from event.cloudevents import is_opaque
 from webhooks.claim import Claim
 from webhooks.message import REPLAY_HEADER, batch_message, delivery_message
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
-from webhooks.retry_after import CAP_SECONDS_MAX
 from webhooks.subscriber import Subscriber
 
 __all__ = ["Attempts"]

@@ -26,11 +26,11 @@ def refused_as_problems() -> Iterator[None]:
         raise Problem(slug, error.message) from error
 
 
-def queue_name(name: str) -> str:
-    """Return the name, or raise a problem."""
+def queue_name(name: str, parameter: str = "queue") -> str:
+    """Return the name of a queue, or of the thing that ``parameter`` says; else raise a problem."""
     try:
         if len(name) > _NAME_MAX:
-            raise TopicError(f"a queue has 1 to {_NAME_MAX} characters")
+            raise TopicError(f"a {parameter} has 1 to {_NAME_MAX} characters")
         return validate_topic(name)
     except TopicError as error:
-        raise Problem("invalid-parameter", f"queue: {error}", parameter="queue") from None
+        raise Problem("invalid-parameter", f"{parameter}: {error}", parameter=parameter) from None
