@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 WAIT_SECONDS = 60.0
+Answer = tuple[int, bytes] | tuple[int, bytes, str]
 LOOPBACK = {"egress_allow_cidrs": "127.0.0.1/32"}
 
 
@@ -18,7 +19,7 @@ class CallbackServer:
     ``seen`` has headers and bodies. With ``gate`` an answer waits until the gate is set.
     """
 
-    answer: Callable[[int], tuple[int, bytes] | tuple[int, bytes, str]] = lambda _: (200, b"done")
+    answer: Callable[[int], Answer] = lambda _: (200, b"done")
     port: int = 0
     seen: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     gate: asyncio.Event | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.callback_server import LOOPBACK, CallbackServer, callback_server
+from tests.app.callback_server import LOOPBACK, Answer, CallbackServer, callback_server
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
 from tests.app.web.test_authentication import authorized, bearer
 from webhooks.signature import parse_key
@@ -86,7 +86,7 @@ async def test_a_callback_that_fails_gets_the_job_again_and_retry_after_costs_no
     running_hub: RunHub, worker: CallbackServer
 ) -> None:
     """JB-48, JB-75, JB-78: the second POST is asked to come later."""
-    answers = {1: (500, b"no"), 2: (503, b"", "Retry-After: 1")}
+    answers: dict[int, Answer] = {1: (500, b"no"), 2: (503, b"", "Retry-After: 1")}
     worker.answer = lambda number: answers.get(number, (200, b"third", "Content-Type: text/plain"))
     async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
         await hub.client.put("/jobs/kinds/pay", json={"backoff_seconds_min": 0.05})
