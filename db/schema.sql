@@ -2155,7 +2155,7 @@ CREATE FUNCTION hookwire.pick_at_head(policy hookwire.job_kinds, in_queue text, 
     AS $$
 #variable_conflict use_column
 DECLARE
-    looked_at CONSTANT integer := 4 * room;
+    looked_at CONSTANT integer := 2 * room + 20;
     ids uuid[];
     keys text[];
     picked uuid[];

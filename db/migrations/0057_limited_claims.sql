@@ -1,6 +1,6 @@
 -- Claims of kinds with a limit for each key (JB-70, JB-71) look at the head of the queue first. As long as most of it may
 -- run, that is the whole answer, at the price of a claim without limits. Only where blocked keys fill the head are the keys
--- walked one by one (docs/adr/0049-pushed-jobs-and-jobs-from-events.md).
+-- walked one by one (docs/adr/0040-priority-as-a-rank-and-limits-under-a-lock.md).
 
 -- How many jobs of each of these keys may begin now, `room` at most. A key with nothing to spare has none.
 CREATE FUNCTION hookwire.key_allowances(policy hookwire.job_kinds, keys text[], room integer, moment timestamptz)
@@ -23,7 +23,7 @@ CREATE FUNCTION hookwire.pick_at_head(policy hookwire.job_kinds, in_queue text, 
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-    looked_at CONSTANT integer := 4 * room;
+    looked_at CONSTANT integer := 2 * room + 20;
     ids uuid[];
     keys text[];
     picked uuid[];
