@@ -16,7 +16,7 @@ _ANY = "*"
 
 
 class JobWaiting(Waiting):
-    """A service. A waiter names its queue and its kinds."""
+    """A service. Each waiter names its queue and its kinds."""
 
     name = "job_waiting"
 
