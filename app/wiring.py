@@ -253,8 +253,8 @@ class _Builder:
         signals.due["deliveries"].connect(worker.poll_now)
         signals.due["replays"].connect(replayer.notify)
         signals.due["rabbithub"].connect(queues.poll_now)
-        callbacks = self._services.make_callbacks(self._outbound, self._subscribers)
-        return [worker, replayer, queues, callbacks]
+        callbacks = [made.make_callbacks(self._outbound, self._subscribers) for made in (self._services, self._jobs)]
+        return [worker, replayer, queues, *callbacks]
 
     def _background(self) -> list[Service]:
         signals = self._signals
@@ -435,7 +435,7 @@ class _Builder:
         return Worker(self._database, outbound, self._subscribers, contents, DeliveryMetrics(self._registry), options)
 
     def _make_relaying(self) -> Relaying:
-        notify = self._signals.fanned_out.notify
+        notify, seconds = self._signals.fanned_out.notify, self._settings.fan_out_seconds_max
         relaying = Relaying(
             self._settings,
             self._database,
@@ -444,7 +444,10 @@ class _Builder:
             self.sinks,
             self._relay_metrics,
             self._points,
-            lambda: FanOutSink(FanOut(self._database, notify, seconds_max=self._settings.fan_out_seconds_max)),
+            {
+                "webhooks": lambda: FanOutSink(FanOut(self._database, notify, seconds_max=seconds)),
+                "jobs": lambda: self._jobs.make_sink(self._storage.incarnation),
+            },
             self._on_event,
         )
         self._signals.published.connect(relaying.notify)

@@ -290,6 +290,15 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.admit_job_rule(rule jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM hookwire.check_job_draft(rule);
+    INSERT INTO hookwire.job_kinds (kind) VALUES (rule->>'kind') ON CONFLICT DO NOTHING;
+END
+$$;
+
 CREATE FUNCTION hookwire.adopt_transaction_ids() RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -1253,6 +1262,22 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.enqueue_events(ids bigint[], incarnation text) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    drafts CONSTANT jsonb := (
+        SELECT jsonb_agg(t.job || jsonb_build_object('key', coalesce(e.key, ''), 'args', hookwire.event_job_args(
+                   format('evt_%s_%s', incarnation, e.id), e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload)) ORDER BY e.id)
+        FROM unnest(ids) AS i(id)
+        CROSS JOIN LATERAL (SELECT x.* FROM hookwire.events x WHERE x.id BETWEEN i.id AND i.id ORDER BY x.id LIMIT 1) AS e
+        JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+        WHERE t.job IS NOT NULL);
+BEGIN
+    RETURN (SELECT count(*) FROM hookwire.add_jobs(coalesce(drafts, '[]'), 'topic'));
+END
+$$;
+
 CREATE FUNCTION hookwire.enqueue_task(kind text, args jsonb DEFAULT '{}'::jsonb, delay_seconds double precision DEFAULT 0, is_unique boolean DEFAULT NULL::boolean) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1355,6 +1380,37 @@ $$;
 CREATE FUNCTION hookwire.event_digest(key text, content_type text, headers jsonb, payload bytea) RETURNS bytea
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN sha256((sha256(payload) || convert_to((jsonb_build_array(key, content_type, (SELECT jsonb_object_agg(h.key, h.value) AS jsonb_object_agg FROM jsonb_each_text(COALESCE(event_digest.headers, '{}'::jsonb)) h(key, value) WHERE (starts_with(h.key, 'ce-'::text) AND (h.key <> ALL (ARRAY['ce-time'::text, 'ce-traceparent'::text, 'ce-tracestate'::text]))))))::text, 'UTF8'::name)));
+
+CREATE FUNCTION hookwire.event_job_args(event_id text, topic text, key text, accepted_at timestamp with time zone, content_type text, headers jsonb, payload bytea) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    about CONSTANT jsonb := jsonb_build_object(
+        'event_id', event_id, 'topic', topic, 'key', key, 'content_type', content_type, 'headers', headers,
+        'accepted_at', to_char(accepted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
+    args jsonb;
+BEGIN
+    IF octet_length(payload) <= 1000000 THEN
+        args := about || hookwire.event_job_content(payload);
+    END IF;
+    RETURN CASE WHEN octet_length(args::text) <= 1048576 THEN args ELSE about || '{"is_left_out": true}' END;
+END
+$$;
+
+CREATE FUNCTION hookwire.event_job_content(payload bytea) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    data CONSTANT jsonb := hookwire.json_of(payload);
+BEGIN
+    IF data IS NOT NULL THEN
+        RETURN jsonb_build_object('data', data);
+    END IF;
+    RETURN jsonb_build_object('payload', convert_from(payload, 'UTF8'));
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+    RETURN jsonb_build_object('payload_base64', translate(encode(payload, 'base64'), E'\n', ''));
+END
+$$;
 
 CREATE FUNCTION hookwire.extend_held(ids bigint[], claims bigint[], queue text DEFAULT NULL::text, lease_seconds double precision DEFAULT 30) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1792,6 +1848,8 @@ CREATE TABLE hookwire.subscriptions (
     description text,
     metadata jsonb,
     drops_at_end boolean DEFAULT false NOT NULL,
+    kind text COLLATE pg_catalog."C",
+    queue text COLLATE pg_catalog."C",
     CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
     CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
@@ -1800,7 +1858,7 @@ CREATE TABLE hookwire.subscriptions (
     CONSTRAINT subscriptions_on_410_check CHECK ((on_410 = ANY (ARRAY['end'::text, 'as_4xx'::text]))),
     CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
     CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
-    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text, 'service'::text]))),
+    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text, 'service'::text, 'job'::text]))),
     CONSTRAINT subscriptions_rate_burst_check CHECK ((rate_burst > 0)),
     CONSTRAINT subscriptions_rate_per_second_check CHECK ((rate_per_second > (0)::double precision)),
     CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
@@ -2141,6 +2199,21 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.key_allowances(policy hookwire.job_kinds, keys text[], room integer, moment timestamp with time zone) RETURNS TABLE(key text, most bigint)
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT k.key, CASE WHEN k.key = '' THEN room::bigint ELSE greatest(0, least(
+        room::bigint,
+        policy.key_running_max - (SELECT count(*) FROM hookwire.jobs j WHERE j.kind = policy.kind AND j.key = k.key AND j.state = 'running'),
+        CASE WHEN policy.key_rate_per_second IS NOT NULL THEN floor(coalesce(
+            least(policy.key_burst, r.tokens + extract(epoch FROM moment - r.counted_at) * policy.key_rate_per_second), policy.key_burst))::bigint END)) END
+    FROM (SELECT DISTINCT unnest(keys) AS key) AS k LEFT JOIN hookwire.job_rates r ON r.kind = policy.kind AND r.key = k.key;
+END
+$$;
+
 CREATE FUNCTION hookwire.key_digest(topic text, key text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN sha256(((convert_to(topic, 'UTF8'::name) || '\x00'::bytea) || convert_to(key, 'UTF8'::name)));
@@ -2365,7 +2438,7 @@ CREATE TABLE hookwire.sinks (
     name text NOT NULL,
     configured boolean NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT sinks_name_check CHECK ((name = ANY (ARRAY['kafka'::text, 'amqp'::text, 'webhooks'::text])))
+    CONSTRAINT sinks_name_check CHECK ((name = ANY (ARRAY['kafka'::text, 'amqp'::text, 'webhooks'::text, 'jobs'::text])))
 );
 
 COMMENT ON TABLE hookwire.sinks IS 'The sinks that exist: webhooks, pull, kafka, amqp and jobs.';
@@ -2427,6 +2500,54 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.pick_at_head(policy hookwire.job_kinds, in_queue text, room integer, moment timestamp with time zone) RETURNS uuid[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+DECLARE
+    looked_at CONSTANT integer := 2 * room + 20;
+    ids uuid[];
+    keys text[];
+    picked uuid[];
+BEGIN
+    SELECT array_agg(h.id), array_agg(h.key) INTO ids, keys
+    FROM (SELECT j.id, j.key FROM hookwire.jobs j
+          WHERE j.queue = in_queue AND j.kind = policy.kind AND j.state = 'available' AND NOT j.for_people
+          ORDER BY j.rank_at, j.seq LIMIT looked_at) AS h;
+    picked := ARRAY(
+        SELECT p.id
+        FROM (SELECT h.id, h.key, h.n, row_number() OVER (PARTITION BY h.key ORDER BY h.n) AS place
+              FROM unnest(ids, keys) WITH ORDINALITY AS h(id, key, n)) AS p
+        JOIN hookwire.key_allowances(policy, keys, room, moment) AS a ON a.key = p.key AND p.place <= a.most
+        ORDER BY p.n LIMIT room);
+    RETURN CASE WHEN cardinality(picked) = room OR coalesce(cardinality(ids), 0) < looked_at THEN picked END;
+END
+$$;
+
+CREATE FUNCTION hookwire.pick_by_key(policy hookwire.job_kinds, in_queue text, room integer, moment timestamp with time zone) RETURNS uuid[]
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    keys_max CONSTANT integer := 500;
+    names text[] := hookwire.job_keys(in_queue, policy.kind, '', keys_max + 1);
+BEGIN
+    IF cardinality(names) > keys_max THEN
+        names := hookwire.job_keys(in_queue, policy.kind, chr(33 + floor(random() * 94)::integer), keys_max);
+        names := names || (hookwire.job_keys(in_queue, policy.kind, '', keys_max))[1:keys_max - cardinality(names)];
+    END IF;
+    RETURN ARRAY(
+        SELECT c.id
+        FROM hookwire.key_allowances(policy, names || ''::text, room, moment) AS a
+        CROSS JOIN LATERAL (
+            SELECT j.id, j.rank_at, j.seq FROM hookwire.jobs j
+            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.state = 'available' AND NOT j.for_people
+            ORDER BY j.rank_at, j.seq LIMIT a.most
+        ) AS c
+        ORDER BY c.rank_at, c.seq LIMIT room);
+END
+$$;
+
 CREATE FUNCTION hookwire.pick_filtered(in_queue text, most integer, filter jsonb, after_id bigint) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
@@ -2466,10 +2587,9 @@ CREATE FUNCTION hookwire.pick_limited_jobs(policy hookwire.job_kinds, in_queue t
     AS $$
 #variable_conflict use_column
 DECLARE
-    keys_max CONSTANT integer := 500;
     moment CONSTANT timestamptz := clock_timestamp();
     room integer := most;
-    names text[];
+    candidates uuid[];
     picked uuid[];
 BEGIN
     IF policy.running_max IS NOT NULL THEN
@@ -2482,32 +2602,12 @@ BEGIN
                      WHERE j.queue = in_queue AND j.kind = policy.kind AND j.state = 'available' AND NOT j.for_people
                      ORDER BY j.rank_at, j.seq LIMIT room FOR NO KEY UPDATE SKIP LOCKED);
     END IF;
-    names := hookwire.job_keys(in_queue, policy.kind, '', keys_max + 1);
-    IF cardinality(names) > keys_max THEN
-        names := hookwire.job_keys(in_queue, policy.kind, chr(33 + floor(random() * 94)::integer), keys_max);
-        names := names || (hookwire.job_keys(in_queue, policy.kind, '', keys_max))[1:keys_max - cardinality(names)];
+    candidates := hookwire.pick_at_head(policy, in_queue, room, moment);
+    IF candidates IS NULL THEN
+        candidates := hookwire.pick_by_key(policy, in_queue, room, moment);
     END IF;
-    WITH allowed AS MATERIALIZED (
-        SELECT k.key, least(
-            room::bigint,
-            policy.key_running_max - (SELECT count(*) FROM hookwire.jobs j WHERE j.kind = policy.kind AND j.key = k.key AND j.state = 'running'),
-            CASE WHEN policy.key_rate_per_second IS NOT NULL THEN floor(coalesce(
-                least(policy.key_burst, r.tokens + extract(epoch FROM moment - r.counted_at) * policy.key_rate_per_second), policy.key_burst))::bigint END
-        ) AS count
-        FROM (SELECT DISTINCT unnest(names) AS key) AS k LEFT JOIN hookwire.job_rates r ON r.kind = policy.kind AND r.key = k.key
-    ), candidates AS (
-        SELECT j.id, j.key, j.rank_at, j.seq FROM allowed a CROSS JOIN LATERAL (
-            SELECT j.id, j.key, j.rank_at, j.seq FROM hookwire.jobs j
-            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.state = 'available' AND NOT j.for_people
-            ORDER BY j.rank_at, j.seq LIMIT greatest(a.count, 0)
-        ) AS j
-        UNION ALL
-        (SELECT j.id, j.key, j.rank_at, j.seq FROM hookwire.jobs j
-         WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = '' AND j.state = 'available' AND NOT j.for_people
-         ORDER BY j.rank_at, j.seq LIMIT room)
-    ), chosen AS MATERIALIZED (
-        SELECT j.id, j.key FROM hookwire.jobs j
-        WHERE j.id = ANY (ARRAY(SELECT c.id FROM candidates c ORDER BY c.rank_at, c.seq LIMIT room)) AND j.state = 'available'
+    WITH chosen AS MATERIALIZED (
+        SELECT j.id, j.key FROM hookwire.jobs j WHERE j.id = ANY (candidates) AND j.state = 'available'
         FOR NO KEY UPDATE SKIP LOCKED
     ), spent AS (
         INSERT INTO hookwire.job_rates AS r (kind, key, tokens, counted_at)
@@ -3564,6 +3664,10 @@ DECLARE
 BEGIN
     IF seconds NOT BETWEEN 0 AND 315360000 OR octet_length(snooze_job.token) NOT BETWEEN 16 AND 200 THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'seconds is 0 to 315360000, a token has 16 to 200 bytes';
+    END IF;
+    IF job.is_cancelled THEN
+        PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, 'cancelled while it ran');
+        RETURN;
     END IF;
     UPDATE hookwire.jobs j
     SET state = 'scheduled', due_at = clock_timestamp() + make_interval(secs => seconds), attempts = j.attempts - 1, claim = NULL,
@@ -5514,7 +5618,9 @@ CREATE TABLE hookwire.topics (
     retention_days integer,
     version integer DEFAULT 1 NOT NULL,
     amqp_exchange_type text,
+    job jsonb,
     CONSTRAINT topics_amqp_exchange_type_check CHECK ((amqp_exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
+    CONSTRAINT topics_job_check CHECK (((('jobs'::text = ANY (sinks)) IS NOT TRUE) OR (((jsonb_typeof(job) = 'object'::text) AND (NOT starts_with(name, 'hookwire.'::text)) AND (name <> 'hookwire'::text)) IS TRUE))),
     CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text]))),
     CONSTRAINT topics_retention_days_check CHECK (((retention_days >= 0) AND (retention_days <= 36500)))
 );
@@ -5931,6 +6037,8 @@ CREATE INDEX subscriptions_disabled ON hookwire.subscriptions USING btree (id) W
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
 
 CREATE INDEX subscriptions_exact ON hookwire.subscriptions USING btree (tenant, topic) WHERE ((state = 'active'::text) AND (topic_regex IS NULL));
+
+CREATE INDEX subscriptions_job ON hookwire.subscriptions USING btree (kind) WHERE ((protocol = 'job'::text) AND (state = 'active'::text));
 
 CREATE INDEX subscriptions_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
