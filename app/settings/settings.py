@@ -25,6 +25,7 @@ from app.settings.jobs import JobsSettings
 from app.settings.kafka import KafkaSettings
 from app.settings.outbox import OutboxSettings
 from app.settings.pages import PageSettings
+from app.settings.pipeline import PipelineSettings
 from app.settings.rabbithub import RabbitHubSettings
 from app.settings.websub import VerificationSettings
 
@@ -48,8 +49,8 @@ def _data_dir() -> Path:
 
 
 class Settings(
-    AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings,
-    VerificationSettings,
+    AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSettings, OutboxSettings, PageSettings, PipelineSettings,
+    RabbitHubSettings, VerificationSettings,
 ):  # fmt: skip
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
@@ -120,26 +121,6 @@ class Settings(
         "hold_key",
         description="When a broker refuses a record for good: its key waits; or the record becomes a dead letter and "
         "its key goes on; or the whole sink stops. A topic's own setting stands above it.",
-    )
-    pipeline_lake: str = Field(
-        "",
-        description="Folder or URI (file:, s3a:, hdfs:) of the data pipeline's lake; none: lake/ in the data folder.",
-    )
-    pipeline_source: Literal["python", "jvm"] = Field(
-        "python",
-        description="What reads Kafka for the lake: our own source, which needs no jars, or Spark's connector.",
-    )
-    pipeline_master: str | None = Field("local[*]", description="Spark's master; under spark-submit that one's stands.")
-    pipeline_memory: str = Field(
-        "1g", pattern=r"^[1-9][0-9]*[mg]$", description="Memory of Spark's driver; locally that is all of Spark."
-    )
-    pipeline_conf: dict[str, str] = Field(
-        {}, description='Settings of Spark, as a JSON object ({"spark.ui.enabled": "true"}); they win over all others.'
-    )
-    pipeline_late_seconds: float = Field(
-        3600,
-        gt=0,
-        description="What reaches Kafka or a webhook later than this after it was accepted is late: the audit says so.",
     )
     topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
     sql_notify: bool | None = Field(
