@@ -69,9 +69,9 @@ from webhooks.fanout import FanOut
 from webhooks.metrics import DeliveryMetrics
 from webhooks.pull import Pull
 from webhooks.replay import Replayer
-from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers
-from webhooks.worker import Worker, WorkerOptions
+from webhooks.worker import Worker
+from webhooks.worker_options import SlotOptions, WorkerOptions
 
 __all__ = ["ROLES", "Assembly", "open_hub"]
 
