@@ -13,6 +13,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
+from app.event_log import EventLog, WatchedOutbound
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
 from app.hub_options import hub_options
@@ -69,9 +70,9 @@ from webhooks.fanout import FanOut
 from webhooks.metrics import DeliveryMetrics
 from webhooks.pull import Pull
 from webhooks.replay import Replayer
-from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers
-from webhooks.worker import Worker, WorkerOptions
+from webhooks.worker import Worker
+from webhooks.worker_options import SlotOptions, WorkerOptions
 
 __all__ = ["ROLES", "Assembly", "open_hub"]
 
@@ -171,6 +172,7 @@ class _Builder:
         self._signals = Signals()
         self.relaying: Relaying | None = None
         self._on_event = on_event
+        self._event_log = EventLog(storage.incarnation, self._signals.stored) if settings.logs_events else None
 
     async def build(
         self, roles: Sequence[str], sockets: Sequence[socket.socket], metrics_sockets: Sequence[socket.socket]
@@ -406,6 +408,7 @@ class _Builder:
     @cached_property
     def _worker(self) -> Worker:
         settings = self._settings
+        outbound = WatchedOutbound(self._outbound, self._event_log) if self._event_log else self._outbound
         options = WorkerOptions(
             name=process_name(),
             public_url=self.public_url,
@@ -429,8 +432,7 @@ class _Builder:
         )
         contents = Contents(self._database, self._storage.incarnation)
         self._signals.stored.connect(contents.remember_stored)
-        metrics = DeliveryMetrics(self._registry)
-        return Worker(self._database, self._outbound, self._subscribers, contents, metrics, options)
+        return Worker(self._database, outbound, self._subscribers, contents, DeliveryMetrics(self._registry), options)
 
     def _make_relaying(self) -> Relaying:
         notify = self._signals.fanned_out.notify

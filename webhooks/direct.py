@@ -89,11 +89,10 @@ class Offers:
         self._made.add(offer)
         return offer
 
-    def end_pauses(self) -> None:
-        """End the pauses that are on record; commits that are under way may not have seen them."""
-        ended = self._paused.end_recorded()
+    def note_ended_pauses(self, ended: Iterable[int]) -> None:
+        """Note pauses that have just ended; commits that are under way may not have seen them."""
         for offer in self._made:
-            offer.paused |= ended
+            offer.paused.update(ended)
 
     def _take(self, offer: Offer, claims: Sequence[Row]) -> None:
         self._deliveries.inc(len(claims))

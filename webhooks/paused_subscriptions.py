@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webhooks.breaker import BreakerOptions
-from webhooks.settlement import Result
+from webhooks.result import Result
 
 __all__ = ["PausedSubscriptions"]
 
@@ -28,12 +28,12 @@ class PausedSubscriptions:
         """All of them."""
         return frozenset(self._resting)
 
-    def end_recorded(self) -> frozenset[int]:
-        """Only with no claim in the air: one that was asked for before does not see what is on record now.
+    def end_recorded(self) -> set[int]:
+        """End the pauses that are stored, and return their subscriptions.
 
-        Returns those whose pause has ended.
+        Call it only with no claim under way: one that was asked for before does not see what is stored now.
         """
-        ended = frozenset(self._resting - self._unrecorded.keys())
+        ended = self._resting - self._unrecorded.keys()
         self._resting -= ended
         return ended
 

@@ -24,6 +24,7 @@ from egress.resolver import ThreadResolver
 from event.event import Draft
 from hub.direct import DirectPath
 from hub.publish import Publisher
+from hub.unit import Accepted
 from relay.outbox import Outbox
 from relay.sink import Term
 from tests.hostile.server import Received
@@ -96,8 +97,12 @@ class Hub:
         self.worker: Worker | None = None
         self.publisher = Publisher(
             self._database, lambda: None, direct=DirectPath(self._offer, relay.low_water),
-            on_stored=lambda draft, stored: self.worker and self.worker._contents.remember_stored(draft, stored),
+            on_stored=self._remember,
         )  # fmt: skip
+
+    def _remember(self, draft: Draft, stored: Accepted) -> None:
+        if self.worker is not None:
+            self.worker._claimer._contents.remember_stored(draft, stored)
 
     def _offer(self) -> Any:
         return self.worker.offers.make() if self.worker is not None else None
@@ -189,7 +194,7 @@ async def judge(
 
 def violations(report: Report) -> dict[str, int]:
     """What the checker counts against the product, and repeats, for which only a fault is a reason."""
-    kinds = ("lost", "phantom", "duplicate_forbidden", "inverted", "duplicate_adjacent")
+    kinds = ("lost", "invented", "duplicate_forbidden", "inverted", "duplicate_adjacent")
     return {kind: count for kind in kinds if (count := report.total(kind))}
 
 

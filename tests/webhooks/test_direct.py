@@ -75,7 +75,7 @@ async def test_an_offer_knows_every_subscription_that_was_paused_since_it_was_ma
             resting.begin(THROTTLED)
             during = taker.offers.make()
             resting.settled(THROTTLED)
-            taker.offers.end_pauses()
+            taker.offers.note_ended_pauses(resting.end_recorded())
             after = taker.offers.make()
     assert [offer.paused for offer in (before, during, after) if offer is not None] == [{7}, {7}, set()]
 
