@@ -242,19 +242,17 @@ class _Builder:
 
     def _delivering(self) -> list[Service]:
         signals = self._signals
-        worker = self._worker
-        replayer = Replayer(self._database, signals.deliveries_due.notify, poll_seconds=_UNASKED_SECONDS)
-        queues = RabbitHubQueues(
-            self._database, signals.deliveries_due.notify, self._settings.rabbithub_tell_expiry_days
-        )
-        signals.deliveries_due.connect(worker.mark_due)
-        signals.fanned_out.connect(worker.mark_due)
+        due = signals.deliveries_due.notify
+        replayer = Replayer(self._database, due, poll_seconds=_UNASKED_SECONDS)
+        queues = RabbitHubQueues(self._database, due, self._settings.rabbithub_tell_expiry_days)
+        signals.deliveries_due.connect(self._worker.mark_due)
+        signals.fanned_out.connect(self._worker.mark_due)
         signals.fanned_out.connect(lambda _: queues.fanned_out())
-        signals.due["deliveries"].connect(worker.poll_now)
+        signals.due["deliveries"].connect(self._worker.poll_now)
         signals.due["replays"].connect(replayer.notify)
         signals.due["rabbithub"].connect(queues.poll_now)
         callbacks = [made.make_callbacks(self._outbound, self._subscribers) for made in (self._services, self._jobs)]
-        return [worker, replayer, queues, *callbacks]
+        return [self._worker, replayer, queues, *callbacks]
 
     def _background(self) -> list[Service]:
         signals = self._signals

@@ -131,7 +131,7 @@ class Settings(
         5.0, ge=0.1, le=30, description="Longest statement that judges filters and patterns; a dearer one is cut."
     )
     direct_deliveries: bool = Field(
-        False,
+        True,
         description="Where nothing stands before an event, the commit that publishes it makes its deliveries, too.",
     )
     lease_seconds: float = Field(6.0, ge=0.5, le=300, description="How long a silent relay keeps its lease.")
