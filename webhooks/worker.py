@@ -33,6 +33,7 @@ from db.pool import Database, Row
 from egress.client import Outbound
 from runtime.pause import pause
 from webhooks.attempt import Attempts
+from webhooks.attempt_log import AttemptLog
 from webhooks.batch import BatchSizes
 from webhooks.breaker import after_probe, is_failure
 from webhooks.claim import Claim, Claims, claim_of
@@ -93,6 +94,7 @@ class Worker:
         self._gated: dict[int, float] = {}
         self._fast: set[int] = set()
         self._batch_sizes = BatchSizes()
+        self._attempt_log = AttemptLog(options.log_sample)
         self._wake = asyncio.Event()
         self._polls: dict[str, asyncio.Event] = {statement: asyncio.Event() for statement in _POLLS}
         self._attempts = asyncio.TaskGroup()
@@ -336,7 +338,10 @@ class Worker:
             failed=is_failure(outcome) if leads else None,
             tells=not claim.event.topic.startswith(RESERVED_PREFIX),
             counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered", is_in_lane=claim.is_in_lane,
-            names={"event_id": claim.event.event_id, "subscription": subscriber.public_id},
+            names={
+                "event_id": claim.event.event_id, "subscription": subscriber.public_id, "topic": claim.event.topic,
+                "attempt": claim.position,
+            },
         )  # fmt: skip
         if self._paused.begin(result):
             self._release_waiting(subscriber.id)
@@ -351,6 +356,7 @@ class Worker:
         self._metrics.in_flight.set(self._slots.used)
         for result in results:
             decision = result.decision
+            self._attempt_log.write(result)
             self._paused.settled(result)
             if result.breaker == "trip":  # what waits here has passed no gate yet
                 self._release_waiting(result.subscription_id)
