@@ -26,7 +26,7 @@ from hub.keys import Keys, NewKey
 from scripts.servers.postgres import PostgresServer
 from tests.app.standby import stand_by
 from tests.pooler import pooled
-from tests.relay.harness import until
+from tests.waiting import until
 
 SOUND: dict[str, Any] = {
     "version_number": 180006,

@@ -10,7 +10,7 @@ import heapq
 import random
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from app.chaos.log import LineLog
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC, Scenario, ScenarioOptions, open_scenario
 from event.key_hash import hash_key, keyless_shard
+from tests.waiting import until
 
 QUIET_SECONDS_MAX = 90.0
 _MARKERS_SECONDS_MAX = 60.0
@@ -270,13 +271,6 @@ class Rig:
         receiver = self.scenario.receivers[sink]
         goal = receiver.arrived + count
         await until(lambda: receiver.arrived >= goal, seconds_max)
-
-
-async def until(condition: Callable[[], bool], seconds_max: float) -> None:
-    """Wait until a condition holds; TimeoutError when it does not come to that."""
-    async with asyncio.timeout(seconds_max):
-        while not condition():  # noqa: ASYNC110 - it looks at other processes
-            await asyncio.sleep(0.02)
 
 
 @asynccontextmanager

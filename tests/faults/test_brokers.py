@@ -15,9 +15,10 @@ from relay.sink import Batch, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
-from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig, until
+from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
 from tests.faults.traffic import Traffic, is_slower, read_by
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
+from tests.waiting import lasts, poll, until
 
 # What is in flight when a broker goes: an AMQP window of 500 with one message per key.
 DUPLICATES_MAX = 100
@@ -27,9 +28,7 @@ RECORDS = 100  # of one commit
 
 async def held(rig: Rig, sink: str, seconds_max: float = 60.0) -> None:
     """Waits until the sink has something to hold back."""
-    async with asyncio.timeout(seconds_max):
-        while not await rig.scenario.database.fetch("hold.open", sink, 0):  # noqa: ASYNC110 - it looks at a table
-            await asyncio.sleep(0.05)
+    await until(lambda: rig.scenario.database.fetch("hold.open", sink, 0), seconds_max)
 
 
 async def readiness(rig: Rig) -> tuple[int, bytes]:
@@ -126,9 +125,7 @@ async def test_a_rabbitmq_in_alarm_delays_neither_kafka_nor_webhooks(
 
 async def backs_off(rig: Rig, sink: str, seconds_max: float = 60.0) -> None:
     """Wait until a relay says that it pauses."""
-    async with asyncio.timeout(seconds_max):
-        while not any(_says_that_it_backs_off(one.log_path, sink) for one in rig.scenario.children):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: any(_says_that_it_backs_off(one.log_path, sink) for one in rig.scenario.children), seconds_max)
 
 
 def _says_that_it_backs_off(log: Path, sink: str) -> bool:
@@ -141,7 +138,7 @@ async def stands_still(rabbit: Rabbit, seconds_max: float = 60.0) -> None:
     async with asyncio.timeout(seconds_max):
         while (count := await rabbit.count()) != before:
             before = count
-            await asyncio.sleep(1.0)
+            await poll()
 
 
 async def test_a_commit_that_had_begun_when_kafka_was_killed_is_whole_or_nothing_and_the_marker_says_which(
@@ -173,7 +170,7 @@ async def test_a_commit_that_had_begun_when_kafka_was_killed_is_whole_or_nothing
             try:
                 return await sinks[group].open(Term("kafka", group, 2, 1, 0))
             except SinkUnavailable:
-                await asyncio.sleep(0.1)
+                await poll()
 
     try:
         await asyncio.gather(*(commits(group) for group in range(len(sinks))))
@@ -212,7 +209,7 @@ async def test_answers_of_kafka_that_are_lost_repeat_nothing_for_read_committed_
                 for _ in range(3):
                     await rig.accepts(100)
                     proxy.lose("down")
-                    await asyncio.sleep(1.0)
+                    await lasts(1.0)
                     proxy.heal()
                 await rig.accepts(100)
             assert await rig.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
@@ -275,7 +272,7 @@ async def test_a_kafka_whose_brokers_are_fenced_ends_nobody_and_gets_all_of_it(
             await rig.accepts(100)
             for _ in range(4):
                 await asyncio.to_thread(kafka.pause)
-                await asyncio.sleep(16.0)
+                await lasts(16.0)
                 await rig.receives("ordered", 20)
                 await asyncio.to_thread(kafka.resume)
                 await rig.accepts(50)

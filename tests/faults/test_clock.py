@@ -18,6 +18,7 @@ from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.rig import CLEAN, Kafka, Rabbit, open_rig
 from tests.faults.test_processes import leads, post, role_child
+from tests.waiting import poll
 
 LEASE_SECONDS = 6.0
 SHIFTS = (3600, -3600, 10, -10)
@@ -82,7 +83,7 @@ async def lives_by(child: Child, shift: int) -> None:
             date = parsedate_to_datetime(answer.headers["date"]).timestamp()
             if abs(date - time.time() - shift) < 4:
                 break
-            await asyncio.sleep(0.05)
+            await poll()
     client.close()
 
 

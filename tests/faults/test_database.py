@@ -20,7 +20,8 @@ from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC
 from scripts.servers.postgres import PostgresServer
 from tests.faults.proxy import Proxy, proxied
-from tests.faults.rig import CALM, CLEAN, Rig, open_rig, until
+from tests.faults.rig import CALM, CLEAN, Rig, open_rig
+from tests.waiting import lasts, until
 
 # Attempts in flight of two processes whose settlement has to be repeated.
 DUPLICATES_MAX = 300
@@ -104,7 +105,7 @@ async def test_connections_that_are_killed_in_mid_transaction_cost_nothing(
         async with rig.scenario.load():
             for _ in range(20):
                 await kill_backends(killer, 1)
-                await asyncio.sleep(chance.uniform(0.05, 0.35))
+                await lasts(chance.uniform(0.05, 0.35))
             await rig.accepts(50)
         await kill_backends(killer, 100)
         async with rig.scenario.load():
@@ -157,7 +158,7 @@ async def test_an_answer_of_the_database_that_is_lost_makes_no_second_event(
             for _ in range(3):
                 await rig.accepts(50)
                 proxy.lose("down")
-                await asyncio.sleep(1.0)
+                await lasts(1.0)
                 proxy.heal()
             await rig.accepts(50)
         assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
@@ -229,7 +230,7 @@ async def test_ids_that_a_crash_takes_back_hide_nothing_that_is_accepted_later(
                 accepted = await accept(rig, client, accepted, 1)
                 await rig.scenario.quiet(60)
                 pid = await drawn_and_rolled_back(client, 70)
-                await asyncio.sleep(chance.choice((0.12, chance.uniform(0.5, 2.0))))  # the relay looks once a second
+                await lasts(chance.choice((0.12, chance.uniform(0.5, 2.0))))  # the relay looks once a second
                 if crashed == "backend":
                     os.kill(pid, signal.SIGKILL)
                 else:

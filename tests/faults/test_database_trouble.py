@@ -1,6 +1,5 @@
 """A database that answers and cannot store anything: its disk is full, or its server is read-only (FC-06)."""
 
-import asyncio
 import json
 import os
 import subprocess
@@ -19,6 +18,7 @@ from app.chaos.client import ChaosClient, ClientAnswer
 from app.chaos.history import PublishOutcome, read_history
 from scripts.servers.postgres import PostgresServer
 from tests.faults.rig import CLEAN, Rig, open_rig
+from tests.waiting import until
 
 # Attempts in flight of two processes whose settlement has to be repeated.
 DUPLICATES_MAX = 300
@@ -93,9 +93,11 @@ async def recovered(rig: Rig) -> None:
 
 
 async def until_ready(rig: Rig, word: str) -> None:
-    async with asyncio.timeout(60):
-        while {(await readiness(child))["database"] for child in rig.scenario.children} != {word}:  # noqa: ASYNC110 - it looks at other processes
-            await asyncio.sleep(0.1)
+
+    async def holds() -> object:
+        return {(await readiness(child))["database"] for child in rig.scenario.children} == {word}
+
+    await until(holds)
 
 
 async def readiness(child: Child) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Backlogs whose fan-out costs more than a statement may: bystanders do not wait for them (FC-02)."""
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from hub.filter import compile_filter
 from tests.faults.rig import CALM, CLEAN, open_rig
 from tests.faults.test_database import DUPLICATES_MAX, connected
+from tests.waiting import until
 
 _PULLED = """
 INSERT INTO hookwire.subscriptions (public_id, protocol, topic, topic_regex, callback, state, filter_path)
@@ -73,9 +73,11 @@ async def test_a_backlog_that_is_dear_to_fan_out_holds_up_no_bystander(
 async def fanned_out(client: asyncpg.Connection) -> None:
     """Wait until the backlog is gone, or a hundred of its large events; a gibibyte of JSON would take minutes."""
     owed = await client.fetchval(_OWED)
-    async with asyncio.timeout(600):
-        while await client.fetchval(_OWED) > max(owed - 100, 0):  # noqa: ASYNC110 - it looks at a database
-            await asyncio.sleep(0.1)
+
+    async def holds() -> object:
+        return await client.fetchval(_OWED) <= max(owed - 100, 0)
+
+    await until(holds, 600)
 
 
 async def drop(client: asyncpg.Connection) -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from app.chaos.scenario import TOPIC
 from scripts.servers.kafka import KafkaServer
-from tests.faults.rig import CALM, CLEAN, Kafka, open_rig, until
+from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
 from tests.faults.traffic import Traffic, is_slower, p99, read_by
 from tests.relay.kafka.kafka_topic import ask_for_message_bytes_max, make_topic
+from tests.waiting import until
 
 HOT_SHARE = 9  # of ten
 SEEDED_SECONDS = 5.0  # long enough for what takes a tenth of a second without the bug

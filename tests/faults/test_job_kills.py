@@ -16,6 +16,7 @@ import pytest
 
 from app.chaos.job_checker import EndedJob, JobEvidence, check_jobs
 from tests.app.conftest import RunHub, opened, running_hub
+from tests.waiting import lasts
 
 __all__ = ["running_hub"]
 
@@ -73,12 +74,12 @@ async def test_killed_workers_of_three_kinds_lose_double_and_settle_nothing_late
         try:
             async with asyncio.timeout(120 + jobs / 20):
                 while await sql.fetchval("SELECT count(*) FROM hookwire.jobs WHERE kind = 'k'"):
-                    await asyncio.sleep(0.5)
+                    await lasts(0.5)
                     way = random.choice(_WAYS)
                     workers[way].send_signal(signal.SIGKILL)
                     await workers[way].wait()
                     workers[way] = await start(way, database_url, url)
-                    await asyncio.sleep(1.5)  # a process needs that long to begin on a busy machine
+                    await lasts(1.5)  # a process needs that long to begin on a busy machine
         finally:
             for worker in workers.values():
                 if worker.returncode is None:

@@ -15,14 +15,17 @@ from app.embed import open_relay
 from app.settings.settings import Settings
 from scripts.servers.kafka import KafkaServer
 from tests.faults.rig import CALM, CLEAN, Kafka, Rig, open_rig
+from tests.waiting import lasts, poll, until
 
 NELI = {"KAFKA_ELECTION": "neli", "NELI_SESSION_SECONDS": "3"}
 
 
 async def leads(rig: Rig, child: Child, seconds_max: float = 90.0) -> None:
-    async with asyncio.timeout(seconds_max):
-        while await rig.scenario.leader("kafka") is not child:  # noqa: ASYNC110 - it looks at other processes
-            await asyncio.sleep(0.05)
+
+    async def holds() -> object:
+        return await rig.scenario.leader("kafka") is child
+
+    await until(holds, seconds_max)
 
 
 def other(rig: Rig, child: Child) -> Child:
@@ -31,8 +34,8 @@ def other(rig: Rig, child: Child) -> Child:
 
 async def leader(rig: Rig) -> Child:
     async with asyncio.timeout(90):
-        while (found := await rig.scenario.leader("kafka")) is None:  # noqa: ASYNC110 - it looks at other processes
-            await asyncio.sleep(0.05)
+        while (found := await rig.scenario.leader("kafka")) is None:
+            await poll()
     return found
 
 
@@ -113,7 +116,7 @@ async def storm(rig: Rig, seconds: int, chance: random.Random) -> None:
             else:
                 leaving[number] = asyncio.Event()
                 tasks.create_task(member(rig, leaving[number]))
-            await asyncio.sleep(1)
+            await lasts(1)
         for asked in leaving.values():
             asked.set()
 

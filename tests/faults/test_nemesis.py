@@ -14,6 +14,7 @@ from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.rig import CLEAN, Kafka, Rabbit, Rig, open_rig
+from tests.waiting import lasts
 
 Deed = Callable[[], Awaitable[None]]
 RUN_SECONDS = 60.0
@@ -69,7 +70,7 @@ class Nemesis:
         child = self.chance.choice(self.rig.scenario.children)
         child.pause()
         try:
-            await asyncio.sleep(self.chance.uniform(0.5, 4.0))  # less than a delivery's lease of 6 s (RR-10)
+            await lasts(self.chance.uniform(0.5, 4.0))  # less than a delivery's lease of 6 s (RR-10)
         finally:
             child.resume()
 
@@ -96,13 +97,13 @@ class Nemesis:
 
     async def kill_kafka(self) -> None:
         await asyncio.to_thread(self.kafka_server.kill)
-        await asyncio.sleep(self.chance.uniform(0, 3))
+        await lasts(self.chance.uniform(0, 3))
         await asyncio.to_thread(self.kafka_server.start)
 
     async def pause_kafka(self) -> None:
         self.kafka_server.pause()
         try:
-            await asyncio.sleep(self.chance.uniform(1, 15))
+            await lasts(self.chance.uniform(1, 15))
         finally:
             self.kafka_server.resume()
 
@@ -115,7 +116,7 @@ class Nemesis:
 
     async def unbind(self) -> None:
         await self.rabbit.unbind()
-        await asyncio.sleep(self.chance.uniform(0, 2))
+        await lasts(self.chance.uniform(0, 2))
         await self.rabbit.bind()
 
 

@@ -1,6 +1,5 @@
 """A Kafka topic gets more partitions while events go there (F58)."""
 
-import asyncio
 from collections import defaultdict
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from app.chaos.scenario import TOPIC
 from scripts.servers.kafka import KafkaServer
 from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
 from tests.relay.kafka.kafka_topic import kafka_admin, make_topic
+from tests.waiting import until
 
 
 async def used(bootstrap: str, topic: str, partitions: range, seconds_max: float = 90.0) -> None:
@@ -21,9 +21,11 @@ async def used(bootstrap: str, topic: str, partitions: range, seconds_max: float
     await consumer.start()
     try:
         ours = [TopicPartition(topic, number) for number in partitions]
-        async with asyncio.timeout(seconds_max):
-            while not all((await consumer.end_offsets(ours)).values()):  # noqa: ASYNC110 - it asks a broker
-                await asyncio.sleep(0.2)
+
+        async def holds() -> object:
+            return all((await consumer.end_offsets(ours)).values())
+
+        await until(holds, seconds_max)
     finally:
         await consumer.stop()
 

@@ -21,14 +21,17 @@ from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from runtime.process import CUT_OFF_CODE
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
-from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig, until
+from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
 from tests.faults.test_database import database_behind_proxy
+from tests.waiting import poll, until
 
 
 async def leads(rig: Rig, sink: str, child: Child, seconds_max: float = 60.0) -> None:
-    async with asyncio.timeout(seconds_max):
-        while await rig.scenario.leader(sink) is not child:  # noqa: ASYNC110 - it looks at other processes
-            await asyncio.sleep(0.05)
+
+    async def holds() -> object:
+        return await rig.scenario.leader(sink) is child
+
+    await until(holds, seconds_max)
 
 
 def other(rig: Rig, child: Child) -> Child:
@@ -52,7 +55,7 @@ async def filled_window(rig: Rig, leader: Child) -> None:
                 if await rig.scenario.window("kafka") >= WINDOW_RECORDS // 2:
                     return
                 leader.resume()
-                await asyncio.sleep(0.01)
+                await poll()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ async def lagged(child: Child, seconds: float) -> None:
                 body = (await client.request("GET", "/metrics")).body.decode()
                 if float(body.split("hookwire_event_loop_lag_seconds_sum ")[1].split()[0]) >= seconds:
                     break
-            await asyncio.sleep(0.1)
+            await poll()
     client.close()
 
 
@@ -206,7 +209,7 @@ async def leading(rig: Rig, relays: Sequence[Child]) -> Child:
             for relay in relays:
                 if owner.endswith(f"-{relay.pid}"):
                     return relay
-            await asyncio.sleep(0.05)
+            await poll()
 
 
 def role_child(rig: Rig, folder: Path, role: str, number: int) -> Child:

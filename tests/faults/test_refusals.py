@@ -19,6 +19,7 @@ from tests.relay.kafka.kafka_topic import (
     make_topic,
     read_committed,
 )
+from tests.waiting import until
 
 OTHER = "witness.other"
 REPEATS_MAX = 500
@@ -67,9 +68,7 @@ class Scene:
         return {row["key"] for row in rows if row["topic"] == TOPIC}
 
     async def comes(self, is_so: Callable[[], Awaitable[bool]], seconds_max: float = 60.0) -> None:
-        async with asyncio.timeout(seconds_max):
-            while not await is_so():  # noqa: ASYNC110 - it asks servers
-                await asyncio.sleep(0.05)
+        await until(lambda: is_so(), seconds_max)
 
     async def waits(self, *keys: str) -> None:
         """Just these keys come to be held."""

@@ -21,6 +21,7 @@ from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import embedded_bin_dir
 from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
 from tests.relay.kafka.kafka_topic import read_committed
+from tests.waiting import poll
 
 TOPIC = "restored.events"
 _PAGE = Path("docs/how-to/restore.md")
@@ -75,7 +76,7 @@ async def kafka_of(child: Child, state: str, seconds_max: float = 60.0) -> dict[
             kafka, webhooks = found["sinks"]["kafka"], found["sinks"]["webhooks"]
             if (kafka["state"], webhooks["state"]) == (state, "leading"):
                 return {"ready": found["status"], **kafka}
-            await asyncio.sleep(0.05)
+            await poll()
 
 
 @pytest.mark.slow
@@ -109,8 +110,8 @@ async def test_a_restored_database_sends_nothing_to_kafka_until_it_is_confirmed_
                 await clone.start()
                 await kafka_of(clone, "leading")
                 async with asyncio.timeout(60):
-                    while not (after := await read_committed(broker.bootstrap, broker.prefix + TOPIC)):  # noqa: ASYNC110
-                        await asyncio.sleep(0.1)
+                    while not (after := await read_committed(broker.bootstrap, broker.prefix + TOPIC)):
+                        await poll()
             finally:
                 await clone.end()
         print(f"seed {seed}, the clone: {refused['error']}")

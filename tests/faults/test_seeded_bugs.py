@@ -32,7 +32,8 @@ from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.harvester import Harvester
 from relay.record import Record
 from relay.sink import Batch, SinkUnavailable, Term
-from tests.faults.rig import CLEAN, Rig, Verdict, until, verdict
+from tests.faults.rig import CLEAN, Rig, Verdict, verdict
+from tests.waiting import lasts, until
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ async def cut_the_broker(scene: Scene) -> None:
 async def unbind_for_a_second(scene: Scene) -> None:
     await scene.rig.accepts(30)
     scene.broker.bound = False
-    await asyncio.sleep(1.0)
+    await lasts(1.0)
     scene.broker.bound = True
     await scene.rig.accepts(30)
 
@@ -81,9 +82,9 @@ async def stop_the_leader_and_kill_its_successor(scene: Scene) -> None:
     assert leader is not None
     successor = next(child for child in stage.children if child is not leader)
     leader.pause()
-    await asyncio.sleep(4.5)  # past the lease of 1 s, and past the broker's patience of 3 s
+    await lasts(4.5)  # past the lease of 1 s, and past the broker's patience of 3 s
     leader.resume()
-    await asyncio.sleep(0.5)
+    await lasts(0.5)
     await successor.kill()
     arrived = scene.broker.arrived
     await until(lambda: scene.broker.arrived >= arrived + 50, 60)

@@ -10,6 +10,7 @@ from app.chaos.child import Child
 from scripts.servers.kafka import KafkaServer
 from tests.faults.rig import CLEAN, Kafka, Rig, open_rig
 from tests.relay.wire import INIT_PRODUCER, wire_to
+from tests.waiting import poll, until
 
 # Two are enough: the zombie's successor, and whoever is elected after its fence was taken. A machine that is short of
 # processors may let a lease run out besides; two that fence each other for ever would make five a second.
@@ -18,9 +19,11 @@ LEASE_SECONDS = 3.0
 
 
 async def leads(rig: Rig, child: Child, seconds_max: float = 60.0) -> None:
-    async with asyncio.timeout(seconds_max):
-        while await rig.scenario.leader("kafka") is not child:  # noqa: ASYNC110 - it looks at a table
-            await asyncio.sleep(0.05)
+
+    async def holds() -> object:
+        return await rig.scenario.leader("kafka") is child
+
+    await until(holds, seconds_max)
 
 
 async def term(rig: Rig) -> int:
@@ -33,8 +36,8 @@ async def carries(rig: Rig, broker: Kafka, count: int, seconds_max: float = 60.0
     """Wait until Kafka has so many more."""
     async with asyncio.timeout(seconds_max):
         goal = await broker.count() + count
-        while await broker.count() < goal:  # noqa: ASYNC110 - it asks a broker
-            await asyncio.sleep(0.1)
+        while await broker.count() < goal:
+            await poll()
 
 
 @pytest.mark.slow
@@ -72,9 +75,11 @@ async def test_a_zombie_that_takes_kafkas_fence_steps_down_and_the_rightful_lead
                 await carries(rig, broker, chance.randint(20, 100))
                 second = await term(rig)
                 wire.release()
-                async with asyncio.timeout(60):
-                    while await term(rig) == second:  # noqa: ASYNC110 - it looks at a table
-                        await asyncio.sleep(0.05)
+
+                async def holds() -> object:
+                    return await term(rig) != second
+
+                await until(holds)
                 await carries(rig, broker, 50)
                 asleep = await term(rig)
                 zombie.resume()

@@ -11,7 +11,8 @@ from aiokafka import AIOKafkaConsumer
 from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC
-from tests.faults.rig import Rig, until
+from tests.faults.rig import Rig
+from tests.waiting import until
 
 # Promised are 2; the machine is others' too, and may be busy in one phase and idle in the next.
 SLOWER_MAX = 20

@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -22,6 +22,7 @@ from hub.options import HubOptions
 from hub.verification import Verification
 from runtime.wake import Wake
 from tests.hub.callback import Callbacks, serve_callbacks
+from tests.waiting import until
 from webhooks.subscriber import secret_context
 
 PUBLIC = "http://hub.example"
@@ -30,14 +31,6 @@ POLICY = GuardPolicy(allow_cidrs=(ip_network("127.0.0.0/8"),), allow_high_ports=
 OPTIONS = HubOptions(PUBLIC, POLICY, verification_retries=(), sweep_seconds=0.05)
 WAIT_SECONDS_MAX = 60.0
 """How long a test waits for a condition before it fails."""
-
-
-async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
-    """Polls until the condition is true, and gives what it gave."""
-    async with asyncio.timeout(WAIT_SECONDS_MAX):
-        while not (result := await condition()):  # noqa: ASYNC110 - the database sends no notification
-            await asyncio.sleep(0.01)
-    return result
 
 
 @dataclass

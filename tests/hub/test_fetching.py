@@ -17,7 +17,8 @@ from hub.fetching import Fetching
 from hub.form import FormRefused, Mode, Pinging
 from runtime.wake import Wake
 from tests.hub.publisher import Page, Publisher, serve_topics
-from tests.hub.rig import POLICY, Rig, hub_rig, until
+from tests.hub.rig import POLICY, Rig, hub_rig
+from tests.waiting import until
 
 ATOM = "application/atom+xml"
 

@@ -28,6 +28,7 @@ from hub.publish import (
     PublishRefused,
     stripes_of,
 )
+from tests.waiting import lasts, poll
 
 WAIT_SECONDS_MAX = 60.0
 
@@ -70,7 +71,7 @@ class Bench:
                 )
                 if len(rows) >= backends:
                     return [row["pid"] for row in rows]
-                await asyncio.sleep(0.01)
+                await poll()
 
 
 @asynccontextmanager
@@ -552,7 +553,7 @@ async def test_sixteen_writers_on_four_keys_commit_in_id_order(database_url: str
                     await connection.execute(
                         "SELECT hookwire.publish('t', 'f'::text, key => $1)", f"key {dice.randrange(4)}"
                     )
-                    await asyncio.sleep(dice.random() * 0.02)
+                    await lasts(dice.random() * 0.02)
             await connection.close()
 
         async with asyncio.TaskGroup() as tasks:

@@ -8,7 +8,8 @@ import pytest
 from hub.form import FormDialect
 from tests.app.web.api.test_hub import client_of
 from tests.hub.callback import answers, hang
-from tests.hub.rig import TOPIC, Rig, until
+from tests.hub.rig import TOPIC, Rig
+from tests.waiting import until
 
 STRICT = {"dialect": FormDialect.STRICT03}
 FORM = b"application/x-www-form-urlencoded"

@@ -8,7 +8,8 @@ import pytest
 from hub.form import Mode
 from hub.revocation import revoke
 from tests.hub.callback import answers, hang, reset
-from tests.hub.rig import TOPIC, Rig, hub_rig, until
+from tests.hub.rig import TOPIC, Rig, hub_rig
+from tests.waiting import until
 
 CALLBACKS = {"/ok": answers(200), "/404": answers(404), "/500": answers(500), "/reset": reset, "/hang": hang}
 

@@ -19,7 +19,8 @@ from hub.upstream import Upstreams, end, want
 from runtime.wake import Wake
 from tests.app.web.api.test_hub import client_of
 from tests.hub.publisher import Page, Publisher, serve_topics
-from tests.hub.rig import POLICY, Rig, until
+from tests.hub.rig import POLICY, Rig
+from tests.waiting import until
 
 
 @dataclass

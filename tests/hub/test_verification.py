@@ -10,7 +10,8 @@ from egress.guard import GuardPolicy
 from egress.resolver import ThreadResolver
 from hub.form import FormRefused, Mode
 from tests.hub.callback import after, answers, hang, reset
-from tests.hub.rig import POLICY, TOPIC, hub_rig, until
+from tests.hub.rig import POLICY, TOPIC, hub_rig
+from tests.waiting import until
 
 BEHAVIOURS = {
     "/echo-200": answers(200),

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_network
@@ -20,6 +20,7 @@ from egress.client import Client, Outbound
 from egress.guard import GuardPolicy
 from egress.resolver import ThreadResolver
 from hub.subscriptions import NewSubscription, Subscriptions
+from tests.waiting import until
 from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
 from webhooks.fanout import FanOut
@@ -34,14 +35,6 @@ POLICY = GuardPolicy(allow_cidrs=(ip_network("127.0.0.0/8"),), allow_high_ports=
 WAIT_SECONDS_MAX = 60.0
 TERM = 1
 OFF = BreakerOptions(failure_share=0)
-
-
-async def until(condition: Callable[[], Awaitable[Any]], seconds: float = WAIT_SECONDS_MAX) -> Any:
-    """Polls until the condition is true, and gives what it gave."""
-    async with asyncio.timeout(seconds):
-        while not (result := await condition()):  # noqa: ASYNC110 - the database sends no notification
-            await asyncio.sleep(0.01)
-    return result
 
 
 class Gated(Database):

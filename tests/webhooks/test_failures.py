@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.hostile.server import hostile_server
-from tests.webhooks.bench import Bench, delivery_bench, until
+from tests.waiting import until
+from tests.webhooks.bench import Bench, delivery_bench
 from webhooks.breaker import BreakerOptions, FailureStats, has_to_open
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision

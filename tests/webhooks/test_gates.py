@@ -8,7 +8,8 @@ import asyncpg
 import pytest
 
 from tests.hostile.server import Conversation, Script, answer, hostile_server
-from tests.webhooks.bench import Bench, delivery_bench, until
+from tests.waiting import until
+from tests.webhooks.bench import Bench, delivery_bench
 from webhooks.breaker import BreakerOptions
 
 OK = answer(204)

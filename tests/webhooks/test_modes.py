@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.hostile.server import Conversation, Script, answer, hostile_server
-from tests.webhooks.bench import Bench, delivery_bench, until
+from tests.waiting import lasts, until
+from tests.webhooks.bench import Bench, delivery_bench
 
 OK = answer(204)
 
@@ -124,7 +125,7 @@ async def test_at_most_once_means_that_a_claim_whose_worker_died_is_never_sent_a
 
     async def silent(conversation: Conversation) -> None:
         received.append((await conversation.read_request()).body)
-        await asyncio.sleep(60)
+        await lasts(60)
 
     async with delivery_bench(database_url) as bench, hostile_server(silent) as server:
         await bench.subscribe(server.url(), at_most_once=True, timeout_seconds=1.0)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.hostile.server import hostile_server
-from tests.webhooks.bench import Bench, delivery_bench, until
+from tests.waiting import until
+from tests.webhooks.bench import Bench, delivery_bench
 from webhooks.breaker import BreakerOptions, FailureStats
 from webhooks.operator_event import notices_of
 from webhooks.outcome import Outcome

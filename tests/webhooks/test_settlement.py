@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
-from tests.webhooks.bench import Bench, Gated, delivery_bench, until
+from tests.waiting import until
+from tests.webhooks.bench import Bench, Gated, delivery_bench
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
 from webhooks.settlement import Result, Settlement, write_results

@@ -10,7 +10,8 @@ import pytest
 
 from tests.hostile.authority import Authority
 from tests.hostile.server import Conversation, Received, Script, answer, hostile_server
-from tests.webhooks.bench import WAIT_SECONDS_MAX, Bench, delivery_bench, until
+from tests.waiting import until
+from tests.webhooks.bench import WAIT_SECONDS_MAX, Bench, delivery_bench
 
 HOUR = 3600
 OK = answer(204)

@@ -9,8 +9,9 @@ import pytest
 
 from db.errors import Unavailable
 from tests.hostile.server import Conversation, HostileServer, answer, hang, hostile_server
+from tests.waiting import lasts, until
 from tests.webhooks.bench import WAIT_SECONDS_MAX as WAIT
-from tests.webhooks.bench import Bench, Gated, delivery_bench, until
+from tests.webhooks.bench import Bench, Gated, delivery_bench
 
 OK = answer(204)
 HOUR = 3600
@@ -127,7 +128,7 @@ async def test_what_waits_longer_than_its_lease_allows_is_given_back_unsent_and_
         async with bench.working(lease_margin_seconds=0.2, slots=slots):
             await arrived(server, 1)
             await until(lambda: claimed(bench, 2))
-            await asyncio.sleep(0.3)  # the claims' margin passes
+            await lasts(0.3)  # the claims' margin passes
             sink.release.set()
             await bench.drained()
         assert sorted(bodies(server)) == [b"1", b"2"]

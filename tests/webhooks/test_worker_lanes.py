@@ -8,7 +8,8 @@ import pytest
 
 from db.statements import STATEMENTS
 from tests.hostile.server import Conversation, answer, hostile_server
-from tests.webhooks.bench import Bench, delivery_bench, until
+from tests.waiting import until
+from tests.webhooks.bench import Bench, delivery_bench
 
 CALLBACK = "http://127.0.0.1:8000/"
 ID_MAX = 2**63 - 1

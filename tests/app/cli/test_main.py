@@ -23,6 +23,7 @@ from app.cli.main import application
 from app.cli.table import show
 from app.settings.settings import Settings
 from tests.app.conftest import WAIT_SECONDS, RunHub
+from tests.waiting import until
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
 COMMANDS = (
@@ -422,9 +423,7 @@ async def test_an_interrupt_while_it_still_imports_shows_nothing() -> None:
     """B-56: at any time."""
     async with started("doctor", "--help") as process:
         maps = Path(f"/proc/{process.pid}/maps")
-        async with asyncio.timeout(WAIT_SECONDS):
-            while "pydantic_core" not in maps.read_text():  # noqa: ASYNC110 - the kernel tells nobody
-                await asyncio.sleep(0)
+        await until(lambda: "pydantic_core" in maps.read_text())
         process.send_signal(signal.SIGINT)
         finished = await ended(process)
 

@@ -14,6 +14,7 @@ from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch
 from tests.relay.harness import INCARNATION, Harness, all_carried, publish, relay_of, running, staged
+from tests.waiting import poll
 
 HOUR = datetime(2026, 1, 15, 9, tzinfo=UTC)
 FOLD_SECONDS = 120
@@ -43,7 +44,7 @@ async def folded(harness: Harness) -> None:
             "SELECT c.through_id >= e.last_value FROM hookwire.ledger_cursor c, hookwire.event_id e"
         ):
             await Ledger(harness.database).fold()
-            await asyncio.sleep(0.02)
+            await poll()
 
 
 async def carry(harness: Harness, *keys: str) -> list[int]:

@@ -19,7 +19,7 @@ from relay.goharvest.outbox_table import TableRefused
 from relay.observer import LeaderAcquired, LeaderFenced, LeaderRefreshed, LeaderRevoked, MeterRead
 from relay.record import Record
 from tests.relay.goharvest.yards import TABLE, PostgresYard, Yard, on_mariadb, on_postgres
-from tests.relay.harness import until
+from tests.waiting import until
 
 
 @pytest.fixture(params=["postgres18", "postgres15", "mariadb", "mariadb_fast"])

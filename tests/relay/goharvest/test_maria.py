@@ -33,8 +33,8 @@ from scripts.servers.mariadb import MariaServer
 from scripts.servers.secured import Identity, SecuredMaria
 from tests.hostile.authority import Authority
 from tests.relay.goharvest.yards import CREATE_MARIA_TABLE, MARIA_TABLE, MariaYard, connected, on_mariadb
-from tests.relay.harness import until
 from tests.relay.kafka.kafka_topic import read_committed
+from tests.waiting import lasts, until
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ async def test_while_a_term_is_raised_whoever_names_it_waits(any_yard: MariaYard
 
 async def _is_waiting(yard: MariaYard) -> bool:
     """Whether a statement waits for a lock."""
-    await asyncio.sleep(0.12)  # the server looks anew only if nobody has asked for a tenth of a second
+    await lasts(0.12)  # the server looks anew only if nobody has asked for a tenth of a second
     rows = await yard.select("SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
     return bool(rows)
 

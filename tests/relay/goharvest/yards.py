@@ -27,7 +27,8 @@ from relay.goharvest.outbox_table import OutboxTable
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Event, MeterRead, Observer
 from relay.sink import Features, Term
-from tests.relay.harness import raise_term, until
+from tests.relay.harness import raise_term
+from tests.waiting import until
 
 TABLE = 'Shop."Out box"'
 MARIA_TABLE = "`Out box`"
