@@ -1,15 +1,15 @@
-"""Sample: a share of the events, the same events in each process."""
+"""Event sample: a share of the events, the same events in each process."""
 
 from __future__ import annotations
 
-__all__ = ["Sample"]
+__all__ = ["EventSample"]
 
 _RANGE = 2**32
 _MULTIPLIER = 0x9E3779B1
 """2**32 divided by the golden ratio: consecutive ids spread evenly over the range."""
 
 
-class Sample:
+class EventSample:
     """The events that are logged in detail. ``share`` is from 0 (none) to 1 (all)."""
 
     def __init__(self, share: float = 0.0) -> None:

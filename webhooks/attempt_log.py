@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from runtime.sample import Sample
+from runtime.sample import EventSample
 from webhooks.settlement import Result
 
 __all__ = ["AttemptLog"]
@@ -15,7 +15,7 @@ _log = structlog.get_logger(__name__)
 class AttemptLog:
     """``sample`` chooses by the event, so that all attempts of an event are logged or none."""
 
-    def __init__(self, sample: Sample) -> None:
+    def __init__(self, sample: EventSample) -> None:
         self._sample = sample
 
     def write(self, result: Result) -> None:

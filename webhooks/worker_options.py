@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from runtime.sample import Sample
+from runtime.sample import EventSample
 from webhooks.breaker import BreakerOptions
 from webhooks.error_policy import ErrorPolicy
 from webhooks.slots import SlotOptions
@@ -35,4 +35,4 @@ class WorkerOptions:
     breaker: BreakerOptions = field(default_factory=BreakerOptions)
     errors: ErrorPolicy = field(default_factory=ErrorPolicy)
     appends_hub_topic: bool = True
-    log_sample: Sample = field(default_factory=Sample)
+    log_sample: EventSample = field(default_factory=EventSample)

@@ -47,7 +47,7 @@ from hub.publish import (
     PublishRefused,
 )
 from hub.topics import Topics, UnknownTopic
-from runtime.sample import Sample
+from runtime.sample import EventSample
 
 __all__ = ["Ingest", "is_publish", "need_of_publish"]
 
@@ -108,7 +108,7 @@ class Ingest:
 
     def __init__(
         self, publisher: Publisher, topics: Topics, notices: Notices, incarnation: str, event_bytes_max: int,
-        log_sample: Sample,
+        log_sample: EventSample,
     ) -> None:  # fmt: skip
         self._publisher = publisher
         self._topics = topics

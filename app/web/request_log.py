@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from event.identity import format_event_id
 from hub.publish import Accepted
-from runtime.sample import Sample
+from runtime.sample import EventSample
 
 __all__ = ["RequestLog"]
 
@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 class RequestLog:
     """``sample`` chooses by the first event of a request; ``incarnation`` is the installation's."""
 
-    def __init__(self, sample: Sample, incarnation: str) -> None:
+    def __init__(self, sample: EventSample, incarnation: str) -> None:
         self._sample = sample
         self._incarnation = incarnation
 

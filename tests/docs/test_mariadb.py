@@ -11,7 +11,7 @@ import aiomysql
 import pytest
 
 from scripts.servers.kafka import KafkaServer
-from tests.relay.goharvest.yards import connected
+from tests.relay.goharvest.harness import connected
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
 from tests.waiting import until
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from hub.filter import compile_filter
-from tests.faults.rig import CALM, CLEAN, open_rig
+from tests.faults.harness import CALM, CLEAN, open_harness
 from tests.faults.test_database import DUPLICATES_MAX, connected
 from tests.waiting import until
 
@@ -57,17 +57,17 @@ async def test_a_backlog_that_is_dear_to_fan_out_holds_up_no_bystander(
     settings = {"FAN_OUT_SECONDS_MAX": "2"}
     async with (
         connected(database_url) as client,
-        open_rig(database_url, tmp_path, seed, processes=1, settings=settings, **CALM) as rig,
+        open_harness(database_url, tmp_path, seed, processes=1, settings=settings, **CALM) as harness,
     ):
-        rig.scenario.children[0].pause()
+        harness.scenario.children[0].pause()
         await backlog(client)
-        rig.scenario.children[0].resume()
-        async with rig.scenario.load():
-            await rig.receives("ordered", 20, 300)
+        harness.scenario.children[0].resume()
+        async with harness.scenario.load():
+            await harness.receives("ordered", 20, 300)
             assert overdue(tmp_path) <= _OVERDUE_MAX
         await fanned_out(client)
         await drop(client)
-        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+        assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
 
 
 async def fanned_out(client: asyncpg.Connection) -> None:

@@ -10,7 +10,7 @@ from aiokafka.admin import NewPartitions
 from app.chaos.arrivals import read_arrivals
 from app.chaos.scenario import TOPIC
 from scripts.servers.kafka import KafkaServer
-from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
+from tests.faults.harness import CALM, CLEAN, Kafka, open_harness
 from tests.relay.kafka.kafka_topic import kafka_admin, make_topic
 from tests.waiting import until
 
@@ -40,14 +40,14 @@ async def test_a_key_that_moves_to_a_new_partition_keeps_its_order_by_the_broker
     topic = broker.prefix + TOPIC
     await make_topic(kafka.bootstrap, topic, 2, message_timestamp_type="LogAppendTime")
     options = {"keys": 24, "transactors": 0, "pause_seconds": 0.5, **CALM}
-    async with open_rig(database_url, tmp_path, seed, broker, **options) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(100)
+    async with open_harness(database_url, tmp_path, seed, broker, **options) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(100)
             async with kafka_admin(kafka.bootstrap) as admin:
                 await admin.create_partitions({topic: NewPartitions(5)})
             await used(kafka.bootstrap, topic, range(2, 5))
-            await rig.accepts(200)
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+            await harness.accepts(200)
+        assert await harness.concluded(duplicates_max=0) == CLEAN
     homes = defaultdict(set)
     for arrival in read_arrivals(tmp_path / "arrivals-kafka.jsonl"):
         homes[arrival.mark.key].add(arrival.stream)

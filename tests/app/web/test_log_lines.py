@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from runtime.sample import Sample
+from runtime.sample import EventSample
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "log-lines.md"
@@ -69,7 +69,7 @@ async def test_a_sampled_event_has_its_request_line_and_its_attempt_line(
 
     assert ids["request_accepted"] == ids["attempt_ended"]
     assert 0 < len(ids["attempt_ended"]) < EVENTS
-    assert all(Sample(0.5).takes(number) for number in ids["attempt_ended"])
+    assert all(EventSample(0.5).takes(number) for number in ids["attempt_ended"])
 
 
 @pytest.mark.parametrize("event", ["request_accepted", "attempt_ended"])

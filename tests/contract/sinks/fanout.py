@@ -1,6 +1,6 @@
-"""The webhook fan-out at the bench, on a real database: what it "keeps" are deliveries.
+"""The webhook fan-out at the harness, on a real database: what it "keeps" are deliveries.
 
-Its records are rows before they are sent, so the bench's sink stores each one when it is first sent; and its fence is
+Its records are rows before they are sent, so the harness's sink stores each one when it is first sent; and its fence is
 the term in the database, which an election raises before a sink is opened.
 """
 
@@ -16,11 +16,11 @@ from app.fanout_sink import FanOutSink
 from db.pool import Database, PoolOptions, open_database
 from relay.record import Record
 from relay.sink import Batch, Receipt, Term
-from tests.contract.sinks.bench import Kept, SinkAdapter
+from tests.contract.sinks.harness import Kept, SinkAdapter
 from webhooks.fanout import FanOut
 
 
-class FanOutBench:
+class Harness:
     refused_bytes = 0
 
     def __init__(self, database: Database, sql: asyncpg.Connection) -> None:
@@ -78,25 +78,25 @@ class FanOutBench:
 
 
 class StagedSink(FanOutSink):
-    def __init__(self, bench: FanOutBench) -> None:
-        super().__init__(FanOut(bench.database, lambda _: None))
-        self._bench = bench
+    def __init__(self, harness: Harness) -> None:
+        super().__init__(FanOut(harness.database, lambda _: None))
+        self._harness = harness
 
     async def open(self, term: Term) -> None:
-        await self._bench.elect(term)
+        await self._harness.elect(term)
         await super().open(term)
 
     async def send(self, batch: Batch) -> Receipt:
         for record in batch.records:
-            await self._bench.store(record)
+            await self._harness.store(record)
         receipt = await super().send(batch)
         for record in receipt.acknowledged:
-            self._bench.terms.setdefault(record.id, batch.term.number)
+            self._harness.terms.setdefault(record.id, batch.term.number)
         return receipt
 
 
 @asynccontextmanager
-async def _bench(request: pytest.FixtureRequest) -> AsyncIterator[FanOutBench]:
+async def _harness(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
     url = request.getfixturevalue("database_url")
     database = await open_database(PoolOptions(url))
     sql = await asyncpg.connect(url)
@@ -105,7 +105,7 @@ async def _bench(request: pytest.FixtureRequest) -> AsyncIterator[FanOutBench]:
         " VALUES ('sub_1', 'webhook', '#', '', 'https://a.example/', 'active')"
     )
     try:
-        yield FanOutBench(database, sql)
+        yield Harness(database, sql)
     finally:
         await sql.close()
         await database.aclose()
@@ -113,7 +113,7 @@ async def _bench(request: pytest.FixtureRequest) -> AsyncIterator[FanOutBench]:
 
 ADAPTERS = [
     SinkAdapter(
-        "fan-out", _bench, fence="last", overlaps=False, manifests=False, refuses_large=False, connects=False,
+        "fan-out", _harness, fence="last", overlaps=False, manifests=False, refuses_large=False, connects=False,
         has_destinations=False,
     )
 ]  # fmt: skip

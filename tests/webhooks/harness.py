@@ -1,4 +1,4 @@
-"""A delivery bench: a real database, a worker that runs where a test wants it, and what became of the deliveries."""
+"""A delivery harness: a real database, a worker that runs where a test wants it, and what became of the deliveries."""
 
 import asyncio
 import os
@@ -72,7 +72,7 @@ class Gated(Database):
 
 
 @dataclass
-class Bench:
+class Harness:
     """``sql`` is a connection of the test's own. Subscriptions are known by their number."""
 
     database_url: str
@@ -255,11 +255,11 @@ class Bench:
 
 
 @asynccontextmanager
-async def delivery_bench(database_url: str) -> AsyncIterator[Bench]:
+async def delivery_harness(database_url: str) -> AsyncIterator[Harness]:
     database = await open_database(PoolOptions(database_url, connections_max=8))
     sql = await asyncpg.connect(database_url)
     try:
-        yield Bench(database_url, database, sql, SecretBox({"k": os.urandom(32)}, "k"))
+        yield Harness(database_url, database, sql, SecretBox({"k": os.urandom(32)}, "k"))
     finally:
         await sql.close()
         await database.aclose()

@@ -34,7 +34,7 @@ WAIT_SECONDS_MAX = 60.0
 
 
 @dataclass
-class Rig:
+class Harness:
     """What a test needs of the hub. `sql` is a connection of the test's own, for looking and for setting the stage."""
 
     hub: Hub
@@ -111,14 +111,14 @@ class Rig:
 
 
 @asynccontextmanager
-async def hub_rig(database_url: str, **options: Any) -> AsyncIterator[Rig]:
+async def hub_harness(database_url: str, **options: Any) -> AsyncIterator[Harness]:
     database = await open_database(PoolOptions(database_url, connections_max=8))
     sql = await asyncpg.connect(database_url)
     wake = Wake()
     hub = Hub(database, dataclasses.replace(OPTIONS, **options), SecretBox({"k": os.urandom(32)}, "k"), wake.notify)
     try:
         async with serve_callbacks() as callbacks:
-            yield Rig(hub, callbacks, sql, wake)
+            yield Harness(hub, callbacks, sql, wake)
     finally:
         await sql.close()
         await database.aclose()
