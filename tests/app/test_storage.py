@@ -130,7 +130,7 @@ asyncio.run(main())
 """
 
 
-def test_whoever_is_cut_off_asks_its_embedded_database_to_end(data_dir: Path) -> None:
+def test_a_process_that_is_cut_off_stops_its_embedded_database(data_dir: Path) -> None:
     """F08: whatever it is that runs on it, a relay of goharvest's table too; else nobody would end it."""
     ended = subprocess.run(
         [sys.executable, "-c", HANGING, str(data_dir)],

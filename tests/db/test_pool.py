@@ -284,7 +284,7 @@ async def test_an_argument_of_a_wrong_type_is_refused_whatever_its_text_says(dat
             await database.fetchval("test.add", "connection is closed")
 
 
-async def test_a_deadlock_is_busy(database_url: str) -> None:
+async def test_a_deadlock_is_reported_as_busy(database_url: str) -> None:
     """F18: the server ends one of two transactions that wait for each other."""
     async with opened(database_url, lock_seconds=10) as database:
 

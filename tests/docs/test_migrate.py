@@ -229,7 +229,7 @@ async def test_the_page_is_followed_to_its_end(tmp_path: Path, database_url15: s
         assert ("Seq" in message.headers) == (n < writer.count - moved)
 
 
-def test_psql_is_there() -> None:
+def test_psql_is_installed_for_the_page() -> None:
     assert shutil.which("psql", path=str(system_bin_dir())) is not None
 
 

@@ -142,7 +142,7 @@ async def test_a_caller_who_goes_leaves_the_others_their_lookup() -> None:
     assert (first.cancelled(), second.result()) == (True, (ip_address("93.184.216.34"),))
 
 
-async def test_nothing_is_cached() -> None:
+async def test_each_new_connection_resolves_the_name_again() -> None:
     """EG-05: every new connection resolves again."""
     lookup = Stalling()
     resolver = _resolver(lookup)

@@ -81,7 +81,7 @@ def settings_of(folder: Path, names: Sequence[str]) -> Iterator[list[Settings]]:
     ("killed", "names"), [("test process", ["forked", "from nothing"]), ("pool", ["forked"])],
     ids=["test process", "pool"],
 )  # fmt: skip
-async def test_no_service_outlives_whoever_began_it(killed: str, names: list[str], tmp_path: Path) -> None:
+async def test_no_service_outlives_the_process_that_started_it(killed: str, names: list[str], tmp_path: Path) -> None:
     """Else it would work on, hold ports, and load the machine beside the next run."""
     with settings_of(tmp_path, names) as settings:
         owner = await asyncio.create_subprocess_exec(sys.executable, "-c", OWNER, tmp_path, *names, cwd=ROOT)

@@ -229,7 +229,7 @@ async def test_a_topic_that_recovers_is_distributed_by_the_repeated_fetch(databa
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_redirects_are_followed(database_url: str, status: int) -> None:
+async def test_a_fetch_follows_five_redirects_and_resolves_relative_ones(database_url: str, status: int) -> None:
     """WS-81: five hops are allowed; relative ones are resolved."""
     async with fetching_harness(database_url) as on:
         for hop in range(5):

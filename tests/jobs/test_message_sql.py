@@ -230,7 +230,7 @@ async def test_a_filter_chooses_and_leaves_the_others_in_their_order(sql: asyncp
     }
 
 
-async def test_browsing_affects_nobody(sql: asyncpg.Connection) -> None:
+async def test_browsing_a_queue_leaves_its_messages_to_receive(sql: asyncpg.Connection) -> None:
     """JB-14."""
     await submit(sql, "1", "2")
     seen = [row["payload"] for row in await sql.fetch("SELECT * FROM hookwire.browse('q', 10)")]

@@ -50,7 +50,7 @@ def test_the_lake_knows_every_member_of_an_event() -> None:
     assert (EVENT_COLUMNS.keys(), set(EVENT_COLUMNS.values()) - set(BRONZE.names)) == (set(event["properties"]), set())
 
 
-def test_the_envelope_becomes_columns(spark: SparkSession) -> None:
+def test_coordinates_and_headers_of_a_record_become_columns(spark: SparkSession) -> None:
     """PL-C03, PL-T03, PL-X01: coordinates, event id, the outbox's id and the term."""
     records = spark.createDataFrame([kafka_row(7, content_type=b"text/plain", ce_type=b"order.created")], KAFKA)
     [row] = to_bronze(records, NOW).drop("headers", "timestamp", "archived_at").collect()

@@ -67,7 +67,9 @@ def test_a_topic_is_planned_archived_and_on_record(
     assert (archived, run["job"], run["state"], run["counts"]) == ((0, counts), "archive", "done", counts)
 
 
-def test_the_doctor_asks_everything(spark: SparkSession, command: Callable[..., tuple[int, str]]) -> None:
+def test_the_pipelines_doctor_checks_packages_java_kafka_lake_and_workers(
+    spark: SparkSession, command: Callable[..., tuple[int, str]]
+) -> None:
     """PL-V01, PL-V02, PL-V03: packages, Java, Kafka, the lake, and what the workers see."""
     code, found = printed(command("doctor", "--json"))
     assert (code, [(check["subject"], check["level"]) for check in found]) == (

@@ -197,7 +197,7 @@ def test_without_a_fitting_python_one_sentence_says_so(machine: Machine) -> None
     assert machine.bootstrap("run") == (1, f"bootstrap: {sentence}\n")
 
 
-def test_wrong_use_is_explained(machine: Machine) -> None:
+def test_an_unknown_argument_of_bootstrap_prints_its_usage(machine: Machine) -> None:
     code, said = machine.bootstrap("everything")
     assert (code, "scripts/bootstrap run" in said) == (2, True)
 

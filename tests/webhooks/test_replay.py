@@ -79,7 +79,9 @@ async def test_dead_letters_are_taken_up_with_a_fresh_schedule(database_url: str
     ],
     ids=["kind", "status", "topic", "together"],
 )
-async def test_dead_letters_are_chosen(database_url: str, chosen: dict[str, Any], expected: list[int]) -> None:
+async def test_a_replay_takes_the_dead_letters_that_its_filter_names(
+    database_url: str, chosen: dict[str, Any], expected: list[int]
+) -> None:
     """WH-P01, and WH-P02: the dry run counts what the job takes."""
     async with delivery_harness(database_url) as harness:
         subscription = await harness.subscribe(CALLBACK, topic="#")

@@ -64,7 +64,7 @@ def test_a_failure_takes_the_trust_away_and_a_success_gives_it_back() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from("ab"), st.booleans(), st.booleans()), max_size=200))
-def test_the_books_balance(steps: list[tuple[int, str, bool, bool]]) -> None:
+def test_slots_keep_their_limits_and_all_are_free_in_the_end(steps: list[tuple[int, str, bool, bool]]) -> None:
     """Whatever is taken and given in whatever order: the limits hold, and at the end everything is free again."""
     options = SlotOptions(total=6, per_subscription=3, per_host=4)
     slots = Slots(options)

@@ -82,7 +82,7 @@ MATRIX: list[tuple[str, tuple[str, str, str]]] = [
 
 
 @pytest.mark.parametrize("protocol", ["webhook", "websub"])
-async def test_the_status_matrix(database_url: str, protocol: str) -> None:
+async def test_each_status_has_the_outcome_that_the_matrix_names(database_url: str, protocol: str) -> None:
     """WH-T11, WS-55..WS-60, DL-1, DL-4, DL-5, TG-D.
 
     Kind, decision and subscription's state of every answer; nothing follows a redirect. Only what never answers has a

@@ -587,7 +587,7 @@ def test_a_data_folder_that_we_may_not_enter_is_one_sentence(monkeypatch: pytest
     assert failed.value.code == 3
 
 
-async def test_attempts_of_something_else_are_wrong_use() -> None:
+async def test_attempts_of_an_id_that_is_no_delivery_are_wrong_use() -> None:
     finished = await hookwire("attempts", "sub_3f1c0a9be2d45c7780aa", URL="http://127.0.0.1:9")
 
     assert (finished.code, "(dlv_...) nor an event (evt_...)" in finished.stderr) == (2, True)

@@ -203,7 +203,7 @@ async def test_a_relay_leaves_its_trace(harness: Harness) -> None:
     assert (report.owed, report.sent, report.findings) == (len(ids), len(ids), 0)
 
 
-async def test_old_hours_are_forgotten(harness: Harness) -> None:
+async def test_the_ledger_drops_hours_beyond_its_retention(harness: Harness) -> None:
     await carry(harness, "a")
     await close_hours(harness)
     before = await harness.connection.fetchval("SELECT count(*) FROM hookwire.ledger")

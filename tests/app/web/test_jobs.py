@@ -67,7 +67,7 @@ async def test_a_worker_claims_completes_and_the_requester_waits_for_the_result(
     )
 
 
-async def test_each_verb_of_a_worker_answers_as_it_should(running_hub: RunHub) -> None:
+async def test_each_verb_of_a_worker_answers_with_its_documented_status(running_hub: RunHub) -> None:
     """JB-48, JB-50, JB-55, JB-74, JB-75."""
     async with running_hub() as hub:
         job = await enqueue(hub)

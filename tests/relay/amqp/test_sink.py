@@ -292,7 +292,7 @@ async def test_a_successor_waits_until_the_predecessor_is_gone(broker: Broker):
         assert (await send(successor, [record(2)])).acknowledged == [record(2)]
 
 
-async def test_whoever_lost_the_connection_lost_the_lock_and_publishes_no_more(broker: Broker):
+async def test_a_lost_connection_loses_the_lock_and_publishes_no_more(broker: Broker):
     """RQ-06, MU-08, I5: an old leader cannot write after its successor."""
     queue = await broker.bind()
     async with opened(broker.sink()) as old, opened(broker.sink(exchange=broker.name, lock_seconds=5.0), TERM_OTHER):

@@ -181,7 +181,7 @@ async def test_a_relay_whose_term_is_over_marks_purges_and_parks_nothing(any_har
 
 
 @pytest.mark.parametrize("what", ["mark", "purge", "park"])
-async def test_while_a_term_is_raised_whoever_names_it_waits(any_harness: MariaHarness, what: str) -> None:
+async def test_a_statement_that_names_a_term_waits_while_it_is_raised(any_harness: MariaHarness, what: str) -> None:
     """RL-06, RR-16, RR-08: the statement locks the term's row, so it sees the term as it is, not as it was."""
     await any_harness.write(("t", "a", "1"), ("t", "b", "2"))
     term, table = await any_harness.begin_term(), any_harness.table()
@@ -501,7 +501,9 @@ def ways_not_into_mariadb() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("way", "says"), list(ways_not_into_mariadb()))
-async def test_whoever_is_not_let_in_is_told_why(vault: Vault, tmp_path: Path, way: Any, says: str) -> None:
+async def test_a_refused_connection_to_the_outbox_names_the_reason(
+    vault: Vault, tmp_path: Path, way: Any, says: str
+) -> None:
     settings = vault.settings(tmp_path, "127.0.0.1:1", **way(vault))
     with pytest.raises(OutboxUnavailable, match=says):
         async with open_compat(settings, Compat()):

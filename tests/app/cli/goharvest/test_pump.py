@@ -48,7 +48,9 @@ async def arriving(text: str) -> AsyncIterator[KafkaArrival | None]:
     ],
     ids=["all", "keys apart", "repeated", "disordered", "lost", "nothing"],
 )
-async def test_what_arrives_is_judged(text: str, verified: Verified, holds: bool) -> None:
+async def test_the_pump_tells_an_event_that_is_altered_or_out_of_order(
+    text: str, verified: Verified, holds: bool
+) -> None:
     found = await verify(arriving(text), OPTIONS, 0.05, lambda _: None)
     assert (found, found.holds) == (verified, holds)
 

@@ -136,7 +136,7 @@ async def test_a_body_that_is_no_form_has_its_own_codes(
         ("HEAD", "/hub", 200, None),
     ],
 )
-async def test_only_posts_do_something(
+async def test_the_hub_answers_405_to_other_methods_than_post(
     database_url: str, method: str, url: str, status: int, allow: str | None
 ) -> None:
     """WS-09."""
