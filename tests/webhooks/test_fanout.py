@@ -58,7 +58,9 @@ _OWN_EVENT = """SELECT event_id FROM hookwire.publish_batch('default', '{1}', '{
         ("#.operator", set()),
     ],
 )
-async def test_a_subscription_gets_the_topics_that_its_pattern_covers(database_url: str, pattern: str, topics: set[str]) -> None:
+async def test_a_subscription_gets_the_topics_that_its_pattern_covers(
+    database_url: str, pattern: str, topics: set[str]
+) -> None:
     """`*` is one word, `#` any number; the hub's own topics are chosen by their first word alone."""
     async with delivery_harness(database_url) as harness:
         await harness.subscribe(CALLBACK, topic=pattern)
