@@ -26,6 +26,10 @@ Order: a plain subscription has none. In an *ordered* one a key's events form a 
 is ever claimed, and a failing one holds back its own key alone. What is behind it is due at infinity until the
 settlement of the one before promotes it. WebSub's new content wakes a head that backs off, outside its schedule.
 
+Four parts, with arrows one way: :mod:`webhooks.claim` takes and returns deliveries. :mod:`webhooks.schedule` decides
+for which subscription how many, and which is next. :mod:`webhooks.attempt` sends. :mod:`webhooks.settlement` stores.
+The worker moves claims and results between them.
+
 Every URL that a stranger named goes through :mod:`egress.client`, which dials only what
 :mod:`egress.guard` has judged.
 """

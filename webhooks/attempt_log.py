@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from runtime.sample import EventSample
-from webhooks.settlement import Result
+from webhooks.result import Result
 
 __all__ = ["AttemptLog"]
 
@@ -19,8 +19,8 @@ class AttemptLog:
         self._sample = sample
 
     def write(self, result: Result) -> None:
-        """Log an attempt whose result is stored."""
-        if not self._sample.takes(result.event_id):
+        """Log an attempt whose result is stored. A delivery that ended without an attempt has no names and no line."""
+        if not result.names or not self._sample.takes(result.event_id):
             return
         outcome, decision = result.outcome, result.decision
         _log.info(

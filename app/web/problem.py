@@ -118,7 +118,7 @@ class Problems:
     def answer(self, problem: Problem, request_id: str) -> Answer:
         """The problem as bytes, for plain ASGI applications and for the HTTP protocol itself."""
         # ASCII escapes: whatever text was quoted in the detail, lone surrogates included, the answer can be encoded.
-        body = json.dumps(self.document(problem, request_id), separators=(",", ":")).encode("ascii")
+        body = json.dumps(self.document(problem, request_id), separators=(",", ":")).encode("ascii") + b"\n"
         headers = [(b"content-type", PROBLEM_MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
         if problem.retry_after_seconds is not None:
             headers.append((b"retry-after", b"%d" % problem.retry_after_seconds))

@@ -6,7 +6,7 @@
 -- the beginning of the partition, those of weeks ago too. By a range, in order: only the primary key gives that.
 --
 -- Whatever takes records of a batch out of a table that may hold millions, here and in manifest.sql, hold.sql and
--- delivery.sql, looks each up by its whole key, in a LATERAL with LIMIT 1 that no planner can turn into a join, and deletes
+-- delivery.*.sql, looks each up by its whole key, in a LATERAL with LIMIT 1 that no planner can turn into a join, and deletes
 -- by place (ctid). As a join it would be one that reads the whole backlog for each batch whenever it was planned while
 -- the table was empty, until that plan is dropped (RP-03, tests/db/test_stale_plans.py).
 --

@@ -13,8 +13,9 @@ from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavai
 from tests.waiting import until
 from tests.webhooks.harness import Gated, Harness, delivery_harness
 from webhooks.outcome import Outcome
+from webhooks.result import Result
 from webhooks.retry import Decision
-from webhooks.settlement import Result, Settlement, write_results
+from webhooks.settlement import Settlement, write_results
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 DELIVERED = Decision("delivered")

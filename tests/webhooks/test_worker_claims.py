@@ -275,7 +275,7 @@ async def test_large_contents_are_read_a_few_at_a_time(database_url: str) -> Non
         async with harness.working(payload_bytes_max=250_000) as worker:
             most = 0
             while await harness.deliveries():
-                most = max(most, worker._claims.payload_bytes)
+                most = max(most, worker._schedule.payload_bytes)
                 await asyncio.sleep(0)
         assert sorted(bodies(server)) == payloads
         assert {number for (number,) in await harness.attempts("number")} == {1}
@@ -455,7 +455,7 @@ async def test_a_subscriber_that_dies_with_a_full_queue_gives_it_back(database_u
             await harness.publish(*(b"%d" % n for n in range(30)))
             await harness.fan_out(due=worker.mark_due)
             await harness.settled(31)
-            assert worker._claims.waiting == 0
+            assert worker._schedule.waiting == 0
         assert [attempts for _, _, attempts, _ in await harness.deliveries(subscription)] == [1] * 30
 
 

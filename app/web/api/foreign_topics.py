@@ -152,9 +152,8 @@ _PAIR_EXAMPLE: dict[str, Any] = {
     "requested_at": "2026-01-24T09:30:00Z",
     "verified_at": "2026-01-15T09:30:01Z",
     "attempts": 1,
-    "next_try_at": "2026-01-24T09:30:05Z",
+    "next_attempt_at": "2026-01-24T09:30:05Z",
     "owed": 0,
-    "next_delivery_at": None,
     "last_outcome": None,
 }
 
@@ -171,9 +170,10 @@ class PairOut(BaseModel):
     requested_at: datetime | None = Field(description="Of the latest request; decided ones are kept for a day.")
     verified_at: datetime | None
     attempts: int | None = Field(description="How often the callback, or the publisher, was asked.")
-    next_try_at: datetime | None
+    next_attempt_at: datetime | None = Field(
+        description="When it is asked next. The next delivery is `next_attempt_at` of the subscription."
+    )
     owed: int = Field(description="Deliveries that are still open, counted up to 1,001.")
-    next_delivery_at: datetime | None
     last_outcome: str | None = Field(description="Of the oldest open delivery.")
 
 
