@@ -125,7 +125,7 @@ class _CommandFailed(Exception):
 
 
 def alarm_of(settings: Settings, database: Database) -> Alarm | None:
-    """The alarm that the settings ask for, if any."""
+    """Return the alarm that the settings ask for, if any."""
     mail = None
     if settings.smtp_url is not None:
         mail = Mail(settings.smtp_url.get_secret_value(), settings.dead_task_mail_from, settings.dead_task_mail_to)

@@ -207,7 +207,7 @@ class FailpointDatabase(_FailpointSession, Database):
             yield _FailpointSession(transaction, self._points)
 
     def with_statements(self, statements: Mapping[str, str]) -> FailpointDatabase:
-        """The same pool under other statements, whose names pass the same points."""
+        """Return the same pool under other statements, whose names pass the same points."""
         return FailpointDatabase(self._inner.with_statements(statements), self._points)
 
     async def aclose(self) -> None:

@@ -52,7 +52,7 @@ class ScriptOutcome:
 
     @property
     def done(self) -> bool:
-        """Whether the message has been dealt with."""
+        """Return whether the message has been dealt with."""
         return self.exit_status == 0
 
 
@@ -120,7 +120,7 @@ class Script:
 def environment_of(
     message_id: str | None, routing_key: str | None, content_type: str | None, headers: Mapping[str, object]
 ) -> dict[str, str]:
-    """The variables that describe a message.
+    """Return the variables that describe a message.
 
     HOOKWIRE_EVENT_ID, _TOPIC, _KEY, _SEQUENCE, _CONTENT_TYPE where known, and HOOKWIRE_HEADER_<NAME> for every other
     header: letters and digits in upper case, all else ``_``; CloudEvents attributes as HOOKWIRE_HEADER_CE_<NAME>,

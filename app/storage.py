@@ -70,7 +70,7 @@ class EmbeddedWatch:
 
 
 def open_secrets(settings: Settings) -> SecretBox:
-    """The keys of the settings, or of a key file in the data directory (made on first use, mode 0600)."""
+    """Return the keys of the settings, or of a key file in the data directory (made on first use, mode 0600)."""
     if settings.secret_keys is not None:
         return parse_keys(settings.secret_keys.get_secret_value())
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

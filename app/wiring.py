@@ -129,7 +129,7 @@ async def open_hub(
 
 
 def _url(listen: str, sockets: Sequence[socket.socket]) -> str:
-    """Where that is, the free port filled in; '' when nothing listens."""
+    """Return where that is, the free port filled in; '' when nothing listens."""
     return f"http://{listen.rpartition(':')[0]}:{sockets[0].getsockname()[1]}" if sockets else ""
 
 
@@ -174,7 +174,7 @@ class _Builder:
     async def build(
         self, roles: Sequence[str], sockets: Sequence[socket.socket], metrics_sockets: Sequence[socket.socket]
     ) -> list[list[Service]]:
-        """The services, in the phases in which they are stopped."""
+        """Return the services, in the phases in which they are stopped."""
         if "relay" in roles:
             self.relaying = self._make_relaying()
         await self._configure(roles)

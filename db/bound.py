@@ -96,12 +96,15 @@ def _is_raised_by_us(error: Any) -> bool:
 
 
 def _breaks_a_check(error: Any) -> bool:
-    """Whether a value breaks a check constraint. A row without a partition has the same SQLSTATE and names none."""
+    """Return whether a value breaks a check constraint.
+
+    A row without a partition has the same SQLSTATE and names none.
+    """
     return error.sqlstate == _CHECK and bool(error.constraint_name)
 
 
 def is_client_failure(error: Exception) -> bool:
-    """Whether asyncpg's own internals have failed."""
+    """Return whether asyncpg's own internals have failed."""
     return isinstance(error, asyncpg.InternalClientError) or bool(origin(error, "asyncpg"))
 
 
@@ -129,19 +132,19 @@ class Bound:
         self._statements = STATEMENTS if statements is None else statements
 
     async def fetch(self, name: str, *args: object) -> Sequence[Mapping[str, Any]]:
-        """All rows."""
+        """Return all rows."""
         with translated(sent=True):
             rows: Sequence[Mapping[str, Any]] = await self._connection.fetch(self._statements[name], *args)
             return rows
 
     async def fetchrow(self, name: str, *args: object) -> Mapping[str, Any] | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         with translated(sent=True):
             row: Mapping[str, Any] | None = await self._connection.fetchrow(self._statements[name], *args)
             return row
 
     async def fetchval(self, name: str, *args: object) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         with translated(sent=True):
             return await self._connection.fetchval(self._statements[name], *args)
 

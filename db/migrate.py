@@ -41,7 +41,7 @@ class Migration:
 
 
 def migrations(folder: Path = _FOLDER) -> list[Migration]:
-    """Every migration, in order; raises ValueError when the numbers have a gap or a repeat."""
+    """Return every migration, in order; raises ValueError when the numbers have a gap or a repeat."""
     found = []
     for path in sorted(folder.glob("*.sql")):
         match = _FILE.match(path.name)

@@ -49,7 +49,7 @@ class PoolOptions:
     plan_seconds: int = 10
 
     def server_settings(self) -> dict[str, str]:
-        """The session settings that every connection starts with, in PostgreSQL's units (milliseconds)."""
+        """Return the session settings that every connection starts with, in PostgreSQL's units (milliseconds)."""
         return {
             "application_name": self.application_name,
             "statement_timeout": str(int(self.statement_seconds * 1000)),
@@ -71,15 +71,15 @@ class Session(Protocol):
     """Something that runs named statements: the whole database, or one transaction of it."""
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
-        """All rows."""
+        """Return all rows."""
         ...
 
     async def fetchrow(self, name: str, *args: object) -> Row | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         ...
 
     async def fetchval(self, name: str, *args: object) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         ...
 
     async def execute(self, name: str, *args: object) -> int:
@@ -96,7 +96,7 @@ class Database:
         self.options = options
 
     def with_statements(self, statements: Mapping[str, str]) -> Database:
-        """The same pool under other statements (``db.statements.for_outbox``); close only one of the two."""
+        """Return the same pool under other statements (``db.statements.for_outbox``); close only one of the two."""
         other = copy(self)
         other._statements = statements
         return other
@@ -125,7 +125,7 @@ class Database:
                 connection.terminate()
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
-        """All rows of a named statement, in a transaction of its own."""
+        """Return all rows of a named statement, in a transaction of its own."""
         async with self._connection() as connection:
             return await Bound(connection, self._statements).fetch(name, *args)
 
@@ -139,12 +139,12 @@ class Database:
             return await transaction.fetch(name, *args)
 
     async def fetchrow(self, name: str, *args: object) -> Row | None:
-        """The first row of a named statement, or None."""
+        """Return the first row of a named statement, or None."""
         async with self._connection() as connection:
             return await Bound(connection, self._statements).fetchrow(name, *args)
 
     async def fetchval(self, name: str, *args: object) -> Any:
-        """The first column of the first row of a named statement, or None."""
+        """Return the first column of the first row of a named statement, or None."""
         async with self._connection() as connection:
             return await Bound(connection, self._statements).fetchval(name, *args)
 

@@ -35,7 +35,7 @@ def load(folder: Path) -> Mapping[str, str]:
 
 
 def quoted_table(table: str) -> str:
-    """A table's name, perhaps with its schema, quoted as PostgreSQL reads it (RL-24): ``Shop.outbox`` is
+    """Return a table's name, perhaps with its schema, quoted as PostgreSQL reads it (RL-24): ``Shop.outbox`` is
     ``"shop"."outbox"``, what stands in quotes keeps its case. ValueError for anything else.
     """
     if not _TABLE.fullmatch(table):
@@ -45,7 +45,7 @@ def quoted_table(table: str) -> str:
 
 
 def for_outbox(table: str) -> Mapping[str, str]:
-    """All statements, those of ``compat.sql`` for this table of goharvest's; ValueError as :func:`quoted_table`."""
+    """Return all statements, those of ``compat.sql`` for this table of goharvest's; ValueError as :func:`quoted_table`."""
     quoted = quoted_table(table)
     return MappingProxyType(
         {
@@ -56,7 +56,9 @@ def for_outbox(table: str) -> Mapping[str, str]:
 
 
 def for_partition(partition: str, parent: str = "") -> Mapping[str, str]:
-    """The statements of ``partition.sql`` for one and the table it is part of; ValueError as :func:`quoted_table`."""
+    """Return the statements of ``partition.sql`` for one and the table it is part of; ValueError as
+    :func:`quoted_table`.
+    """
     names = {"partition_table": quoted_table(partition)} | ({"parent_table": quoted_table(parent)} if parent else {})
     return MappingProxyType(
         {

@@ -156,7 +156,7 @@ class Connector:
         return connection
 
     async def _next_hop(self, address: Address | str) -> Address:
-        """Where the socket leads: to the proxy if there is one, whatever the guard thinks of its address."""
+        """Return where the socket leads: to the proxy if there is one, whatever the guard thinks of its address."""
         if self._proxy is not None:
             literal = literal_address(self._proxy.host)
             return literal if literal is not None else (await self._resolved(self._proxy.host))[0]

@@ -133,7 +133,7 @@ class Verdict:
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether a listener on this host listens on every address."""
+    """Return whether a listener on this host listens on every address."""
     return host in map(str, _WILDCARDS)
 
 

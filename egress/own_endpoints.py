@@ -34,7 +34,7 @@ class OwnEndpoints:
         self._found: dict[str, tuple[float, frozenset[Address]]] = {}
 
     async def hold(self, addresses: Sequence[Address], port: int) -> bool:
-        """Whether one of these addresses is ours on this port."""
+        """Return whether one of these addresses is ours on this port."""
         for host in self._hosts.get(port, ()):
             if is_wildcard(host):
                 if any(is_of_this_machine(address) for address in addresses):
@@ -61,7 +61,7 @@ class OwnEndpoints:
 
 
 def is_of_this_machine(address: Address) -> bool:
-    """Whether a packet to this address would come back to us. The kernel is asked; nothing is sent."""
+    """Return whether a packet to this address would come back to us. The kernel is asked; nothing is sent."""
     if address.is_loopback or address.is_unspecified:
         return True
     family = socket.AF_INET6 if isinstance(address, IPv6Address) else socket.AF_INET

@@ -26,7 +26,7 @@ class Pool:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `aclose` was called."""
+        """Return whether `aclose` was called."""
         return self._closed
 
     @property

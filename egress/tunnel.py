@@ -42,7 +42,7 @@ class Proxy:
     resolves: bool = False
 
     def request(self, host: Address | str, port: int) -> bytes:
-        """The head of the request that asks for a tunnel."""
+        """Return the head of the request that asks for a tunnel."""
         authority = f"[{host}]:{port}" if isinstance(host, IPv6Address) else f"{host}:{port}"
         head = f"CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n"
         if self.credentials is not None:

@@ -92,7 +92,9 @@ def decode_header_value(value: str) -> str:
 
 
 def cloudevents_identity(headers: Mapping[str, str]) -> str | None:
-    """An idempotency key of fixed size made from (source, id), or None when the headers are no CloudEvent (WH-C01)."""
+    """Return an idempotency key of fixed size made from (source, id), or None when the headers are no CloudEvent
+    (WH-C01).
+    """
     source, id_ = headers.get("ce-source"), headers.get("ce-id")
     if source is None or id_ is None:
         return None
@@ -101,7 +103,7 @@ def cloudevents_identity(headers: Mapping[str, str]) -> str | None:
 
 
 def attributes_of(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> dict[str, str]:
-    """The attributes an event is sent with: the publisher's own, or a full set made from what we know of it.
+    """Return the attributes an event is sent with: the publisher's own, or a full set made from what we know of it.
 
     Made up for a plain event: ``id`` = its event id, ``source`` = the parameter or ``/topics/<topic>``, ``type`` =
     ``event_type``, ``time`` = when it was accepted, ``partitionkey`` = its key if it has one.

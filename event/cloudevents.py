@@ -170,7 +170,7 @@ def _draft(topic: str, key: str | None, parts: Parts) -> Draft:
 
 
 def _ce_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The ``ce-`` fields by attribute name, values still encoded."""
+    """Return the ``ce-`` fields by attribute name, values still encoded."""
     found: dict[str, str] = {}
     content_types = 0
     for raw_name, raw_value in headers:
@@ -199,5 +199,5 @@ def _parts(event: Event, source: str | None, event_type: str) -> Parts:
 
 
 def is_opaque(event: Event) -> bool:
-    """Whether it is a CloudEvent in a format that we do not read: it goes as it is, and alone."""
+    """Return whether it is a CloudEvent in a format that we do not read: it goes as it is, and alone."""
     return (event.content_type or "").strip().lower().startswith(_STRUCTURED_PREFIX)

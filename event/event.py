@@ -51,5 +51,5 @@ class Event:
 
     @property
     def event_id(self) -> str:
-        """The public id, ``evt_<incarnation>_<id>``."""
+        """Return the public id, ``evt_<incarnation>_<id>``."""
         return format_event_id(self.incarnation, self.id)

@@ -11,6 +11,6 @@ HOPS_MAX: Final = 8
 
 
 def hops_of(value: str) -> int | None:
-    """The number that a ``hookwire-hops`` header gives; None: it is none, or too many."""
+    """Return the number that a ``hookwire-hops`` header gives; None: it is none, or too many."""
     hops = int(value) if value.isascii() and value.isdigit() and len(value) <= 3 else HOPS_MAX
     return hops if hops < HOPS_MAX else None

@@ -68,13 +68,13 @@ def write_one(parts: Parts) -> bytes:
 
 
 def is_json_type(content_type: str) -> bool:
-    """Whether the media type's subtype is ``json`` or ends in ``+json``."""
+    """Return whether the media type's subtype is ``json`` or ends in ``+json``."""
     subtype = _media_type(content_type).partition("/")[2]
     return subtype == "json" or subtype.endswith("+json")
 
 
 def charset_is_utf8(content_type: str) -> bool:
-    """Whether the type names no charset, or one that UTF-8 contains."""
+    """Return whether the type names no charset, or one that UTF-8 contains."""
     for parameter in content_type.split(";")[1:]:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset":
@@ -106,7 +106,7 @@ def _read_members(members: dict[str, Member]) -> Parts:
 
 
 def _attribute_text(name: str, value: object) -> str | None:
-    """The canonical string of an attribute's JSON value; None = absent."""
+    """Return the canonical string of an attribute's JSON value; None = absent."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -37,5 +37,5 @@ def hash_key(topic: str, key: str) -> KeyHash:
 
 
 def keyless_shard(id: int) -> int:  # noqa: A002 - the row's column is called so everywhere
-    """The shard of an event without a key: it needs no order, only an even spread."""
+    """Return the shard of an event without a key: it needs no order, only an even spread."""
     return id & (SHARDS - 1)

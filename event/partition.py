@@ -50,7 +50,7 @@ class Partitioner:
         self._hash = lru_cache(maxsize=cached_keys_max)(function)
 
     def partition(self, key: bytes, partition_count: int) -> int:
-        """The partition of a record with this key, 0..partition_count-1."""
+        """Return the partition of a record with this key, 0..partition_count-1."""
         return self._hash(key) % partition_count
 
 

@@ -15,5 +15,5 @@ TOMBSTONE_HEADER: Final = "hookwire-tombstone"
 
 
 def is_tombstone(headers: Mapping[str, str]) -> bool:
-    """Whether these are the headers of a tombstone."""
+    """Return whether these are the headers of a tombstone."""
     return headers.get(TOMBSTONE_HEADER) == "true"

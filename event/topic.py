@@ -39,7 +39,7 @@ def validate_topic(name: str) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether only the hub itself publishes to this topic: ``hookwire`` and ``hookwire.*``."""
+    """Return whether only the hub itself publishes to this topic: ``hookwire`` and ``hookwire.*``."""
     return name == "hookwire" or name.startswith("hookwire.")
 
 
@@ -98,7 +98,7 @@ def compile_pattern(pattern: str) -> str | None:
 
 
 def matches(pattern: str, topic: str) -> bool:
-    """Whether the pattern chooses the topic: the reference, without a regular expression.
+    """Return whether the pattern chooses the topic: the reference, without a regular expression.
 
     Cost: words of the pattern x words of the topic.  Both are taken as legal.
     """
@@ -106,7 +106,7 @@ def matches(pattern: str, topic: str) -> bool:
 
 
 def covers(outer: str, inner: str) -> bool:
-    """Whether the outer pattern chooses every topic that the inner one chooses; a name is a pattern, too.
+    """Return whether the outer pattern chooses every topic that the inner one chooses; a name is a pattern, too.
 
     A wildcard of the inner pattern counts as a word that an equal or a wider wildcard stands for: the answer is never
     wrongly yes.  Cost: words of the one x words of the other.

@@ -116,7 +116,7 @@ async def ping(hub: Hub, request: Pinging) -> None:
 
 
 async def named_topic(hub: Hub, session: Session, url: str, parameter: str) -> Named:
-    """The topic that a publisher names; raises ``FormRefused``."""
+    """Return the topic that a publisher names; raises ``FormRefused``."""
     topic = _topic(hub, url, foreign_status=404, parameter=parameter)
     await _check_allowed(hub, session, topic, parameter)
     return topic
@@ -148,7 +148,7 @@ def _topic(hub: Hub, url: str, *, foreign_status: int, parameter: str) -> Named:
 
 
 def callback_target(hub: Hub, raw: str) -> Target:
-    """The callback, judged by its text; raises ``FormRefused``."""
+    """Return the callback, judged by its text; raises ``FormRefused``."""
     return _target(hub, raw, "hub.callback")
 
 

@@ -68,7 +68,7 @@ def _chosen(links: Iterable[tuple[str, str]], base_url: str) -> Discovered:
 
 
 def _resolved(base_url: str, href: str) -> str | None:
-    """A URL that may stand in a Link field and be dialled later; absolute ones stay byte for byte (WS-53)."""
+    """Return a URL that may stand in a Link field and be dialled later; absolute ones stay byte for byte (WS-53)."""
     href = href.strip()
     try:
         url = href if "://" in href else urljoin(base_url, href)
@@ -127,7 +127,7 @@ class _Head(HTMLParser):
 
 
 def _html_links(content: bytes) -> list[tuple[str, str]]:
-    """The links up to the end of the head, or to where the parser gives up.
+    """Return the links up to the end of the head, or to where the parser gives up.
 
     It says so by AssertionError at a marked section that it does not know (``<![if IE]`` and worse), by ValueError at a
     character reference of thousands of digits.

@@ -158,7 +158,7 @@ class Fetching:
         raise _FetchFailed(f"more than {_REDIRECTS_MAX} redirects", response.status)
 
     async def _send(self, url: str, row: Row) -> Response:
-        """Each hop is parsed, judged and dialled as a URL of its own (WS-81)."""
+        """Return each hop is parsed, judged and dialled as a URL of its own (WS-81)."""
         target = parse_target(url, self._options.url_policy)
         agent = f"hookwire/0.1 (+{self._options.public_url}; {row['subscribers']} subscribers)"
         headers = [("user-agent", agent)]
@@ -252,7 +252,7 @@ def _first(response: Response, name: str) -> str | None:
 
 
 def _decoded(response: Response, bytes_max: int) -> bytes:
-    """The content without its coding. gzip, which some servers send unasked, is unpacked up to the limit only."""
+    """Return the content without its coding. gzip, which some servers send unasked, is unpacked up to the limit only."""
     body, coding = response.body, (_first(response, "content-encoding") or "identity").lower()
     if coding in ("gzip", "x-gzip") and not response.truncated:
         unpacker = zlib.decompressobj(wbits=31)

@@ -33,7 +33,7 @@ class FilterError(ValueError):
 
 
 def compile_filter(given: Mapping[str, Any]) -> str | None:
-    """The filter as an SQL/JSON path predicate; None for the empty one, which wants everything.
+    """Return the filter as an SQL/JSON path predicate; None for the empty one, which wants everything.
 
     Raises :class:`FilterError`.
     """

@@ -201,7 +201,7 @@ def _check_media_type(content_type: str | None) -> None:
 
 
 def _undecodable(text: str) -> str:
-    """The name of the first field whose escapes are no UTF-8, for the error text."""
+    """Return the name of the first field whose escapes are no UTF-8, for the error text."""
     for one in text.split("&"):
         name, _, value = one.partition("=")
         try:
@@ -291,7 +291,7 @@ def _secret(form: Sequence[tuple[str, str]]) -> bytes | None:
 
 
 def _verify(form: Sequence[tuple[str, str]]) -> Verify:
-    """The first word that is known, in the subscriber's order (PS-03, PS-04)."""
+    """Return the first word that is known, in the subscriber's order (PS-03, PS-04)."""
     words = [word for name, value in form if name == "hub.verify" for word in _SEPARATORS.split(value.lower()) if word]
     if not words:
         raise FormRefused(400, "hub.verify", "is missing: sync or async")

@@ -75,7 +75,7 @@ class EventIntake:
         return "repeated" if accepted and all(one.replayed for one in accepted) else "stored"
 
     async def _topic(self, route: SourceRoute, message: SourceMessage) -> tuple[str, dict[str, str]]:
-        """The event's topic, made if it is new, and the headers that say where the message was."""
+        """Return the event's topic, made if it is new, and the headers that say where the message was."""
         about = {"x-amqp-exchange": message.exchange, "x-amqp-routing-key": message.routing_key}
         if not all(value.isprintable() for value in about.values()):
             raise IntakeRefused("routing_key", "the routing key is no printable text")
@@ -115,7 +115,7 @@ class EventIntake:
 
 
 async def _drafts(topic: str, message: SourceMessage, about: dict[str, str]) -> list[Draft]:
-    """The event of a message, or those of a CloudEvents batch."""
+    """Return the event of a message, or those of a CloudEvents batch."""
     attributes = [
         (name.encode(), encode_header_value(value).encode())
         for name, value in message.headers.items()

@@ -233,8 +233,9 @@ def new_challenge() -> str:
 
 
 def patience_seconds(failures: int) -> float:
-    """How long a new request of a pair waits after so many failures in a row: 0 for the first few, then 1, 2, 4 ...
-    up to 300 seconds (AB-01)."""
+    """Return how long a new request of a pair waits after so many failures in a row: 0 for the first few, then 1, 2, 4
+    ... up to 300 seconds (AB-01).
+    """
     if failures < _FAILURES_FORGIVEN:
         return 0.0
     return float(min(2 ** min(failures - _FAILURES_FORGIVEN, 30), _PATIENCE_SECONDS_MAX))
@@ -312,7 +313,7 @@ def _judge(now: datetime, intent: Intent, answer: Answered, options: HubOptions)
 
 
 def _objection(intent: Intent, answer: Answered, options: HubOptions) -> str:
-    """Why the answer does not confirm the intent (WS-43..WS-45); empty when it does."""
+    """Return why the answer does not confirm the intent (WS-43..WS-45); empty when it does."""
     if not 200 <= answer.status <= 299:
         return f"the callback answered {answer.status}"
     assert intent.challenge is not None

@@ -19,7 +19,7 @@ _CONTEXT = b"consent"
 
 
 def invite(box: SecretBox, subscription: str, version: int) -> str:
-    """A token for the subscription of this public id."""
+    """Return a token for the subscription of this public id."""
     key_id, sealed = box.seal(f"{subscription} {version} {int(time.time()) + LIFETIME_SECONDS}".encode(), _CONTEXT)
     return f"{key_id}.{urlsafe_b64encode(sealed).decode().rstrip('=')}"
 

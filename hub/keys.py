@@ -61,27 +61,27 @@ class Grant:
     name: str | None = None
 
     def has(self, *scopes: Scope) -> bool:
-        """Whether it has one of the scopes."""
+        """Return whether it has one of the scopes."""
         return "admin" in self.scopes or not self.scopes.isdisjoint(scopes)
 
     def reaches(self, pattern: str) -> bool:
-        """Whether everything that a pattern (or a topic's name) chooses is within the key's own patterns."""
+        """Return whether everything that a pattern (or a topic's name) chooses is within the key's own patterns."""
         return self.topics is None or any(covers(own, pattern) for own in self.topics)
 
     def reaches_queue(self, queue: str) -> bool:
-        """Whether it is for this queue."""
+        """Return whether it is for this queue."""
         return self._reaches_named(self.queues, queue)
 
     def reaches_kind(self, kind: str) -> bool:
-        """Whether it is for tasks and jobs of this kind."""
+        """Return whether it is for tasks and jobs of this kind."""
         return self._reaches_named(self.kinds, kind)
 
     def reaches_every_kind(self) -> bool:
-        """Whether it is for tasks and jobs of whatever kind."""
+        """Return whether it is for tasks and jobs of whatever kind."""
         return self.kinds is None and self._reaches_named(None, "")
 
     def reaches_service(self, service: str) -> bool:
-        """Whether it is for this service."""
+        """Return whether it is for this service."""
         return self._reaches_named(self.services, service)
 
     def _reaches_named(self, own: tuple[str, ...] | None, name: str) -> bool:
@@ -130,7 +130,7 @@ class Keys:
 
 
 def visible_part(text: str) -> str:
-    """The beginning of a key's text, which is no secret; empty for a text that is no key."""
+    """Return the beginning of a key's text, which is no secret; empty for a text that is no key."""
     match = _TEXT.fullmatch(text)
     return match[1] if match is not None else ""
 

@@ -113,7 +113,7 @@ class HubOptions:
         object.__setattr__(self, "public_url", self.public_url.rstrip("/"))
 
     def lease_seconds(self, asked: int | None) -> int:
-        """The lease that is granted for a wish, or for none (WS-03, WS-12, WS-47, WS-49): always bounded."""
+        """Return the lease that is granted for a wish, or for none (WS-03, WS-12, WS-47, WS-49): always bounded."""
         if asked is None:
             return self.lease_seconds_default
         return min(max(asked, self.lease_seconds_min), self.lease_seconds_max)

@@ -401,7 +401,7 @@ class Publisher:
 
 
 def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
-    """The locks of their ordering keys, as ``hookwire.lane_digest`` has them under either order scope (RG-10)."""
+    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` has them under either order scope (RG-10)."""
     return frozenset(hash_key("" if across_topics else d.topic, d.key).stripe for d in drafts if d.key is not None)
 
 

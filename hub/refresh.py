@@ -40,7 +40,7 @@ async def refresh(session: Session, secret_box: SecretBox, options: HubOptions) 
 
 
 def _sealed(row: Row, secret_box: SecretBox) -> tuple[str | None, bytes | None]:
-    """The secret, bound to the request as it was to the subscription."""
+    """Return the secret, bound to the request as it was to the subscription."""
     if row["sealed"] is None:
         return None, None
     secret = secret_box.open(row["key_id"], row["sealed"], secret_context(row["id"], row["number"]))

@@ -22,7 +22,7 @@ _WAIT_SECONDS = 10
 
 
 def network_of(address: str | None) -> str | None:
-    """The network of an address; None where there is none, as for a Unix socket."""
+    """Return the network of an address; None where there is none, as for a Unix socket."""
     try:
         ip = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:
@@ -35,7 +35,7 @@ def network_of(address: str | None) -> str | None:
 
 
 def bucket_of(network: str) -> str:
-    """The name of a network's bucket. No host's name has a blank in it."""
+    """Return the name of a network's bucket. No host's name has a blank in it."""
     return f"requester {network}"
 
 

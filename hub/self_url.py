@@ -22,7 +22,7 @@ class TopicSilent(Exception):
 
 
 async def own_url_of(outbound: Outbound, options: HubOptions, url: str) -> str | None:
-    """The topic's self URL, or where it has moved to; None: it advertises none. Raises :class:`TopicSilent`."""
+    """Return the topic's self URL, or where it has moved to; None: it advertises none. Raises :class:`TopicSilent`."""
     deadline_seconds = options.verification_deadline_seconds
     try:
         target = parse_target(url, options.url_policy)

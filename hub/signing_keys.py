@@ -52,7 +52,7 @@ class SigningKeys:
     async def rotate(
         self, public_id: str, kind: Literal["hmac", "ed25519"], given: str | None, overlap_seconds: float | None
     ) -> tuple[KeyInfo, str] | None:
-        """A new key, made or given; the others sign on for so long, None: as before. Shows the secret this once.
+        """Return a new key, made or given; the others sign on for so long, None: as before. Shows the secret this once.
 
         Raises :class:`KeysRefused`, ``ValueError`` for a given secret that is none.
         """

@@ -151,7 +151,7 @@ class Subscriptions:
             return await _begin_replay(transaction, number, start, actor)
 
     async def get(self, public_id: str) -> Row | None:
-        """The row, or None."""
+        """Return the row, or None."""
         return await self._database.fetchrow("subscription.get", _TENANT, public_id)
 
     async def change(self, public_id: str, change: SubscriptionUpdate, version: int | None = None) -> Row | None:
@@ -175,7 +175,7 @@ class Subscriptions:
         return row
 
     def invite(self, row: Row) -> str:
-        """The token by which this version's callback may agree later (WH-C12)."""
+        """Return the token by which this version's callback may agree later (WH-C12)."""
         return invite(self._box, row["public_id"], row["version"])
 
     async def accepted(self, token: str, origin: str, rate_per_second: float | None) -> Row | None:
@@ -222,7 +222,7 @@ class Subscriptions:
 
 
 def _columns(given: NewSubscription | SubscriptionUpdate) -> dict[str, Any]:
-    """The columns that these name, and those that follow from them."""
+    """Return the columns that these name, and those that follow from them."""
     columns = {field.name: getattr(given, field.name) for field in fields(given) if field.name not in _NO_COLUMNS}
     columns = {name: value for name, value in columns.items() if value is not None}
     if given.topic is not None:
@@ -239,7 +239,7 @@ def _columns(given: NewSubscription | SubscriptionUpdate) -> dict[str, Any]:
 
 
 def _filter(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The filter as it was given, and translated."""
+    """Return the filter as it was given, and translated."""
     return {"filter": given or None, "filter_path": compile_filter(given)}
 
 

@@ -48,17 +48,17 @@ class ForeignTopic(ValueError):
 
 
 def hub_url(public_url: str) -> str:
-    """The URL that subscribers POST their forms to; advertised as ``rel="hub"``."""
+    """Return the URL that subscribers POST their forms to; advertised as ``rel="hub"``."""
     return f"{public_url}/hub"
 
 
 def url_of(public_url: str, topic: str) -> str:
-    """The canonical URL of a topic. A topic's name holds unreserved characters only, so nothing needs escaping."""
+    """Return the canonical URL of a topic. A topic's name holds unreserved characters only, so nothing needs escaping."""
     return f"{public_url}/topics/{topic}"
 
 
 def topic_of(public_url: str, url: str) -> str:
-    """The name of the hosted topic that the URL means; it need not exist yet.
+    """Return the name of the hosted topic that the URL means; it need not exist yet.
 
     Raises:
         TopicUrlRefused: not an absolute http or https URL of at most 2,048 bytes without user info, fragment, white
@@ -100,8 +100,11 @@ def matching_text(url: str) -> str:
 
 
 def identity(topic: str, callback: str) -> bytes:
-    """The digest by which requests and subscriptions belong together (WS-20): SHA-256 over topic, a zero byte and the
-    callback's matching text. By the topic's name, so that it outlives a change of the public URL."""
+    """Return the digest by which requests and subscriptions belong together (WS-20): SHA-256 over topic, a zero byte
+    and the callback's matching text.
+
+    By the topic's name, so that it outlives a change of the public URL.
+    """
     return hashlib.sha256(f"{topic}\0{matching_text(callback)}".encode()).digest()
 
 

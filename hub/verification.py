@@ -321,7 +321,7 @@ class Verification:
 
 
 def _intent(row: Row) -> Intent:
-    """The request as it was before this claim."""
+    """Return the request as it was before this claim."""
     return Intent(
         id=row["id"],
         mode=Mode(row["mode"]),

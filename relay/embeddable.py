@@ -68,7 +68,7 @@ class Relay:
 
     @property
     def phases(self) -> list[list[Harvests | Observer | Attendant]]:
-        """The services in the order of a soft stop, for a process that runs them itself."""
+        """Return the services in the order of a soft stop, for a process that runs them itself."""
         return [
             [harvester for harvester, _ in self._parts],
             [*(observer for _, observer in self._parts), *self._attendants],
@@ -85,17 +85,17 @@ class Relay:
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads anything, as far as it knows; the fence decides, not this."""
+        """Return whether it leads anything, as far as it knows; the fence decides, not this."""
         return any(observer.leader_ids for _, observer in self._parts)
 
     @property
     def leader_ids(self) -> list[str]:
-        """The terms that it leads at the moment."""
+        """Return the terms that it leads at the moment."""
         return [leader_id for _, observer in self._parts for leader_id in observer.leader_ids]
 
     @property
     def in_flight_records(self) -> int:
-        """How many records were claimed and not dealt with yet."""
+        """Return how many records were claimed and not dealt with yet."""
         return sum(len(harvester.in_flight) for harvester, _ in self._parts)
 
     @property

@@ -237,7 +237,7 @@ class Harvester:
             raise _foremost(failed) from failed
 
     def _overlap(self, term: Term) -> int:
-        """How many batches may be in flight: where keys are in order across topics, a second one could overtake."""
+        """Return how many batches may be in flight: where keys are in order across topics, a second one could overtake."""
         return self._sink.features.overlap if term.order_scope == "topic_key" else 1
 
     def _is_over(self) -> bool:
@@ -320,7 +320,8 @@ class Harvester:
         return Receipt(())
 
     def _rounds(self, batch: Batch) -> Iterable[Batch]:
-        """The batch, or for a sink that promises "record" its first record of each key, then its second, and so on.
+        """Return the batch, or for a sink that promises "record" its first record of each key, then its second, and so
+        on.
 
         Each round is purged before the next is sent. So at most one record of a key is ever acknowledged and not yet
         purged, and what a crash repeats is that one: its copies are neighbours (RR-01).
@@ -426,7 +427,7 @@ class Harvester:
 
 
 def _leader_id(term: Term) -> str:
-    """How a term is called in events."""
+    """Return how a term is called in events."""
     return f"{term.sink}/{term.group}/{term.number}"
 
 

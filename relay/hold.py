@@ -81,7 +81,7 @@ class Holds:
 
     @property
     def any_active(self) -> bool:
-        """Whether anything is held at all."""
+        """Return whether anything is held at all."""
         return bool(self._active_holds)
 
     async def begin(self, term: Term) -> None:
@@ -107,7 +107,8 @@ class Holds:
         return self._active_holds.get(self._lane(hold), hold)
 
     def covering(self, record: Record) -> Hold | None:
-        """The hold that a record has to wait behind, if any; of a key that waits with its topic, one to be placed.
+        """Return the hold that a record has to wait behind, if any; of a key that waits with its topic, one to be
+        placed.
 
         Its key's before its topic's: what is older may wait behind the key's already, and is drained after the topic.
         """
@@ -154,7 +155,7 @@ class Holds:
             raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
 
     async def given_up(self, term: Term, refusal: Refusal) -> bool:
-        """Whether the policy was to skip: the record is a dead letter now. Raises :class:`SinkStopped`."""
+        """Return whether the policy was to skip: the record is a dead letter now. Raises :class:`SinkStopped`."""
         record = refusal.record
         policy = await self._database.fetchval("hold.policy", record.tenant, record.topic) or self._default_policy
         if policy == "stop":
@@ -170,7 +171,7 @@ class Holds:
         return True
 
     async def due(self, term: Term) -> list[tuple[Hold, int]]:
-        """The holds whose probe is due, with how often they were tried."""
+        """Return the holds whose probe is due, with how often they were tried."""
         rows = await self._database.fetch("hold.open", self._sink, term.group)
         # Somebody may have made one, to replay a dead letter. None is ever forgotten here: one that we are placing just
         # now is not in the table yet.
@@ -178,7 +179,7 @@ class Holds:
         return [(Hold(r["tenant"], r["topic"], r["key"]), r["attempts"]) for r in rows if r["due"]]
 
     async def claim(self, term: Term, hold: Hold, limit: int, bytes_max: int) -> list[Record]:
-        """The oldest records that wait behind a hold, in order: up to ``limit``, or ``bytes_max`` of payload."""
+        """Return the oldest records that wait behind a hold, in order: up to ``limit``, or ``bytes_max`` of payload."""
         rows = await self._database.fetch(
             "hold.claim", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number, limit, bytes_max
         )

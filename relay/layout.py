@@ -57,7 +57,7 @@ class Layout:
     order_scope: OrderScope
 
     def groups_of(self, sink: str) -> int:
-        """How many groups a sink has."""
+        """Return how many groups a sink has."""
         return self.groups.get(sink, 1)
 
 
@@ -81,7 +81,7 @@ class LayoutPlan:
 
 
 async def read_layout(session: Session) -> Layout:
-    """The layout as it is now."""
+    """Return the layout as it is now."""
     row = await session.fetchrow("layout.current")
     assert row is not None, "the installation has a layout"
     return Layout(row["number"], json.loads(row["groups"]), row["order_scope"])

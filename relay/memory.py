@@ -52,7 +52,7 @@ class MemoryBroker:
         self.valve.set()
 
     def ids(self, key: str | None = None, topic: str | None = None) -> list[int]:
-        """The ids in the log, in order; of one key, of one topic, or all."""
+        """Return the ids in the log, in order; of one key, of one topic, or all."""
         return [
             kept.record.id
             for kept in self.log
@@ -60,7 +60,7 @@ class MemoryBroker:
         ]
 
     def judge(self, record: Record) -> Refusal | None:
-        """Whether the broker takes a record."""
+        """Return whether the broker takes a record."""
         if record.topic in self.missing:
             return Refusal(record, "topic", "topic_missing", f"there is no topic {record.topic}")
         if self.record_bytes_max is not None and len(record.payload) > self.record_bytes_max:
@@ -196,7 +196,7 @@ class MemoryElection:
         """Nothing to do: nobody else is told here."""
 
     def trusted(self, group: int) -> bool:
-        """Whether the lease is held and not lost."""
+        """Return whether the lease is held and not lost."""
         return self._held is not None and self._held.term.group == group and not self._held.lost.is_set()
 
     def lose_leadership(self) -> None:

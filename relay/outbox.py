@@ -90,11 +90,11 @@ class Outbox:
         return before == self._origin
 
     def is_carried_through(self, last_id: int, origin: UUID) -> bool:
-        """Whether nothing at or below the last id that was drawn is owed, or can still appear."""
+        """Return whether nothing at or below the last id that was drawn is owed, or can still appear."""
         return (last_id, origin) == (self._carried_through, self._origin)
 
     async def claim(self, term: Term, in_flight: Collection[int], limit: int, bytes_max: int) -> list[Record]:
-        """The lowest records that are not in flight, in id order; empty when the term is over too.
+        """Return the lowest records that are not in flight, in id order; empty when the term is over too.
 
         Up to ``limit`` of them, and no more after the one that crosses ``bytes_max`` of payload. Raises
         :class:`db.errors.Refused` where the ids have another origin than those known here.
@@ -115,7 +115,7 @@ class Outbox:
         return records
 
     async def _read(self, name: str, *args: object) -> Sequence[Row]:
-        """A claim, and what it may have read past: all that was claimed since the marks moved."""
+        """Return a claim, and what it may have read past: all that was claimed since the marks moved."""
         rows = await self._database.fetch(name, *args)
         self._walked += self._passed
         self._passed += len(rows)
@@ -211,8 +211,11 @@ class Outbox:
             await self._move_marks(self._settled, horizon)
 
     async def _move_marks(self, upto: _Horizon, waiting: _Horizon) -> bool:
-        """Each shard's mark to its lowest record at or below this horizon, or behind it. False when that is not safe
-        yet, or another term has begun meanwhile, for which nobody waits for the same horizon."""
+        """Return each shard's mark to its lowest record at or below this horizon, or behind it.
+
+        False when that is not safe yet, or another term has begun meanwhile, for which nobody waits for the same
+        horizon.
+        """
         rows = await self._database.fetch(
             "outbox.low_water", self._sink, list(self._low), list(self._low.values()), upto.xid, upto.mark,
             self._origin,
@@ -224,7 +227,7 @@ class Outbox:
 
 
 def _head(row: Row, incarnation: str) -> Record:
-    """A record without contents, for a sink that reads the event in its own statement."""
+    """Return a record without contents, for a sink that reads the event in its own statement."""
     return Record(
         id=row["id"], shard=row["shard"], event_id=f"evt_{incarnation}_{row['id']}", tenant=row["tenant"],
         topic=row["topic"], key=row["key"], sequence=None, content_type=None, headers={}, payload=b"",

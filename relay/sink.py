@@ -56,7 +56,7 @@ class Term:
 
     @property
     def shards(self) -> Sequence[int]:
-        """The group's share of the 64 virtual shards: shard s belongs to group s mod N (RO-05)."""
+        """Return the group's share of the 64 virtual shards: shard s belongs to group s mod N (RO-05)."""
         return range(self.group, SHARDS, self.groups)
 
 

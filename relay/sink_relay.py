@@ -38,7 +38,7 @@ class SinkRelay:
 
     @property
     def state(self) -> str:
-        """The most telling state of its groups."""
+        """Return the most telling state of its groups."""
         if self._stopped:
             return "stopped"
         states = {harvester.state for harvester in self._harvesters.values()}

@@ -33,7 +33,7 @@ class TlsFiles:
 
     @property
     def given(self) -> bool:
-        """Whether any of them is set."""
+        """Return whether any of them is set."""
         return any((self.ca, self.certificate, self.key))
 
     def context(self) -> ssl.SSLContext:
@@ -75,7 +75,7 @@ class TlsFiles:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what it came from; client libraries raise the same one again, and then the chain is a ring."""
+    """Yield an error and what it came from; client libraries raise the same one again, and then the chain is a ring."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -44,7 +44,7 @@ _last_acts: list[Callable[[], object]] = []
 
 
 def process_name() -> str:
-    """The name under which this process holds leases and claims: the host's and the process id."""
+    """Return the name under which this process holds leases and claims: the host's and the process id."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 

@@ -74,7 +74,9 @@ class Arrivals:
         return {one.place: one for one in reversed(self.seen) if one.event_id == event_id}
 
     def counts(self, place: str, key: str) -> list[int]:
-        """The publisher's counts of a key in order of first arrival: at least once means that repeats are allowed."""
+        """Return the publisher's counts of a key in order of first arrival: at least once means that repeats are
+        allowed.
+        """
         return list({one.event_id: one.n for one in self.seen if (one.place, one.key) == (place, key)}.values())
 
 

@@ -24,7 +24,7 @@ _PARTITIONS = "hookwire.*_0*"
 
 
 def dump(database_url: str) -> str:
-    """The schema `hookwire` of a database on PostgreSQL 18, as the text of `db/schema.sql`."""
+    """Return the schema `hookwire` of a database on PostgreSQL 18, as the text of `db/schema.sql`."""
     command = [
         str(embedded_bin_dir() / "pg_dump"),
         "--schema-only",

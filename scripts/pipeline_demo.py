@@ -173,7 +173,7 @@ def tampered(lake: Path) -> dict[str, str]:
 
 
 def _places(rows: pa.Table, key: str) -> list[int]:
-    """Where the records of a key are, in their order."""
+    """Return where the records of a key are, in their order."""
     keys, offsets = rows["key"].to_pylist(), rows["offset"].to_pylist()
     return sorted((n for n, found in enumerate(keys) if found == key.encode()), key=offsets.__getitem__)
 

@@ -64,7 +64,7 @@ _SECTIONS = {
 
 
 def text() -> str:
-    """The page as it is checked in."""
+    """Return the page as it is checked in."""
     rows: dict[str, list[str]] = {title: [] for title in _SECTIONS}
     for name, field in Settings.model_fields.items():
         rows[_section(name)].append(f"{_row(name, field)}\n")
@@ -106,7 +106,7 @@ def _values(name: str, field: FieldInfo) -> str:
 
 
 def _plain(kind: Any) -> Any:
-    """The type without `| None`."""
+    """Return the type without `| None`."""
     if get_origin(kind) in (Union, UnionType):
         return next(part for part in get_args(kind) if part is not NoneType)
     return kind

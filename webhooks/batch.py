@@ -33,7 +33,7 @@ class BatchSizes:
         return self._asked_for.get(subscription, 1)
 
     def most(self, subscriber: Subscriber) -> int:
-        """How many events may go in the next request."""
+        """Return how many events may go in the next request."""
         return min(subscriber.batch_max, self._digested.get((subscriber.id, subscriber.version), subscriber.batch_max))
 
     def halve(self, subscriber: Subscriber, events: int) -> None:

@@ -45,7 +45,7 @@ class BreakerOptions:
 
 
 def is_failure(outcome: Outcome) -> bool:
-    """Whether this speaks against the receiver."""
+    """Return whether this speaks against the receiver."""
     return outcome.kind in _FAILURES
 
 
@@ -73,7 +73,7 @@ class FailureStats:
 
 
 def has_to_open(stats: FailureStats, options: BreakerOptions) -> bool:
-    """Whether its breaker has to open. Of a settlement that ends in a success it has not: the receiver is back."""
+    """Return whether its breaker has to open. Of a settlement that ends in a success it has not: the receiver is back."""
     return (
         options.failure_share > 0
         and stats.last_failed

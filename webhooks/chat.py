@@ -50,12 +50,12 @@ def check_template(template: str) -> None:
 
 
 def chat_body(form: str, template: str | None, event: Event) -> bytes:
-    """The JSON that the incoming webhook of this chat takes; ``template`` None: topic and content."""
+    """Return the JSON that the incoming webhook of this chat takes; ``template`` None: topic and content."""
     return json.dumps({"text": chat_line(form, template, event)}).encode()
 
 
 def chat_line(form: str, template: str | None, event: Event) -> str:
-    """The line itself, 4,000 characters at most; ``form`` is a chat's format or ``xmpp``."""
+    """Return the line itself, 4,000 characters at most; ``form`` is a chat's format or ``xmpp``."""
     template = template or _USUAL[form]
     values = {
         "id": event.event_id, "topic": event.topic, "key": event.key or "", "time": format_time(event.accepted_at),

@@ -19,17 +19,17 @@ class Stored(Protocol):
 
     @property
     def id(self) -> int:
-        """The row's number."""
+        """Return the row's number."""
         ...
 
     @property
     def sequence(self) -> int | None:
-        """The position within the key; None where the topic keeps no order."""
+        """Return the position within the key; None where the topic keeps no order."""
         ...
 
     @property
     def accepted_at(self) -> datetime:
-        """The database's time stamp."""
+        """Return the database's time stamp."""
         ...
 
 

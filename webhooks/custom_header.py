@@ -31,7 +31,7 @@ def is_private(name: str) -> bool:
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """A subscriber's headers with lower-case names; raises ``egress.header.HeaderRefused``."""
+    """Return a subscriber's headers with lower-case names; raises ``egress.header.HeaderRefused``."""
     checked: dict[str, str] = {}
     for name, value in headers.items():
         check_header(name, value)

@@ -47,7 +47,7 @@ class FannedOut(Protocol):
 
     @property
     def id(self) -> int:
-        """The event's number."""
+        """Return the event's number."""
         ...
 
     @property
@@ -152,7 +152,7 @@ class FanOut:
         _log.warning("fan_out_overdue", events=len(records), first=records[0].id, seconds_max=self._seconds_max)
 
     async def _run(self, name: str, *arguments: object, bounded: bool) -> Row | None:
-        """A statement of the fan-out; what strangers can make dear has less time than others."""
+        """Return a statement of the fan-out; what strangers can make dear has less time than others."""
         if not bounded:
             return await self._database.fetchrow(name, *arguments)
         async with self._database.transaction() as transaction:
@@ -167,7 +167,7 @@ class FanOut:
     # --- cuts
 
     async def _affordable(self, records: Sequence[R]) -> Sequence[R]:
-        """The lowest records that one statement may take; none where the first has too many subscribers."""
+        """Return the lowest records that one statement may take; none where the first has too many subscribers."""
         await self._count({(record.tenant, record.topic) for record in records})
         records = await self._light(records)
         topics: set[tuple[str, str]] = set()
@@ -213,7 +213,7 @@ class FanOut:
             self._patterns = max(row["patterns"] for row in rows)
 
     async def _sizes(self, records: Sequence[FannedOut]) -> dict[int, int]:
-        """How many bytes the events have that some filter asks about."""
+        """Return how many bytes the events have that some filter asks about."""
         filtered = [record.id for record in records if self._audience[record.tenant, record.topic].is_filtered]
         if not filtered:
             return {}
@@ -264,7 +264,7 @@ def _lane(record: FannedOut) -> object:
 
 
 def _not_behind(held: Collection[int], records: Sequence[R]) -> Sequence[R]:
-    """The records, in order, that are not held, nor behind one of their lane that is."""
+    """Return the records, in order, that are not held, nor behind one of their lane that is."""
     lanes = set()
     passing = []
     for record in records:

@@ -51,7 +51,7 @@ async def ask_consent(
 
 
 def consent_in(response: Response, origin: str) -> Consent:
-    """The consent in an answer; raises :class:`NoConsent`. Two different answers to one question are none."""
+    """Return the consent in an answer; raises :class:`NoConsent`. Two different answers to one question are none."""
     origins = {value.strip().lower() for value in response.values("webhook-allowed-origin")}
     if len(origins) != 1 or not origins <= {"*", origin.lower()}:
         named = "nobody" if not origins else "others"

@@ -16,13 +16,16 @@ __all__ = ["ttl_seconds", "within_lifetime"]
 
 
 def ttl_seconds(event: Event) -> float | None:
-    """How long it is worth delivering; None without end. What makes no sense, as SQL may write, counts for nothing."""
+    """Return how long it is worth delivering; None without end.
+
+    What makes no sense, as SQL may write, counts for nothing.
+    """
     text = event.headers.get("hookwire-ttl", "")
     return float(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
 
 
 def within_lifetime(policy: RetryPolicy, event: Event) -> RetryPolicy:
-    """The subscription's policy, as far as the event's own lifetime goes."""
+    """Return the subscription's policy, as far as the event's own lifetime goes."""
     ttl = ttl_seconds(event)
     if ttl is not None and ttl < policy.age_seconds_max:
         policy = replace(policy, age_seconds_max=ttl, is_late_final=True)

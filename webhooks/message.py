@@ -111,7 +111,7 @@ def batch_message(
 
 
 def _carried(event: Event, form: str, source: str) -> HttpMessage:
-    """The event in the subscriber's format; ``source`` serves those that were published without attributes."""
+    """Return the event in the subscriber's format; ``source`` serves those that were published without attributes."""
     if form in ("structured", "batch"):
         return encode_structured(event, source=source)
     if form == "websub_ping":
@@ -126,7 +126,7 @@ def _carried(event: Event, form: str, source: str) -> HttpMessage:
 
 
 def as_sent(value: str) -> str:
-    """The UTF-8 bytes of a text as header characters: the very bytes that were published."""
+    """Return the UTF-8 bytes of a text as header characters: the very bytes that were published."""
     return value if value.isascii() else value.encode().decode("latin-1")
 
 

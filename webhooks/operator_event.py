@@ -44,7 +44,7 @@ def notices_of(results: Sequence[Result], all_stats: Iterable[FailureStats]) -> 
 
 
 def _levels(told: Sequence[Result], stats: FailureStats) -> Iterator[Mapping[str, Any]]:
-    """The levels of failures in a row that the batch has passed, and the end of a row that had reached one."""
+    """Yield the levels of failures in a row that the batch has passed, and the end of a row that had reached one."""
     failures, subscription = stats.failures_before, stats.subscription_id
     for result in told:
         if result.subscription_id != subscription or result.failed is None:

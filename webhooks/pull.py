@@ -56,7 +56,7 @@ class Fetched:
 
 
 def parse_receipt(text: str) -> PullReceipt | None:
-    """The receipt of this text; None for what is none."""
+    """Return the receipt of this text; None for what is none."""
     match = _RECEIPT.fullmatch(text)
     return PullReceipt(int(match[1]), int(match[2]), int(match[3])) if match else None
 

@@ -131,7 +131,7 @@ def _is_final_answer(outcome: Outcome, policy: RetryPolicy) -> bool:
 
 
 def _too_late(outcome: Outcome, policy: RetryPolicy, age: float, wait: float) -> str | None:
-    """Why the next attempt would come after the delivery's age limit (WH-R01, WH-R08); None when it would not."""
+    """Return why the next attempt would come after the delivery's age limit (WH-R01, WH-R08); None when it would not."""
     if age + wait <= policy.age_seconds_max:
         return None
     asked = outcome.retry_after_seconds

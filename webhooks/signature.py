@@ -48,7 +48,7 @@ class SigningKey(Protocol):
         ...
 
     def text(self) -> str:
-        """The secret form, ``whsec_...`` or ``whsk_...``: shown once, to its owner (WH-S08)."""
+        """Return the secret form, ``whsec_...`` or ``whsk_...``: shown once, to its owner (WH-S08)."""
         ...
 
 
@@ -63,7 +63,7 @@ class HmacKey:
         return "v1," + base64.b64encode(hmac.digest(self.secret, content, "sha256")).decode("ascii")
 
     def verifies(self, content: bytes, signatures: Sequence[bytes]) -> bool:
-        """Whether one of the ``v1,`` signatures fits: as bytes, in constant time (SE-02)."""
+        """Return whether one of the ``v1,`` signatures fits: as bytes, in constant time (SE-02)."""
         expected = self.sign(content).encode("ascii")
         return True in [hmac.compare_digest(expected, signature) for signature in signatures]  # no early exit
 
@@ -83,7 +83,7 @@ class Ed25519Verifier:
         self._public = Ed25519PublicKey.from_public_bytes(public_bytes)
 
     def verifies(self, content: bytes, signatures: Sequence[bytes]) -> bool:
-        """Whether one of the ``v1a,`` signatures is the key's."""
+        """Return whether one of the ``v1a,`` signatures is the key's."""
         return True in [self._verifies_one(content, signature) for signature in signatures]
 
     def text(self) -> str:
@@ -145,7 +145,7 @@ def parse_key(text: str) -> HmacKey | Ed25519Key:
 
 
 def hub_key(secret: str) -> HmacKey:
-    """The key of a WebSub subscription: the UTF-8 bytes of ``hub.secret``, 1-199 of them (WH-S14).  ValueError."""
+    """Return the key of a WebSub subscription: the UTF-8 bytes of ``hub.secret``, 1-199 of them (WH-S14).  ValueError."""
     raw = secret.encode()
     if not 1 <= len(raw) <= HUB_SECRET_BYTES_MAX:
         raise ValueError(f"hub.secret has 1 to {HUB_SECRET_BYTES_MAX} bytes in UTF-8")
@@ -169,7 +169,8 @@ def webhook_headers(keys: Sequence[SigningKey], message_id: str, timestamp_secon
 
 
 def hub_signature(secret: bytes, body: bytes, method: str = HUB_METHOD_DEFAULT) -> str:
-    """The value of ``X-Hub-Signature``: ``<method>=<lower-case hex>`` over the body alone, also an empty one (SG-1).
+    """Return the value of ``X-Hub-Signature``: ``<method>=<lower-case hex>`` over the body alone, also an empty one
+    (SG-1).
 
     ValueError for a method outside ``HUB_METHODS``.
     """

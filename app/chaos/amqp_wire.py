@@ -62,11 +62,11 @@ class Reader:
         return int(value)
 
     def short_text(self) -> str:
-        """A short string."""
+        """Return a short string."""
         return self._bytes(self.number(">B")).decode()
 
     def table(self) -> dict[str, object]:
-        """A field table (4.2.5.5)."""
+        """Return a field table (4.2.5.5)."""
         end = self.number(">I") + self._at
         fields: dict[str, object] = {}
         while self._at < end:
@@ -111,7 +111,7 @@ def properties_of(payload: bytes) -> Properties:
 
 
 async def read_frame(reader: asyncio.StreamReader) -> Frame:
-    """The next frame; raises ValueError for what is none, IncompleteReadError at the end."""
+    """Return the next frame; raises ValueError for what is none, IncompleteReadError at the end."""
     kind, channel, size = struct.unpack(">BHI", await reader.readexactly(7))
     payload = await reader.readexactly(size)
     if (await reader.readexactly(1))[0] != _FRAME_END:
@@ -125,7 +125,7 @@ def frame(kind: int, channel: int, payload: bytes) -> bytes:
 
 
 def method(channel: int, which: Method, *arguments: bytes | str | int) -> bytes:
-    """A method frame; text becomes a short string, a number a short, bytes are written as they are."""
+    """Return a method frame; text becomes a short string, a number a short, bytes are written as they are."""
     return frame(METHOD, channel, struct.pack(">HH", *which) + b"".join(map(_argument, arguments)))
 
 
@@ -141,7 +141,7 @@ def _short_text(text: str) -> bytes:
 
 
 def table(fields: Mapping[str, object]) -> bytes:
-    """A field table of texts, truths and tables."""
+    """Return a field table of texts, truths and tables."""
     content = b"".join(_short_text(name) + _field(value) for name, value in fields.items())
     return struct.pack(">I", len(content)) + content
 

@@ -74,7 +74,7 @@ class ArrivalWriter:
 
 
 def read_arrivals(path: Path) -> Iterator[Arrival]:
-    """The arrivals of a log.  ValueError for a line that is none."""
+    """Yield the arrivals of a log.  ValueError for a line that is none."""
     for record in read_log(path):
         yield _arrival(record)
 

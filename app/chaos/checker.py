@@ -82,7 +82,7 @@ class SinkReport:
 
     @property
     def holds(self) -> bool:
-        """Whether the sink kept its promise."""
+        """Return whether the sink kept its promise."""
         return not any(getattr(self, kind) for kind in VIOLATIONS)
 
 
@@ -105,11 +105,11 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether every sink kept its promise and the sinks agree about unknown events."""
+        """Return whether every sink kept its promise and the sinks agree about unknown events."""
         return self.unknown_half_present == 0 and all(sink.holds for sink in self.sinks)
 
     def total(self, kind: str) -> int:
-        """A count summed over the sinks."""
+        """Return a count summed over the sinks."""
         return sum(getattr(sink, kind) for sink in self.sinks)
 
 
@@ -188,7 +188,7 @@ class _Lane:
         return _Placement(is_first, position == before, starts_below)
 
     def is_inverted(self, n: int) -> bool:
-        """Whether this first occurrence comes after a higher one."""
+        """Return whether this first occurrence comes after a higher one."""
         inverted, self.n_highest = n < self.n_highest, max(n, self.n_highest)
         return inverted
 
@@ -326,6 +326,6 @@ def _bench_of(benches: Mapping[str, _Bench], sink: str) -> _Bench:
 
 
 def _sinks_if_half(presence: list[tuple[str, bool]]) -> list[str]:
-    """The sinks that have the event, if others have not."""
+    """Return the sinks that have the event, if others have not."""
     having = [sink for sink, is_present in presence if is_present]
     return having if len(having) < len(presence) else []

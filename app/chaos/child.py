@@ -87,7 +87,8 @@ class Child:
 
     @property
     def crashes(self) -> Sequence[int]:
-        """The exit codes with which it ended by itself: neither as it was asked to nor by SIGKILL, which is ours.
+        """Return the exit codes with which it ended by itself: neither as it was asked to nor by SIGKILL, which is
+        ours.
 
         As it was asked to is also a cut-off, when something did not close in time: a broker that hangs.
         """
@@ -171,7 +172,7 @@ class Child:
         await self.kill()
 
     def log_tail(self, lines_max: int = 15) -> str:
-        """The last lines that it printed."""
+        """Return the last lines that it printed."""
         try:
             return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines_max:])
         except FileNotFoundError:

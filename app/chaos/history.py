@@ -58,7 +58,7 @@ class HistoryWriter:
 
 
 def read_history(path: Path) -> Iterator[Attempt]:
-    """The attempts of a history log.  ValueError for a line that is none."""
+    """Yield the attempts of a history log.  ValueError for a line that is none."""
     for record in read_log(path):
         yield _attempt(record)
 

@@ -176,7 +176,7 @@ async def _until(condition: Callable[[], bool], seconds_max: float) -> None:
 
 
 def _lives(pid: int) -> bool:
-    """Whether the process still runs; one that has ended and was not waited for does not."""
+    """Return whether the process still runs; one that has ended and was not waited for does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

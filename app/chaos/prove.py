@@ -105,7 +105,7 @@ class _Run:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the witness has seen a promise broken, by processes that ran; that alone finds a seeded bug."""
+        """Return whether the witness has seen a promise broken, by processes that ran; that alone finds a seeded bug."""
         return not self.crashes and self.report is not None and not self.report.holds
 
 
@@ -315,7 +315,7 @@ def _print(options: ProveOptions, run: _Run, folder: Path) -> None:
 
 
 def _evidence(report: Report) -> list[str]:
-    """The first finding of each kind and sink that broke the promise."""
+    """Return the first finding of each kind and sink that broke the promise."""
     first: dict[tuple[str, str], str] = {}
     for finding in report.findings:
         if finding.kind in (*VIOLATIONS, "unknown_half_present"):

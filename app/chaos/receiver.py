@@ -35,7 +35,7 @@ class Receiver:
 
     @property
     def callback(self) -> str:
-        """The URL to subscribe."""
+        """Return the URL to subscribe."""
         return f"http://127.0.0.1:{self.port}/{self.sink}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

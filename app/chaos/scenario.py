@@ -148,17 +148,17 @@ class Scenario:
         assert answer.status == 201, answer.body
 
     async def leader(self, sink: str = "webhooks") -> Child | None:
-        """The child that leads a sink now, by the database's word."""
+        """Return the child that leads a sink now, by the database's word."""
         owner = await self.database.fetchval("witness.leader", sink)
         pid = int(owner.rpartition("-")[2]) if owner else 0
         return next((child for child in self.children if child.is_running and child.pid == pid), None)
 
     async def window(self, sink: str) -> int:
-        """How many records a sink's leader has promised to send and does not know to have arrived."""
+        """Return how many records a sink's leader has promised to send and does not know to have arrived."""
         return int(await self.database.fetchval("witness.window", sink))
 
     async def unanswered(self) -> int:
-        """How many attempts got no answer in time; each may repeat what it carried, also without any fault."""
+        """Return how many attempts got no answer in time; each may repeat what it carried, also without any fault."""
         return int(await self.database.fetchval("witness.unanswered"))
 
     async def quiet(self, seconds_max: float) -> float:
@@ -185,19 +185,19 @@ class Scenario:
 
     @property
     def crashes(self) -> Sequence[str]:
-        """Which children have ended by themselves, and with which code; no fault of ours does that."""
+        """Return which children have ended by themselves, and with which code; no fault of ours does that."""
         return [f"{child.name} ended with code {code}" for child in self.children for code in child.crashes]
 
     # --- judging
 
     async def judge(self) -> Report:
-        """The witness's verdict over all sinks and the archive."""
+        """Return the witness's verdict over all sinks and the archive."""
         promises = {**self._receivers(), "archive": Promise.RECORD, **self.options.promises}
         arrivals = [*await self._archive(), *self._arrivals()]
         return check(self._attempts(), arrivals, await self._dead_letters(), promises)
 
     def judge_so_far(self) -> Report:
-        """A verdict on what has arrived up to now; ``lost`` means nothing yet."""
+        """Return a verdict on what has arrived up to now; ``lost`` means nothing yet."""
         arrivals = list(self._arrivals())
         return check(self._attempts(), arrivals, (), {**self._receivers(), **self.options.promises})
 

@@ -64,7 +64,7 @@ class StaleBug(Exception):
 
 
 def _expect(owner: object, name: str, shape: str) -> Any:
-    """The function of that name, if its parameters are these; raises :class:`StaleBug`.
+    """Return the function of that name, if its parameters are these; raises :class:`StaleBug`.
 
     ``shape`` is "(self, batch)", with "async " before it for a coroutine function.
     """

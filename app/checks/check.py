@@ -24,7 +24,7 @@ class Check:
 
     @property
     def is_finding(self) -> bool:
-        """Whether somebody should do something."""
+        """Return whether somebody should do something."""
         return self.level in ("warn", "refuse", "unreachable")
 
     def sentence(self) -> str:

@@ -22,7 +22,7 @@ _TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_t
 
 
 async def database_checks(settings: Settings, options: PoolOptions) -> list[Check]:
-    """All of them on one connection made as the pool makes its own; ``unreachable`` is an answer too."""
+    """Return all of them on one connection made as the pool makes its own; ``unreachable`` is an answer too."""
     try:
         connection = await connect_direct(options)
     except TooManyConnections as error:

@@ -39,7 +39,7 @@ class LedgerCell:
 
     @property
     def is_finding(self) -> bool:
-        """Whether somebody should look."""
+        """Return whether somebody should look."""
         return self.verdict != "waiting"
 
 
@@ -62,7 +62,7 @@ class LedgerReport:
 
     @property
     def findings(self) -> int:
-        """How many cells somebody should look at; being behind counts as one."""
+        """Return how many cells somebody should look at; being behind counts as one."""
         return sum(cell.is_finding for cell in self.unequal) + self.is_behind
 
 

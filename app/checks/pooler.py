@@ -17,7 +17,7 @@ _STATEMENT_EXISTS: Final = "42P05"
 
 
 async def pooler_check(connection: Direct, options: PoolOptions) -> Check:
-    """Whether ``connection`` is one session; raises ``db.errors.DatabaseError``."""
+    """Return whether ``connection`` is one session; raises ``db.errors.DatabaseError``."""
     other = await connect_direct(options)
     try:
         is_shared = await _is_shared(connection, other)

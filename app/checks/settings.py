@@ -17,7 +17,7 @@ __all__ = ["settings_checks"]
 
 
 def settings_checks(settings: Settings, environment: Mapping[str, str]) -> list[Check]:
-    """Everything that needs no connection. That all settings are known (SC-23) was proven by loading them."""
+    """Return everything that needs no connection. That all settings are known (SC-23) was proven by loading them."""
     return [
         Check("SC-23", "settings", "ok", "all known"),
         *_listen(settings),

@@ -37,7 +37,7 @@ async def early_checks(settings: Settings) -> None:
 async def startup_checks(
     settings: Settings, options: PoolOptions, listen_port: int, *, serves_api: bool = True, reads_amqp: bool = True
 ) -> list[Check]:
-    """Everything, once the database is open and migrated; warnings are logged.
+    """Return everything, once the database is open and migrated; warnings are logged.
 
     Raises ``ChecksRefused``.
     """

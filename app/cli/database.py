@@ -18,7 +18,8 @@ __all__ = ["database_url", "is_made", "migrated_database", "opened_connection", 
 
 
 def is_made(settings: Settings) -> bool:
-    """Whether there is a database yet: a configured one always counts, the embedded one when it has been started.
+    """Return whether there is a database yet: a configured one always counts, the embedded one when it has been
+    started.
 
     ``CommandFailed`` where we may not look.
     """

@@ -24,7 +24,7 @@ _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
 
 def hub_url(given: str | None, settings: Settings) -> str:
-    """Where the hub is, without trailing slash; raises ``CommandFailed`` for what is no http URL."""
+    """Return where the hub is, without trailing slash; raises ``CommandFailed`` for what is no http URL."""
     url = given or settings.public_url or f"http://{settings.listen}"
     try:
         parsed = httpx.URL(url)
@@ -38,7 +38,10 @@ def hub_url(given: str | None, settings: Settings) -> str:
 
 
 def bearer() -> dict[str, str]:
-    """The Authorization header of HOOKWIRE_TOKEN, an API key; none without it. It is no option: others see those."""
+    """Return the Authorization header of HOOKWIRE_TOKEN, an API key; none without it.
+
+    It is no option: others see those.
+    """
     token = os.environ.get("HOOKWIRE_TOKEN", "").strip()
     if not token.isascii() or not token.isprintable():
         raise CommandFailed("HOOKWIRE_TOKEN is no API key", 2)
@@ -57,7 +60,7 @@ async def post(
 
 
 def connected() -> httpx.AsyncClient:
-    """A client for many requests to the hub: connections are kept, and each request has its own deadline."""
+    """Return a client for many requests to the hub: connections are kept, and each request has its own deadline."""
     return httpx.AsyncClient(trust_env=False, timeout=_LONGEST_SECONDS)
 
 
@@ -130,7 +133,7 @@ def refusal_of(answer: httpx.Response) -> CommandFailed:
 
 
 def _shown(url: str) -> str:
-    """An address without the user name and password in it."""
+    """Return an address without the user name and password in it."""
     scheme, separator, rest = url.rpartition("://")
     authority, slash, path = rest.partition("/")
     return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"

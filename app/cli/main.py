@@ -67,7 +67,7 @@ def _run() -> None:
 
 
 def application() -> typer.Typer:
-    """The list of commands."""
+    """Return the list of commands."""
     import typer
 
     from app.cli.commands.attempts import attempts

@@ -79,7 +79,9 @@ class Pulling:
         tell(f"listening to {self._asked['topic']} by {self._subscription}; Ctrl-C ends it")
 
     async def _patiently(self, verb: str, asked: dict[str, Any]) -> Any:
-        """The answer, as soon as there is one; None: the subscription that it was about has ended, or is not there."""
+        """Return the answer, as soon as there is one; None: the subscription that it was about has ended, or is not
+        there.
+        """
         pause, pause_max = _PAUSE_SECONDS
         while verb == "/pull" or self._subscription is not None:
             try:

@@ -58,7 +58,7 @@ def _print_reply(answer: httpx.Response, *, as_json: bool) -> None:
 
 
 def _is_lost(answer: httpx.Response) -> bool:
-    """Whether the hub said that this request gets no reply."""
+    """Return whether the hub said that this request gets no reply."""
     try:
         return str(answer.json()["type"]).endswith(_NO_REPLY)
     except (ValueError, KeyError, TypeError):

@@ -224,7 +224,7 @@ class Retention(Periodic):
 
 
 def _smaller(batch: int, busy: Busy) -> int:
-    """The size to try next, where a batch took too long; raises ``busy`` for one that cannot be made smaller."""
+    """Return the size to try next, where a batch took too long; raises ``busy`` for one that cannot be made smaller."""
     if batch == 1:
         raise busy
     return max(batch // 8, 1)

@@ -39,7 +39,7 @@ def guard_policy(settings: Settings, listen_port: int, metrics_port: int | None 
 
 
 def egress_proxy(settings: Settings) -> Proxy | None:
-    """The proxy that the settings name, if any."""
+    """Return the proxy that the settings name, if any."""
     if settings.egress_proxy is None:
         return None
     parts = urlsplit(settings.egress_proxy.get_secret_value())

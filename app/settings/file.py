@@ -26,7 +26,7 @@ class SettingsFile:
     text: str = ""
 
     def place(self, name: str) -> str:
-        """Where a key of it stands, for people: ``hookwire.toml, line 3``."""
+        """Return where a key of it stands, for people: ``hookwire.toml, line 3``."""
         key = re.escape(name)
         found = re.search(rf"""^[ \t]*(?:\[+[ \t]*)?["']?{key}["']?[ \t]*[=.\]]""", self.text, re.MULTILINE)
         line = f", line {self.text.count(chr(10), 0, found.start()) + 1}" if found else ""

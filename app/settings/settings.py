@@ -343,12 +343,12 @@ class Settings(
 
     @property
     def needs_keys(self) -> bool:
-        """Whether requests need an API key."""
+        """Return whether requests need an API key."""
         return self.access == "keys" or (self.access is None and self.profile == "production")
 
     @property
     def serves_docs(self) -> bool:
-        """Whether the page /docs is served."""
+        """Return whether the page /docs is served."""
         return self.docs if self.docs is not None else self.profile == "development"
 
     @property

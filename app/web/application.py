@@ -98,7 +98,7 @@ _ROUTERS: Sequence[APIRouter] = (
 
 
 def build_api(problems: Problems) -> FastAPI:
-    """The FastAPI application without its context; enough to write the OpenAPI file."""
+    """Return the FastAPI application without its context; enough to write the OpenAPI file."""
     # Redirects to the same path with a slash less would be built from Host.
     api = FastAPI(title=TITLE, version=VERSION, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     # Not include_router(): it builds every route again for this application, and all that differs is their names.
@@ -122,7 +122,7 @@ def build_web(
     request_ids: RequestIds,
     own_agent: str,
 ) -> ASGIApp:
-    """The whole application behind its front door; ``own_agent`` is the User-Agent of our own deliveries."""
+    """Return the whole application behind its front door; ``own_agent`` is the User-Agent of our own deliveries."""
     api = build_api(problems)
     api.state.context = context
     settings = context.settings

@@ -93,7 +93,7 @@ class Keyring:
         return known if known is not None and known.fresh_until > time.monotonic() else None
 
     async def known(self, header: bytes, address: str, *, basic: bool) -> _Known:
-        """The key of this header; raises ``Problem``: unauthorized, too-many-requests, database-unavailable.
+        """Return the key of this header; raises ``Problem``: unauthorized, too-many-requests, database-unavailable.
 
         ``basic``: a login by Basic counts here.
         """
@@ -151,7 +151,7 @@ def _is_basic(header: bytes) -> bool:
 
 
 def _key_text(header: bytes) -> str | None:
-    """The key in an Authorization header; never one in the query (SE-05)."""
+    """Return the key in an Authorization header; never one in the query (SE-05)."""
     scheme, _, rest = header.partition(b" ")
     try:
         if scheme.lower() == b"bearer":
@@ -213,7 +213,9 @@ def _is_from_a_page(scope: Scope) -> bool:
 
 
 def _path_of(scope: Scope) -> str:
-    """The path, below /rabbithub as it was sent: a slash within a name there must not look like one between names."""
+    """Return the path, below /rabbithub as it was sent: a slash within a name there must not look like one between
+    names.
+    """
     path: str = scope["path"]
     if path.startswith(_RABBITHUB) and (raw := scope.get("raw_path")):
         return str(raw, "latin-1")
@@ -271,19 +273,19 @@ def require_every_topic(request: Request) -> None:
 
 
 def shows_payloads(request: Request) -> bool:
-    """Whether the key of this request may see what others have published or submitted."""
+    """Return whether the key of this request may see what others have published or submitted."""
     grant = grant_of(request)
     return grant is None or grant.has("payloads")
 
 
 def may_reach_queue(request: Request, queue: str) -> bool:
-    """Whether the key of this request is for this queue."""
+    """Return whether the key of this request is for this queue."""
     grant = grant_of(request)
     return grant is None or grant.reaches_queue(queue)
 
 
 def may_reach_kind(request: Request, kind: str) -> bool:
-    """Whether the key of this request is for tasks of this kind."""
+    """Return whether the key of this request is for tasks of this kind."""
     grant = grant_of(request)
     return grant is None or grant.reaches_kind(kind)
 

@@ -62,7 +62,7 @@ _CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate", b"hookwi
 
 
 def is_publish(scope: Scope) -> bool:
-    """Whether a request belongs here rather than to the routes of the FastAPI application."""
+    """Return whether a request belongs here rather than to the routes of the FastAPI application."""
     path: str = scope["path"]
     # The length tells /topics/events, a topic of that name, from a topic's events.
     return path.endswith(_SUFFIX) and path.startswith(_PREFIX) and len(path) >= len(_PREFIX) + len(_SUFFIX)
@@ -91,12 +91,12 @@ class _Envelope:
 
     @property
     def is_batch(self) -> bool:
-        """Whether the body holds any number of events."""
+        """Return whether the body holds any number of events."""
         return self.media_type in (MEDIA_TYPE, BATCH_TYPE)
 
     @property
     def is_parsed(self) -> bool:
-        """Whether the body is read as JSON before it is stored; any other is the event as it is."""
+        """Return whether the body is read as JSON before it is stored; any other is the event as it is."""
         return self.media_type == MEDIA_TYPE or self.media_type.startswith("application/cloudevents")
 
 
@@ -135,7 +135,7 @@ class Ingest:
         await self._answer(send, items, notice, batch=envelope.is_batch, replayed=replayed)
 
     def _read_drafts(self, envelope: _Envelope, scope: Scope, body: bytes) -> tuple[list[Draft], dict[int, Problem]]:
-        """The events of a body, and, of a partial batch, why others by position cannot be stored."""
+        """Return the events of a body, and, of a partial batch, why others by position cannot be stored."""
         if envelope.partial:
             return self._sorted_out(envelope, body)
         drafts = _drafts(envelope, scope, body)
@@ -150,7 +150,7 @@ class Ingest:
             raise Problem("body-too-large", detail, limit_bytes=self._event_bytes_max)
 
     def _sorted_out(self, envelope: _Envelope, body: bytes) -> tuple[list[Draft], dict[int, Problem]]:
-        """The lines that can be stored, and why the others, by position, can't (WH-A02)."""
+        """Return the lines that can be stored, and why the others, by position, can't (WH-A02)."""
         drafts: list[Draft] = []
         refused: dict[int, Problem] = {}
         for position, (number, line) in enumerate(lines_of(body, "events")):
@@ -354,7 +354,7 @@ def _flag(fields: Sequence[tuple[str, str]], name: str) -> bool:
 
 
 async def _read(receive: Receive) -> bytes:
-    """The whole body; its size was bounded by the front door."""
+    """Return the whole body; its size was bounded by the front door."""
     message = await receive()
     parts: list[bytes] = []
     while True:

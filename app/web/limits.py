@@ -73,7 +73,10 @@ class RequestLimits:
     requests_in_flight_max: int = 1024
 
     def body_bytes_max(self, path: str, content_type: bytes) -> int:
-        """The limit of the route that serves `path`. RabbitHub's endpoints take the event as the body, as ours do."""
+        """Return the limit of the route that serves `path`.
+
+        RabbitHub's endpoints take the event as the body, as ours do.
+        """
         takes_bodies = path.endswith(("/events", "/messages")) and path.startswith(("/topics/", "/queues/"))
         takes_bodies |= path.startswith("/services/") and path.count("/") == _CALL_SLASHES
         takes_bodies |= path.startswith("/requests/") and path.endswith("/reply")
@@ -90,11 +93,11 @@ class RequestIds:
         self._numbers = itertools.count(1)
 
     def new(self) -> str:
-        """The next id, e.g. `5f0c9b2e71aa-0000002a`."""
+        """Return the next id, e.g. `5f0c9b2e71aa-0000002a`."""
         return f"{self._prefix}-{next(self._numbers):08x}"
 
     def adopt(self, given: bytes | None) -> str:
-        """The caller's own id when it is short and harmless in logs and headers, else a new one."""
+        """Return the caller's own id when it is short and harmless in logs and headers, else a new one."""
         if given is not None and _SANE_REQUEST_ID.fullmatch(given):
             return given.decode("ascii")
         return self.new()

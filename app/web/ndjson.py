@@ -21,7 +21,8 @@ _BATCH_NODES_MAX: Final = 4 * NODES_MAX
 
 
 def lines_of(body: bytes, things: str) -> list[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers; raises ``Problem`` for too many of them, or of values in them.
+    """Return the lines that are not blank, with their numbers; raises ``Problem`` for too many of them, or of values in
+    them.
 
     ``things``: what the lines are, for people.
     """

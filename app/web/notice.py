@@ -53,7 +53,7 @@ class Notices:
         self._next_at = 0.0
 
     async def of(self, topic: str) -> str | None:
-        """The notice for a publish to ``topic``, which exists; None is also the answer in doubt."""
+        """Return the notice for a publish to ``topic``, which exists; None is also the answer in doubt."""
         now = time.monotonic()
         answer = self._answers.get(topic)
         if answer is not None and now - answer.asked_at > self._believed_seconds:

@@ -47,7 +47,7 @@ class Status:
 
     @property
     def now(self) -> datetime:
-        """The database's clock, which wrote all other moments."""
+        """Return the database's clock, which wrote all other moments."""
         now: datetime = self.totals["at"]
         return now
 
@@ -77,15 +77,18 @@ class Overview:
         self._probe = CachedQuery(lambda: probe_connection(database.options), fresh_seconds, 0.0)
 
     async def get(self) -> Status | Outage:
-        """Why there is nothing to show, if the database does not answer in time. What our own relays do is told as it
-        is now.
+        """Return why there is nothing to show, if the database does not answer in time.
+
+        What our own relays do is told as it is now.
         """
         status = await self._cached.get()
         return self._outage if status is None else replace(status, relay_states=self._relay_states())
 
     async def classify_outage(self, error: Exception) -> Outage:
-        """Why the database has not answered. All who ask share a new connection to it: a server that is slow must not
-        be given one more for each look of a load balancer.
+        """Return why the database has not answered.
+
+        All who ask share a new connection to it: a server that is slow must not be given one more for each look of a
+        load balancer.
         """
         return await classify_outage(error, self._probe.get)
 

@@ -93,7 +93,7 @@ class PublishingPages:
 
 
 def page_policy(settings: Settings, public_url: str) -> PagePolicy:
-    """The policy of these settings. With keys any host name will do: a rebound page has no key."""
+    """Return the policy of these settings. With keys any host name will do: a rebound page has no key."""
     public = urlsplit(public_url)
     listen, _ = settings.listen_address
     hosts = {"localhost", (public.hostname or ""), listen.lower(), *settings.hosts}
@@ -112,7 +112,7 @@ def _origin(scheme: str, host: str, port: int | None) -> str:
 
 
 def _is_of(origin: str, host: bytes) -> bool:
-    """Whether this origin's host and port are those of a Host field."""
+    """Return whether this origin's host and port are those of a Host field."""
     scheme, _, authority = origin.partition("://")
     default = f":{_DEFAULT_PORTS.get(scheme, 0)}"
     return authority.lower().removesuffix(default) == host.decode("latin-1").lower().removesuffix(default)
@@ -120,7 +120,7 @@ def _is_of(origin: str, host: bytes) -> bool:
 
 @lru_cache(maxsize=256)
 def _name(host: bytes) -> str:
-    """The name in a Host field, without port, brackets and the dot at its end."""
+    """Return the name in a Host field, without port, brackets and the dot at its end."""
     text = host.decode("latin-1").lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]

@@ -101,11 +101,11 @@ class Problems:
     public_url: str = ""
 
     def type_of(self, slug: str) -> str:
-        """The `type` member: the address of the page that explains this kind of problem."""
+        """Return the `type` member: the address of the page that explains this kind of problem."""
         return f"{self.public_url.rstrip('/')}/problems/{slug}"
 
     def document(self, problem: Problem, request_id: str) -> dict[str, object]:
-        """The members of the answer (RFC 9457 section 3.1) and our extension members."""
+        """Return the members of the answer (RFC 9457 section 3.1) and our extension members."""
         return {
             "type": self.type_of(problem.slug),
             "title": problem.kind.title,
@@ -116,7 +116,7 @@ class Problems:
         }
 
     def answer(self, problem: Problem, request_id: str) -> Answer:
-        """The problem as bytes, for plain ASGI applications and for the HTTP protocol itself."""
+        """Return the problem as bytes, for plain ASGI applications and for the HTTP protocol itself."""
         # ASCII escapes: whatever text was quoted in the detail, lone surrogates included, the answer can be encoded.
         body = json.dumps(self.document(problem, request_id), separators=(",", ":")).encode("ascii")
         headers = [(b"content-type", PROBLEM_MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
@@ -125,7 +125,7 @@ class Problems:
         return Answer(problem.status, [*headers, *header_fields(problem)], body)
 
     def response(self, problem: Problem, request_id: str) -> Response:
-        """The problem as a Starlette response."""
+        """Return the problem as a Starlette response."""
         answer = self.answer(problem, request_id)
         response = Response(answer.body, status_code=answer.status)
         response.raw_headers = answer.headers
@@ -133,7 +133,7 @@ class Problems:
 
 
 def header_fields(problem: Problem) -> list[tuple[bytes, bytes]]:
-    """The headers that a problem brings, as ASGI pairs."""
+    """Return the headers that a problem brings, as ASGI pairs."""
     return [
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, values in problem.headers.items()
@@ -147,7 +147,7 @@ def request_id_of(scope: Scope) -> str:
 
 
 def problem_of_http_exception(error: HTTPException) -> Problem:
-    """The framework's own refusals (no such route, wrong method, unreadable body) in our words.
+    """Return the framework's own refusals (no such route, wrong method, unreadable body) in our words.
 
     A detail that only repeats the status phrase is dropped, and so is every detail of a 5xx: it is not for the caller.
     """
@@ -176,7 +176,10 @@ def _validation_error(error: Mapping[str, Any]) -> dict[str, str]:
 
 
 def allowed_methods(request: Request) -> str:
-    """The Allow header (RFC 9110 section 15.5.6): all methods of this path. The framework names those of one route."""
+    """Return the Allow header (RFC 9110 section 15.5.6): all methods of this path.
+
+    The framework names those of one route.
+    """
     routes = request.scope["app"].router.routes
     probes = ((method, {**request.scope, "method": method}) for method in METHODS)
     return ", ".join(m for m, scope in probes if any(route.matches(scope)[0] is Match.FULL for route in routes))

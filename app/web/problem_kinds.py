@@ -438,5 +438,5 @@ KINDS: Final[Mapping[str, ProblemKind]] = {row.slug: row for row in _ROWS}
 
 
 def kinds_in_order() -> list[ProblemKind]:
-    """The table in the order of the index page: by status, then by slug."""
+    """Return the table in the order of the index page: by status, then by slug."""
     return sorted(KINDS.values(), key=lambda kind: (kind.status, kind.slug))

@@ -69,7 +69,7 @@ DEAF_PHASES: Final = (DEAF, LINGER, CLOSING)
 
 @functools.lru_cache(maxsize=256)
 def is_valid_host(host: bytes) -> bool:
-    """Whether a Host field is plainly a host and a port: everything else poisons addresses built from it (B-07)."""
+    """Return whether a Host field is plainly a host and a port: everything else poisons addresses built from it (B-07)."""
     match = _HOST.fullmatch(host)
     return match is not None and (match[1] is None or int(match[1]) <= 65535)
 
@@ -412,7 +412,7 @@ class HookwireProtocol(HttpToolsProtocol):
         return True
 
     def has_hung_up(self) -> bool:
-        """Whether this connection takes no more requests and sends no more answers."""
+        """Return whether this connection takes no more requests and sends no more answers."""
         return self.phase is LINGER or self.phase is CLOSING
 
     def _close(self) -> None:

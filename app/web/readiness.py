@@ -37,7 +37,7 @@ class Readiness:
         self._write = CachedQuery(self._try_to_write, fresh_seconds, 0.0)
 
     async def check(self) -> Outage | None:
-        """Why nothing can be stored now; None: it can."""
+        """Return why nothing can be stored now; None: it can."""
         try:
             async with asyncio.timeout(_QUESTION_SECONDS):
                 await self._database.fetchrow("event.installation")

@@ -140,7 +140,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The port really listened on; 0 for a Unix socket. Known after `start`."""
+        """Return the port really listened on; 0 for a Unix socket. Known after `start`."""
         address = self._sockets[0].getsockname()
         return int(address[1]) if isinstance(address, tuple) else 0
 

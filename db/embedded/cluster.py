@@ -65,7 +65,7 @@ class Cluster:
 
     @property
     def made(self) -> bool:
-        """Whether there is something in the place."""
+        """Return whether there is something in the place."""
         return self.folder.exists() and any(self.folder.iterdir())
 
     def check_version(self) -> None:
@@ -106,13 +106,13 @@ class Cluster:
             shutil.rmtree(leftover)
 
     def log_tail(self, lines_max: int = 3) -> str:
-        """The last lines of the server's newest log, on one line; empty when it has written none."""
+        """Return the last lines of the server's newest log, on one line; empty when it has written none."""
         logs = sorted((self.folder / "log").glob("*.log"), key=lambda path: path.stat().st_mtime)
         return last_lines(logs[-1], lines_max) if logs else ""
 
 
 def last_lines(path: Path, lines_max: int) -> str:
-    """The end of a text file on one line; empty when there is no such file."""
+    """Return the end of a text file on one line; empty when there is no such file."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 4096))

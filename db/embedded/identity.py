@@ -37,7 +37,7 @@ class ClusterIdentity:
             raise self.lost(found)
 
     def lost(self, found: int | None) -> ClusterLost:
-        """The error for what was found instead of the known cluster; None: nothing."""
+        """Return the error for what was found instead of the known cluster; None: nothing."""
         instead = f"another PostgreSQL cluster ({found})" if found else "no PostgreSQL data any more"
         return ClusterLost(
             f"the data folder {self._data_dir} holds {instead}; its data were those of cluster {self._known}",
@@ -67,7 +67,7 @@ class ClusterIdentity:
 
 
 def _identifier(folder: Path) -> int | None:
-    """The cluster's number, of its control file; None where there is none."""
+    """Return the cluster's number, of its control file; None where there is none."""
     try:
         with (folder / "global" / "pg_control").open("rb") as file:
             return int(_IDENTIFIER.unpack(file.read(_IDENTIFIER.size))[0])

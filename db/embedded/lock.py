@@ -26,11 +26,11 @@ class FileLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object has the lock."""
+        """Return whether this object has the lock."""
         return self._descriptor is not None
 
     def fileno(self) -> int:
-        """The locked descriptor, to be handed to a child; only while held."""
+        """Return the locked descriptor, to be handed to a child; only while held."""
         assert self._descriptor is not None
         return self._descriptor
 
@@ -52,7 +52,7 @@ class FileLock:
         return True
 
     def holder_pid(self) -> int | None:
-        """The pid that the holder wrote, or None when it has not got that far."""
+        """Return the pid that the holder wrote, or None when it has not got that far."""
         text = self.path.read_text(encoding="ascii", errors="replace").strip()
         return int(text) if text.isdigit() else None
 

@@ -31,7 +31,7 @@ class Postmaster:
     status: str
 
     def serves(self, cluster: Path) -> bool:
-        """Whether the recorded process lives and serves this data folder."""
+        """Return whether the recorded process lives and serves this data folder."""
         started_at_seconds = _postgres_started_at_seconds(self.pid)
         if started_at_seconds is None or not _works_in(self.pid, cluster):
             return False
@@ -54,7 +54,7 @@ class Postmaster:
 
 
 def read_record(cluster: Path) -> Postmaster | None:
-    """The record in a data folder, or None when there is none or it is not complete yet."""
+    """Return the record in a data folder, or None when there is none or it is not complete yet."""
     lines = _record_lines(cluster)
     if len(lines) < _RECORD_LINES or not (lines[0].isdigit() and lines[2].isdigit()):
         return None
@@ -62,7 +62,7 @@ def read_record(cluster: Path) -> Postmaster | None:
 
 
 def recorded_pid(cluster: Path) -> int | None:
-    """The pid in the record's first line alone, which is there first; None when there is none."""
+    """Return the pid in the record's first line alone, which is there first; None when there is none."""
     lines = _record_lines(cluster)
     return int(lines[0]) if lines and lines[0].isdigit() else None
 
@@ -96,7 +96,7 @@ def _booted_at_seconds() -> int:
 
 
 def _works_in(pid: int, cluster: Path) -> bool:
-    """Whether the process serves the folder: the server's working folder is its data folder.
+    """Return whether the process serves the folder: the server's working folder is its data folder.
 
     A container's root may not look at the working folder of another user's process, but at its command line.
     """

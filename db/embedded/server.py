@@ -91,12 +91,12 @@ class EmbeddedServer:
 
     @property
     def dsn(self) -> str:
-        """The URL for asyncpg and libpq; known before the start."""
+        """Return the URL for asyncpg and libpq; known before the start."""
         return _dsn(self._socket_dir)
 
     @property
     def psql_command(self) -> str:
-        """A shell command that reaches the database, for whoever may enter the socket's folder."""
+        """Return a shell command that reaches the database, for whoever may enter the socket's folder."""
         return shlex.join((psql_program(), "-h", str(self._socket_dir), "-p", str(PORT), "-U", USER, "-d", DATABASE))
 
     async def start(self) -> str:
@@ -219,7 +219,7 @@ class EmbeddedServer:
             await patience.wait(waiting_for, self._says)
 
     def _is_ours(self, record: Postmaster) -> bool:
-        """Whether the record speaks of a living server of ours: our child, which can't be mistaken, or proven."""
+        """Return whether the record speaks of a living server of ours: our child, which can't be mistaken, or proven."""
         cluster = self._located()
         if self._child is not None and self._child.pid == record.pid:
             return self._child.poll() is None
@@ -279,7 +279,7 @@ class EmbeddedServer:
         return " / ".join(part for part in parts if part) or "nothing"
 
     async def _answers(self, record: Postmaster) -> bool:
-        """Whether a connection to our database succeeds; the database is made when it is missing."""
+        """Return whether a connection to our database succeeds; the database is made when it is missing."""
         try:
             connection = await asyncpg.connect(_dsn(record.socket_dir), timeout=_CONNECT_SECONDS)
             await connection.close(timeout=_CONNECT_SECONDS)
@@ -365,7 +365,7 @@ class _Patience:
 
 
 def _stale_record(folder: Path) -> dict[str, str]:
-    """The environment that lets PostgreSQL pass over a record that is proven stale.
+    """Return the environment that lets PostgreSQL pass over a record that is proven stale.
 
     PostgreSQL refuses to start while the recorded pid lives, even as somebody else's. It makes an exception for
     the pid in this variable, and then still looks whether the old server's shared memory is in use, which

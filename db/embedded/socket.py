@@ -31,7 +31,7 @@ def folder_hash(data_dir: Path) -> str:
 
 
 def socket_dir_for(data_dir: Path, socket_root: Path) -> Path:
-    """The socket folder that belongs to this data folder and to the user of this process."""
+    """Return the socket folder that belongs to this data folder and to the user of this process."""
     return socket_root / f"hookwire-{os.geteuid()}-{folder_hash(data_dir)}"
 
 
@@ -63,7 +63,7 @@ def clear_socket(socket_dir: Path) -> None:
 
 
 def listener_pid(socket_dir: Path) -> int | None:
-    """The pid of the process that listens on the server's socket, from the kernel; None when nobody does.
+    """Return the pid of the process that listens on the server's socket, from the kernel; None when nobody does.
 
     Zero when somebody listens whose pid can't be seen from here.
     """

@@ -42,7 +42,7 @@ class Finished:
     output: str
 
     def last_lines(self, count: int = 3) -> str:
-        """The end of the output on one line, for an error message."""
+        """Return the end of the output on one line, for an error message."""
         return " / ".join(self.output.strip().splitlines()[-count:])
 
 
@@ -56,7 +56,7 @@ class Account:
 
     @property
     def switched(self) -> bool:
-        """Whether a child has to change its user to become this account."""
+        """Return whether a child has to change its user to become this account."""
         return self.uid != os.geteuid()
 
     def own(self, path: Path) -> None:
@@ -111,7 +111,7 @@ class Account:
             return Finished(status, output.read().decode(errors="replace"))
 
     async def reaches(self, path: Path) -> bool:
-        """Whether the account may enter the folder, or run the program, at this path (asked of the kernel)."""
+        """Return whether the account may enter the folder, or run the program, at this path (asked of the kernel)."""
         if not self.switched:
             return os.access(path, os.X_OK)
         command = ("/bin/sh", "-c", 'test -x "$1"', "sh", path)
@@ -119,7 +119,7 @@ class Account:
 
 
 async def account_for(cluster: Path) -> Account:
-    """The account to run the server of this cluster as; the folder need not exist yet."""
+    """Return the account to run the server of this cluster as; the folder need not exist yet."""
     try:
         owner_uid = cluster.stat().st_uid
     except FileNotFoundError:

@@ -106,7 +106,7 @@ def _quoted(part: str) -> str:
 
 
 def for_outbox(table: str) -> tuple[str, Mapping[str, str]]:
-    """A table's quoted name, and the statements for it; ValueError as :func:`table_parts`."""
+    """Return a table's quoted name, and the statements for it; ValueError as :func:`table_parts`."""
     database, name = table_parts(table)
     quoted = _quoted(name) if database is None else f"{_quoted(database)}.{_quoted(name)}"
     literal = quoted.replace("%", "%%")  # the driver formats the text
@@ -116,7 +116,7 @@ def for_outbox(table: str) -> tuple[str, Mapping[str, str]]:
 
 
 def as_json(rows: Collection[object]) -> str:
-    """A JSON array, for JSON_TABLE."""
+    """Return a JSON array, for JSON_TABLE."""
     return json.dumps(list(rows))
 
 
@@ -130,19 +130,19 @@ class MariaDatabase:
         self._slots = asyncio.Semaphore(options.connections_max)
 
     def with_statements(self, statements: Mapping[str, str]) -> MariaDatabase:
-        """The same connections under other statements; close only one of the two."""
+        """Return the same connections under other statements; close only one of the two."""
         other = copy(self)
         other._statements = statements
         return other
 
     async def fetch(self, name: str, **values: object) -> Sequence[Mapping[str, Any]]:
-        """All rows of a named statement."""
+        """Return all rows of a named statement."""
         async with self._cursor(name, values) as cursor:
             rows: Sequence[Mapping[str, Any]] = await cursor.fetchall()
             return rows
 
     async def fetchval(self, name: str, **values: object) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         rows = await self.fetch(name, **values)
         return next(iter(rows[0].values())) if rows else None
 
@@ -183,7 +183,7 @@ class MariaDatabase:
             self._slots.release()
 
     def _reusable(self) -> Any:
-        """A free connection that the server has not closed, or None."""
+        """Return a free connection that the server has not closed, or None."""
         while self._free:
             connection = self._free.pop()
             if not connection.closed and not connection._reader.at_eof():
@@ -223,7 +223,7 @@ class MariaDatabase:
 
 
 def _cancellations() -> int:
-    """How often this task was asked to end."""
+    """Return how often this task was asked to end."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

@@ -21,7 +21,7 @@ __all__ = ["bind", "bind_queue_of_key", "bound_queue", "unbind"]
 
 
 async def bound_queue(hub: Hub, exchange: Resource, wish: Wish) -> Resource | None:
-    """The queue whose own token this request brings; None: it is to be verified by HTTP.
+    """Return the queue whose own token this request brings; None: it is to be verified by HTTP.
 
     Raises ``FormRefused`` 400: the token is for another use.
     """

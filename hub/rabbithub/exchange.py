@@ -48,14 +48,14 @@ class Binding:
 
 
 def topic_of_key(exchange: int, key: str) -> str:
-    """The topic of a message with this routing key; raise `RoutingError` for one that is too long."""
+    """Return the topic of a message with this routing key; raise `RoutingError` for one that is too long."""
     _bounded(key)
     words = "".join(f".{_word(word)}" for word in key.split(".")) if key else ""
     return _bounded(f"{_root(exchange)}{words}")
 
 
 def queue_topic(queue: int) -> str:
-    """The topic of a queue's messages."""
+    """Return the topic of a queue's messages."""
     return f"hookwire.rabbithub.q{queue}"
 
 

@@ -90,7 +90,7 @@ class Resource:
 
     @property
     def is_default_exchange(self) -> bool:
-        """Whether it is the exchange without a name."""
+        """Return whether it is the exchange without a name."""
         return self.place.kind == "x" and not self.place.name
 
 
@@ -124,7 +124,7 @@ class Wish:
 
 
 async def find(hub: Hub, place: Place) -> Resource:
-    """The resource; raises ``FormRefused`` 404."""
+    """Return the resource; raises ``FormRefused`` 404."""
     row = await hub.database.fetchrow("rabbithub.resource", hub.tenant, place.vhost, place.kind, place.name)
     if row is None:
         raise FormRefused(404, "", f"there is no {_word(place)} of this name")
@@ -132,7 +132,7 @@ async def find(hub: Hub, place: Place) -> Resource:
 
 
 async def find_by_id(hub: Hub, number: int) -> Resource | None:
-    """The resource of this number."""
+    """Return the resource of this number."""
     row = await hub.database.fetchrow("rabbithub.resource_by_id", hub.tenant, number)
     return None if row is None else _resource(row)
 
@@ -277,7 +277,7 @@ async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
 
 
 def address(hub: Hub, what: str, place: Place) -> str:
-    """Where a resource is, as ``endpoint`` or to ``subscribe`` (RH-02)."""
+    """Return where a resource is, as ``endpoint`` or to ``subscribe`` (RH-02)."""
     parts = [] if place.vhost == "/" else [place.vhost]
     path = "/".join(quote(part, safe="") for part in (*parts, what, place.kind, place.name))
     return f"{hub.options.public_url}/rabbithub/{path}"
@@ -294,7 +294,7 @@ def made_of(hub: Hub, resource: Resource, wish: Wish) -> dict[str, Any]:
 
 
 def lease_seconds_of(hub: Hub, wish: Wish) -> int:
-    """The lease that is granted; 30 days, RabbitHub's own, where nothing is said (RH-23)."""
+    """Return the lease that is granted; 30 days, RabbitHub's own, where nothing is said (RH-23)."""
     options = hub.options
     asked = options.lease_seconds_max if wish.lease_seconds is None else wish.lease_seconds
     return min(max(asked, options.lease_seconds_min), options.lease_seconds_max)
@@ -323,7 +323,7 @@ async def keep_authorization(session: Session, secret_box: SecretBox, subscripti
 
 
 def authorization_of(secret_box: SecretBox, row: Row) -> str | None:
-    """The header that the callback of a request's row gets; raises ``db.secret_box.SecretBoxError``."""
+    """Return the header that the callback of a request's row gets; raises ``db.secret_box.SecretBoxError``."""
     made = json.loads(row["rabbithub"]) if row["rabbithub"] is not None else {}
     if "authorization" not in made:
         return None
@@ -361,7 +361,7 @@ async def delete_subscription(hub: Hub, resource: Resource, hub_topic: str, call
 
 
 def identity(resource: Resource, hub_topic: str, callback: str) -> bytes:
-    """The digest of resource, topic and callback, by which requests and subscriptions belong together (RH-24)."""
+    """Return the digest of resource, topic and callback, by which requests and subscriptions belong together (RH-24)."""
     return hashlib.sha256(f"rabbithub\0{resource.id}\0{hub_topic}\0{matching_text(callback)}".encode()).digest()
 
 

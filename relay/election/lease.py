@@ -48,7 +48,8 @@ _CHANNEL = "hookwire_relay"
 
 
 def quota(holders: Sequence[int | None], members: Sequence[int], me: int) -> int:
-    """How many of a sink's leases are a member's share. ``holders``: who has each lease now; ``members`` are alive.
+    """Return how many of a sink's leases are a member's share. ``holders``: who has each lease now; ``members`` are
+    alive.
 
     Whoever has most already is the first to have one more than the others, so that nothing moves without need.
 
@@ -103,7 +104,7 @@ class Leases:
         self._stopping = asyncio.Event()
 
     def election(self, sink: str) -> LeaseElection:
-        """The election of one sink."""
+        """Return the election of one sink."""
         return self._elections[sink]
 
     def look(self) -> None:
@@ -131,7 +132,7 @@ class Leases:
             await self._leave()
 
     def _patience(self) -> float:
-        """How long to wait for the database: not beyond the end of a lease of ours."""
+        """Return how long to wait for the database: not beyond the end of a lease of ours."""
         ends = [
             election.trusted_until(lease) - boot_seconds()
             for election, lease in self._held()
@@ -222,7 +223,7 @@ class Leases:
 
     @property
     def lease_seconds(self) -> float:
-        """How long a lease lasts."""
+        """Return how long a lease lasts."""
         return self._options.lease_seconds
 
     async def end_candidacy(self, sink: str) -> None:
@@ -261,7 +262,7 @@ class LeaseElection:
         self._is_candidate = True
 
     async def acquire(self) -> Lease:
-        """The next lease that falls to us."""
+        """Return the next lease that falls to us."""
         return await self._fallen.get()
 
     async def end_candidacy(self) -> None:
@@ -270,12 +271,12 @@ class LeaseElection:
         await self._leases.end_candidacy(self._sink)
 
     def trusted(self, group: int) -> bool:
-        """Whether the lease still holds by our own clock."""
+        """Return whether the lease still holds by our own clock."""
         lease = self.leases.get(group)
         return lease is not None and not lease.lost.is_set() and boot_seconds() < self._trusted_until[group]
 
     def trusted_until(self, lease: Lease) -> float:
-        """The end of a lease by our own clock."""
+        """Return the end of a lease by our own clock."""
         return self._trusted_until[lease.term.group]
 
     async def heard(self, member: int, rows: Sequence[Row], renewed_at: float | None) -> None:

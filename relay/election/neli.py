@@ -87,7 +87,7 @@ class NeliElection:
     # --- the port -----------------------------------------------------------------------------------------------
 
     async def acquire(self) -> Lease:
-        """The next lease that falls to us; one that was lost before anybody took it is passed over."""
+        """Return the next lease that falls to us; one that was lost before anybody took it is passed over."""
         while True:
             lease = await self._fallen.get()
             if not lease.lost.is_set():
@@ -109,7 +109,7 @@ class NeliElection:
         self._leave_if_idle()
 
     def trusted(self, group: int) -> bool:
-        """Whether we lead by our own clock."""
+        """Return whether we lead by our own clock."""
         lease = self.leases.get(group)
         return lease is not None and not lease.lost.is_set() and boot_seconds() < self._core.trusted_until(group)
 

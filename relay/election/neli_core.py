@@ -268,7 +268,7 @@ class Neli:
         return outputs, events
 
     def leads(self, role: int) -> bool:
-        """Whether we lead a role, as far as we were told."""
+        """Return whether we lead a role, as far as we were told."""
         partition = self._partitions.get(role % self._partition_count)
         return not self._rebalancing and partition is not None and partition.state == "leader"
 

@@ -23,5 +23,5 @@ class NeliOptions:
 
     @property
     def topic(self) -> str:
-        """The election's own Kafka topic."""
+        """Return the election's own Kafka topic."""
         return f"hookwire.neli.{self.installation}"

@@ -73,12 +73,14 @@ class Election(Protocol):
         ...
 
     def trusted(self, group: int) -> bool:
-        """Whether we lead a group by our own clock; asked before anything is sent without a broker's fence (RR-02)."""
+        """Return whether we lead a group by our own clock; asked before anything is sent without a broker's fence
+        (RR-02).
+        """
         ...
 
 
 async def next_lease(election: Election, stopping: asyncio.Event) -> Lease | None:
-    """The next lease that falls to this process, or None when it is told to stop first."""
+    """Return the next lease that falls to this process, or None when it is told to stop first."""
     acquiring = asyncio.ensure_future(election.acquire())
     stopped = asyncio.ensure_future(stopping.wait())
     try:
@@ -117,7 +119,7 @@ async def holding(
 
 
 def boot_seconds() -> float:
-    """Seconds on a clock that nobody sets and that runs while the machine sleeps (RR-09)."""
+    """Return seconds on a clock that nobody sets and that runs while the machine sleeps (RR-09)."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -54,7 +54,7 @@ class MariaElection:
         self._stopping = asyncio.Event()
 
     async def acquire(self) -> Lease:
-        """The next time that the lease falls to us."""
+        """Return the next time that the lease falls to us."""
         return await self._fallen.get()
 
     async def end_candidacy(self) -> None:
@@ -62,7 +62,7 @@ class MariaElection:
         self._is_candidate = False
 
     def trusted(self, group: int) -> bool:
-        """Whether the lease still holds by our own clock."""
+        """Return whether the lease still holds by our own clock."""
         lease = self._lease
         return (
             lease is not None

@@ -126,7 +126,7 @@ class MariaTable:
 
 
 def _record(row: Mapping[str, Any]) -> Record:
-    """A row as a record; headers that are no JSON arrays are as wrong as arrays of unequal lengths (RL-23)."""
+    """Return a row as a record; headers that are no JSON arrays are as wrong as arrays of unequal lengths (RL-23)."""
     names, values = _array(row["kafka_header_keys"]), _array(row["kafka_header_values"])
     if names is None or values is None:
         names, values = [None], []

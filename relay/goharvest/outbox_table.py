@@ -42,7 +42,7 @@ class OutboxTable(Protocol):
 
     @property
     def leader_id(self) -> str:
-        """The identity of the term, or of its part since the last unknown outcome."""
+        """Return the identity of the term, or of its part since the last unknown outcome."""
         ...
 
     def begin(self) -> None:
@@ -79,7 +79,7 @@ class OutboxTable(Protocol):
 
 
 def compat_record(row: Mapping[str, Any]) -> Record:
-    """A row as a record of the Kafka sink: its headers as they are, nothing of ours added.
+    """Return a row as a record of the Kafka sink: its headers as they are, nothing of ours added.
 
     Arrays of unequal lengths, and names that are no texts, cannot be headers; ``kafka_headers`` is then None, and the
     harvester refuses the record alone (RL-23).

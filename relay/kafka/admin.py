@@ -64,7 +64,7 @@ class KafkaAdmin:
         return {topic["topic"]: _description(topic) for topic in answer}
 
     async def limits(self, names: Collection[str]) -> Mapping[str, TopicLimits]:
-        """The limits of topics; those that we may not read are left out."""
+        """Return the limits of topics; those that we may not read are left out."""
         resources = [ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(_LIMITS)) for name in sorted(names)]
         with translated("reading topic settings"):
             async with asyncio.timeout(self._options.request_seconds):
@@ -87,7 +87,7 @@ class KafkaAdmin:
             raise SinkUnavailable(f"the topic {name} could not be created: {described(error())}")
 
     async def committed(self, group: str, topic: str) -> int:
-        """The offset that a consumer group has committed for partition 0 of a topic; 0 when it has none.
+        """Return the offset that a consumer group has committed for partition 0 of a topic; 0 when it has none.
 
         The caller bounds the wait: a coordinator that is still loading answers with nothing at all, which must not be
         taken for "none".

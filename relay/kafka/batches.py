@@ -112,7 +112,7 @@ class Packer:
     def _with_room(
         self, lane: list[KafkaBatch], record: Record, size: int, topic: KafkaTopic, partition: int
     ) -> KafkaBatch:
-        """The lane's last batch, or a new one where the last has no room for this record."""
+        """Return the lane's last batch, or a new one where the last has no room for this record."""
         share = self._suspects.get(record.id, _ANY_NUMBER) if self._suspects else _ANY_NUMBER
         if lane:
             last = lane[-1]

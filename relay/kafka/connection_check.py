@@ -63,7 +63,7 @@ async def _ask(server: str, options: KafkaOptions) -> None:
 
 
 def _blame(error: BaseException, security: KafkaSecurity) -> str:
-    """Which setting is wrong, '' when it is not known to be one."""
+    """Return which setting is wrong, '' when it is not known to be one."""
     protocol = f"HOOKWIRE_KAFKA_SECURITY_PROTOCOL is {security.protocol}"
     if tls := security.tls.blame(error):
         return f"{tls} ({protocol})" if tls.startswith("there is no TLS") else tls

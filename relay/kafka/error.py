@@ -54,7 +54,7 @@ def described(error: BaseException) -> str:
 
 
 def sink_error(error: BaseException) -> SinkError:
-    """The same in the port's words."""
+    """Return the same in the port's words."""
     return Fenced(described(error)) if isinstance(error, _FENCED) else SinkUnavailable(described(error))
 
 

@@ -43,7 +43,7 @@ class Headers:
         self._milliseconds = 0
 
     def of(self, record: Record) -> tuple[list[KafkaHeader], int]:
-        """The headers of a record, and its timestamp: when it was accepted, in milliseconds since 1970."""
+        """Return the headers of a record, and its timestamp: when it was accepted, in milliseconds since 1970."""
         if record.accepted_at != self._moment:
             self._set_moment(record.accepted_at)
         if record.kafka_headers is not None:

@@ -79,7 +79,9 @@ class KafkaOptions:
             raise ValueError("delivery_seconds must be shorter than transaction_seconds")
 
     def client(self, role: str) -> dict[str, Any]:
-        """The settings that every aiokafka client of ours shares; raises SinkUnavailable if a file cannot be read."""
+        """Return the settings that every aiokafka client of ours shares; raises SinkUnavailable if a file cannot be
+        read.
+        """
         return {
             "bootstrap_servers": [server.strip() for server in self.bootstrap_servers.split(",")],
             "client_id": f"{self.relay}-{role}",

@@ -54,11 +54,11 @@ class KafkaProducer:
 
     @property
     def brokers(self) -> int:
-        """How many brokers the cluster has."""
+        """Return how many brokers the cluster has."""
         return len(self._producer.client.cluster.brokers())
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has, as last heard; 0 when nothing is known of it."""
+        """Return how many partitions a topic has, as last heard; 0 when nothing is known of it."""
         return len(self._producer.client.cluster.partitions_for_topic(topic) or ())
 
     async def learn(self, topic: str) -> int:
@@ -68,7 +68,7 @@ class KafkaProducer:
                 return len(await self._producer.partitions_for(topic))
 
     def new_builder(self) -> Any:
-        """An empty batch of aiokafka's."""
+        """Return an empty batch of aiokafka's."""
         return self._producer.create_batch()
 
     async def begin(self) -> None:

@@ -48,7 +48,9 @@ class KafkaSecurity:
         return self.protocol.startswith("SASL")
 
     def client(self) -> dict[str, Any]:
-        """The arguments of aiokafka's clients; raises :class:`SinkUnavailable` when a file cannot be read any more."""
+        """Return the arguments of aiokafka's clients; raises :class:`SinkUnavailable` when a file cannot be read any
+        more.
+        """
         arguments: dict[str, Any] = {"security_protocol": self.protocol}
         if self._is_tls:
             try:

@@ -25,7 +25,7 @@ class Unusable:
 
 
 def fragility(brokers: int, replicas: int, in_sync_replicas_min: int) -> str:
-    """Why a topic on a cluster of three or more could lose what it confirmed, or '' (SC-02)."""
+    """Return why a topic on a cluster of three or more could lose what it confirmed, or '' (SC-02)."""
     if brokers < 3:
         return ""
     if replicas < 2:

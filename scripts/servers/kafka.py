@@ -64,12 +64,12 @@ class KafkaServer(ServerProcess):
 
     @property
     def advertised_port(self) -> int:
-        """Where a fault proxy must listen; it forwards to `proxied_port`."""
+        """Return where a fault proxy must listen; it forwards to `proxied_port`."""
         return self.ports["advertised"]
 
     @property
     def proxied_port(self) -> int:
-        """Where the broker listens for what comes through the fault proxy."""
+        """Return where the broker listens for what comes through the fault proxy."""
         return self.ports["proxied"]
 
     @property
@@ -84,7 +84,7 @@ class KafkaServer(ServerProcess):
 
     @property
     def version(self) -> str:
-        """The version that pom.xml names."""
+        """Return the version that pom.xml names."""
         return kafka_version()
 
     def _prepare(self) -> None:

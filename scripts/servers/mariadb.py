@@ -42,12 +42,12 @@ class MariaServer(ServerProcess):
 
     @property
     def data_dir(self) -> Path:
-        """The server's data."""
+        """Return the server's data."""
         return self.folder / "data"
 
     @property
     def url(self) -> str:
-        """The administrator's URL."""
+        """Return the administrator's URL."""
         return f"mysql://hookwire:secret@127.0.0.1:{self.port}"
 
     @property

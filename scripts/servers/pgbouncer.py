@@ -50,7 +50,7 @@ class PgBouncer(ServerProcess):
 
     @property
     def address(self) -> str:
-        """The maintenance database through the pooler."""
+        """Return the maintenance database through the pooler."""
         return self.through(urlunsplit(self._server))
 
     @cached_property
@@ -59,7 +59,7 @@ class PgBouncer(ServerProcess):
         return "unknown"
 
     def through(self, database_url: str) -> str:
-        """The URL of one of the server's databases through the pooler."""
+        """Return the URL of one of the server's databases through the pooler."""
         return urlunsplit(urlsplit(database_url)._replace(netloc=f"postgres@127.0.0.1:{self.port}"))
 
     def _prepare(self) -> None:

@@ -61,12 +61,12 @@ class PostgresServer(ServerProcess):
 
     @property
     def data_dir(self) -> Path:
-        """The cluster's data."""
+        """Return the cluster's data."""
         return self.folder / "data"
 
     @property
     def url(self) -> str:
-        """The URL of the maintenance database `postgres`."""
+        """Return the URL of the maintenance database `postgres`."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     @property

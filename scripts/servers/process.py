@@ -76,21 +76,21 @@ class ServerProcess(ABC):
     @property
     @abstractmethod
     def version(self) -> str:
-        """The version of the software, such as "18.6"."""
+        """Return the version of the software, such as "18.6"."""
 
     @property
     def port(self) -> int:
-        """Where clients connect."""
+        """Return where clients connect."""
         return self.ports[self.port_names[0]]
 
     @property
     def log_path(self) -> Path:
-        """Everything that the server printed, all runs one after the other."""
+        """Return everything that the server printed, all runs one after the other."""
         return self.folder / "server.log"
 
     @property
     def pid(self) -> int | None:
-        """The root process, or None while the server is down."""
+        """Return the root process, or None while the server is down."""
         return self.tree.pid if self.tree and self.tree.is_alive() else None
 
     @abstractmethod
@@ -99,7 +99,7 @@ class ServerProcess(ABC):
 
     @abstractmethod
     def _command(self) -> list[str]:
-        """The program and its arguments."""
+        """Return the program and its arguments."""
 
     def _environment(self) -> dict[str, str]:
         return dict(os.environ)

@@ -64,12 +64,12 @@ class ProsodyServer(ServerProcess):
 
     @property
     def direct_port(self) -> int:
-        """Where TLS begins at once."""
+        """Return where TLS begins at once."""
         return self.ports["xmpps"]
 
     @property
     def component_port(self) -> int:
-        """Where components come in."""
+        """Return where components come in."""
         return self.ports["component"]
 
     @property
@@ -79,7 +79,7 @@ class ProsodyServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """Where it is, and the file of its authority."""
+        """Return where it is, and the file of its authority."""
         return (
             f"xmpp://127.0.0.1:{self.port}/?direct={self.direct_port}&ca={self.ca_path}&component={self.component_port}"
         )

@@ -42,7 +42,7 @@ class RabbitServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """The AMQP URL."""
+        """Return the AMQP URL."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
 
     @property
@@ -132,7 +132,7 @@ class RabbitServer(ServerProcess):
             cookie.chmod(0o400)
 
     def _configuration(self) -> str:
-        """The node's own settings."""
+        """Return the node's own settings."""
         return _CONFIGURATION
 
     def _command(self) -> list[str]:

@@ -100,7 +100,7 @@ class SecuredRabbit(RabbitServer):
 
     @property
     def url(self) -> str:
-        """The AMQP URL."""
+        """Return the AMQP URL."""
         return f"amqps://guest:guest@127.0.0.1:{self.port}/"
 
     def is_ready(self) -> bool:

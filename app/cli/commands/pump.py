@@ -134,7 +134,7 @@ async def _stash(
     stack: AsyncExitStack, settings: Settings, source: _Source, outbox: str | None, options: PumpOptions, *,
     create: bool,
 ) -> Stash:  # fmt: skip
-    """A writer to the database, which is open as long as the stack."""
+    """Return a writer to the database, which is open as long as the stack."""
     from app.cli.database import database_url
     from app.cli.goharvest.pump import stash_in_maria, stash_in_postgres
 
@@ -185,7 +185,7 @@ async def _verified(settings: Settings, options: PumpOptions, idle_seconds: floa
 
 
 def _progress(doing: str, total: int) -> Callable[[int], None]:
-    """A line that is written over, on a terminal only; about ten times a second."""
+    """Return a line that is written over, on a terminal only; about ten times a second."""
     shown_at = 0.0
 
     def show(number: int) -> None:

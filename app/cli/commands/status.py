@@ -39,7 +39,7 @@ async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
 
 
 async def _subscriptions(hub: str) -> list[dict[str, Any]]:
-    """The first thousand, page by page."""
+    """Return the first thousand, page by page."""
     from app.cli.hub_client import get
 
     found: list[dict[str, Any]] = []

@@ -33,7 +33,7 @@ class SyncStep:
 
     @property
     def method(self) -> str:
-        """The HTTP method that does it."""
+        """Return the HTTP method that does it."""
         if self.what == "topic":
             return "PUT"
         return {"make": "POST", "change": "PATCH", "end": "DELETE"}[self.action]

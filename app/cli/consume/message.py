@@ -27,7 +27,7 @@ class Memory:
         self._settled: OrderedDict[str, None] = OrderedDict()
 
     def attempt(self, message: AbstractIncomingMessage) -> int:
-        """Which attempt this delivery is, from 1. A quorum queue counts too, across consumers and restarts."""
+        """Return which attempt this delivery is, from 1. A quorum queue counts too, across consumers and restarts."""
         counted = message.headers.get("x-delivery-count", 0)
         by_broker = counted if isinstance(counted, int) else 0
         return max(self._failures.get(_identity(message), 0), by_broker) + 1
@@ -48,12 +48,12 @@ class Memory:
             self._settled.popitem(last=False)
 
     def is_settled(self, message: AbstractIncomingMessage) -> bool:
-        """Whether this is the return of a message that was settled here. A replay is a new message, and is run."""
+        """Return whether this is the return of a message that was settled here. A replay is a new message, and is run."""
         return bool(message.redelivered) and _identity(message) in self._settled
 
 
 def buried(message: AbstractIncomingMessage, attempts: int, reason: str) -> Message:
-    """A copy for the queue of dead messages that tells why it is there."""
+    """Return a copy for the queue of dead messages that tells why it is there."""
     told: dict[str, str | int | None] = {
         "hookwire-attempts": attempts,
         "hookwire-failure": reason,
@@ -92,5 +92,5 @@ def line_of(message: AbstractIncomingMessage, *, body: bool, **more: object) -> 
 
 
 def _identity(message: AbstractIncomingMessage) -> str:
-    """The event's id; for a stranger's message without one, what it consists of."""
+    """Return the event's id; for a stranger's message without one, what it consists of."""
     return message.message_id or hashlib.sha256(f"{message.routing_key}\n".encode() + message.body).hexdigest()

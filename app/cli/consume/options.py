@@ -34,7 +34,7 @@ class ConsumeOptions:
 
     @property
     def dead_queue(self) -> str:
-        """Where a message goes that failed ``attempts_max`` times."""
+        """Return where a message goes that failed ``attempts_max`` times."""
         return f"{self.queue}.dead"
 
     def mistakes(self) -> Iterator[str]:

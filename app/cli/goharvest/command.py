@@ -50,7 +50,7 @@ def relay_compat(
 
 
 def _settings(config: Path | None, imported: Imported) -> Settings:
-    """The file's settings, under those of the environment and of our own file."""
+    """Return the file's settings, under those of the environment and of our own file."""
     settings = load_settings(file=config, defaults=imported.settings)
     configure_logging(settings.log_format, settings.log_level)
     return settings

@@ -64,7 +64,7 @@ class Verified:
 
     @property
     def holds(self) -> bool:
-        """Whether what a relay promises was kept."""
+        """Return whether what a relay promises was kept."""
         return self.lost == 0 and self.disordered == 0
 
 

@@ -45,7 +45,7 @@ class Imported:
 
     @property
     def refused(self) -> list[Line]:
-        """The lines that refuse the file."""
+        """Return the lines that refuse the file."""
         return [line for line in self.lines if line.verdict == "refused"]
 
 
@@ -151,7 +151,7 @@ def _judged(imported: Imported, name: str, value: Any, entry: _Entry, line: int)
 
 
 def _seconds(value: Any) -> float:
-    """A duration of Go: ``1.5s``, ``1m30s``; a bare number counts nanoseconds."""
+    """Return a duration of Go: ``1.5s``, ``1m30s``; a bare number counts nanoseconds."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value * 1e-9
     text = str(value)

@@ -32,7 +32,7 @@ class XmppOptions:
 
     @property
     def place(self) -> str:
-        """Where we connect, for people."""
+        """Return where we connect, for people."""
         return f"{self.server[0]}:{self.server[1]}" if self.server else self.account.partition("@")[2]
 
 

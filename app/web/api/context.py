@@ -77,6 +77,6 @@ class Context:
 
 
 def context_of(request: Request) -> Context:
-    """The context of a request's application."""
+    """Return the context of a request's application."""
     context: Context = request.app.state.context
     return context

@@ -74,13 +74,13 @@ _FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name that generated clients give an operation: ``subscriptions_create``."""
+    """Return the name that generated clients give an operation: ``subscriptions_create``."""
     tag = "_".join(str(tag).lower().replace(" ", "_") for tag in route.tags)
     return f"{tag}_{route.name.removesuffix(f'_{tag}')}"
 
 
 def openapi_document(api: FastAPI) -> dict[str, Any]:
-    """The whole contract as a JSON-ready mapping; the same for every installation."""
+    """Return the whole contract as a JSON-ready mapping; the same for every installation."""
     document = get_openapi(
         title=TITLE, version=VERSION, openapi_version="3.1.0", summary=_SUMMARY, description=_DESCRIPTION,
         routes=api.routes, tags=_TAGS, servers=[{"url": "/", "description": "This hub."}],
@@ -137,7 +137,7 @@ def _describe_defaults(document: dict[str, Any]) -> None:
 
 
 def _requested(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every schema of a parameter or of a request's body, those that it refers to included, once."""
+    """Yield every schema of a parameter or of a request's body, those that it refers to included, once."""
     waiting: list[Any] = []
     for path in document["paths"].values():
         for operation in path.values():
@@ -184,7 +184,7 @@ def _restore_examples(schemas: dict[str, Any]) -> None:
 
 
 def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """The models of our routes."""
+    """Yield the models of our routes."""
     for model in base.__subclasses__():
         if model.__module__.startswith("app.web.api."):
             yield model

@@ -170,7 +170,7 @@ async def _do(dead_letter: str, verb: str, body: Reason, request: Request, conte
 
 
 def _named(dead_letter: str, verb: str) -> tuple[str, str, int, int | str]:
-    """The statement of a verb, and whose dead letter it is about."""
+    """Return the statement of a verb, and whose dead letter it is about."""
     of_delivery, of_record = _STATEMENTS[verb]
     if match := _DELIVERY.fullmatch(dead_letter):
         return of_delivery, "default", int(match[1]), int(match[2])

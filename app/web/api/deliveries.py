@@ -148,7 +148,7 @@ class DeliveryDone(BaseModel):
 
 
 def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
-    """The public shape of a row of ``delivery.list``."""
+    """Return the public shape of a row of ``delivery.list``."""
     return {
         **row,
         **delivery_condition(row)._asdict(),
@@ -242,7 +242,7 @@ async def _turn(event: int, subscription: int, actor: str, body: Reason, context
 
 
 async def _numbers(request: Request, delivery_id: str, context: Context) -> tuple[int, int]:
-    """The event's and the subscription's number, if the request's key may know of them; else ``Problem``."""
+    """Return the event's and the subscription's number, if the request's key may know of them; else ``Problem``."""
     match = _ID.fullmatch(delivery_id)
     if match is None or max(int(match[1]), int(match[2])) > _LARGEST:
         raise Problem("not-found", _MISSING)

@@ -122,7 +122,7 @@ async def list_events(
 async def id_range(
     context: Context, since: datetime | None, until: datetime | None, room_seconds: float = 0.0
 ) -> tuple[int, int]:
-    """The lowest and, exclusive, the highest id of an event that was accepted in a time, with room at both ends."""
+    """Return the lowest and, exclusive, the highest id of an event that was accepted in a time, with room at both ends."""
     if since is None and until is None:
         return 0, _LARGEST
     row = await context.database.fetchrow("event.id_range", "default", since, until, room_seconds)

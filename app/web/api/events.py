@@ -193,7 +193,7 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
 
 
 def _json_of(content_type: str | None, text: str | None) -> Any:
-    """The value of a body that says that it is JSON."""
+    """Return the value of a body that says that it is JSON."""
     kind = (content_type or "").partition(";")[0].strip().lower()
     if text is None or len(text) > _DATA_MAX or not (kind == "application/json" or kind.endswith("+json")):
         return None
@@ -204,7 +204,7 @@ def _json_of(content_type: str | None, text: str | None) -> Any:
 
 
 def payload_out(payload: bytes) -> tuple[str | None, str | None]:
-    """A body as text, or else in base64."""
+    """Return a body as text, or else in base64."""
     try:
         return payload.decode("utf-8"), None
     except UnicodeDecodeError:

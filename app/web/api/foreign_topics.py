@@ -128,7 +128,7 @@ async def list_foreign_topics(
 
 
 def foreign(url: str, context: Context) -> str:
-    """The name of another publisher's topic; else ``Problem``."""
+    """Return the name of another publisher's topic; else ``Problem``."""
     try:
         topic_of(context.public_url, url)
     except TopicUrlRefused as error:
@@ -189,7 +189,7 @@ async def pair(
 
 
 def pair_of(context: Context, topic: str, callback: str) -> tuple[str, bytes]:
-    """The topic's name here and the pair's identity, of a topic's URL and a callback; else ``Problem``."""
+    """Return the topic's name here and the pair's identity, of a topic's URL and a callback; else ``Problem``."""
     if "\0" in topic or "\0" in callback:
         raise Problem("invalid-parameter", "A URL holds no NUL character.", parameter="topic")
     try:
@@ -202,7 +202,7 @@ def pair_of(context: Context, topic: str, callback: str) -> tuple[str, bytes]:
 
 
 async def standing_of(context: Context, name: str, pair: bytes) -> SubscriptionStatus:
-    """Where a pair stands, in one word."""
+    """Return where a pair stands, in one word."""
     found: SubscriptionStatus = _pair(await _row(context, name, pair))["standing"]
     return found
 

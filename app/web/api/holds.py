@@ -171,7 +171,7 @@ async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> 
 async def _give_up(
     hold: str, body: Reason, request: Request, context: Context, action: str, most: int, *, with_refused: bool = True
 ) -> Row | None:
-    """How many of the oldest were chosen, and how many given up; None: there is no such hold.
+    """Return how many of the oldest were chosen, and how many given up; None: there is no such hold.
 
     ``with_refused``: the oldest is the one for whose sake the others wait.
     """

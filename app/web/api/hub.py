@@ -99,7 +99,7 @@ async def _ping(hub: Hub, asked: Pinging) -> Response:
 
 
 async def _content(hub: Hub, request: Request) -> Response:
-    """The body is the topic's content (WS-86); the gate has judged who sends it."""
+    """Return the body is the topic's content (WS-86); the gate has judged who sends it."""
     named = request.query_params.getlist("hub.topic")
     if len(named) != 1 or "\0" in named[0]:
         raise FormRefused(400, "hub.topic", "is to be given once, in the query")

@@ -98,7 +98,7 @@ class KeyPage(BaseModel):
 
 
 def key_out(row: Row) -> dict[str, Any]:
-    """The public shape of a row of ``key.list``."""
+    """Return the public shape of a row of ``key.list``."""
     return {name: value for name, value in row.items() if name != "public_id"} | {"id": row["public_id"]}
 
 

@@ -19,7 +19,7 @@ PAGE_MAX = 500
 
 
 def read_cursor(cursor: str | None, types: Sequence[type]) -> list[str | int] | None:
-    """The key after which the page begins; None at the beginning. A cursor that we did not write is a problem."""
+    """Return the key after which the page begins; None at the beginning. A cursor that we did not write is a problem."""
     if cursor is None:
         return None
     try:

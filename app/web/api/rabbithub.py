@@ -129,7 +129,7 @@ RABBITHUB_ROUTES: Final = (Route("/rabbithub/{path:whole}", _endpoint, methods=_
 
 
 def _raw_path(scope: Scope) -> str:
-    """The path as it was sent: a slash within a name must not look like one between names."""
+    """Return the path as it was sent: a slash within a name must not look like one between names."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return raw.decode("latin-1")
 
@@ -212,7 +212,7 @@ def _correlation(hub: Hub, call: _Call) -> dict[str, str]:
 
 
 def _chosen_header(call: _Call, parameter: str, configured: str) -> str | None:
-    """A header's name, of the query or of the hub's settings; raises ``FormRefused`` 400."""
+    """Return a header's name, of the query or of the hub's settings; raises ``FormRefused`` 400."""
     name = call.query.get(parameter, configured).lower()
     if not name:
         return None
@@ -274,7 +274,7 @@ async def _errors(hub: Hub, call: _Call) -> Response:
 
 
 async def _import(hub: Hub, call: _Call) -> Response:
-    """Each item by itself: one that cannot be taken over says why and keeps nobody else (RH-49)."""
+    """Return each item by itself: one that cannot be taken over says why and keeps nobody else (RH-49)."""
     if call.place is not None:
         raise FormRefused(405, "", "Invalid operation")
     results = []

@@ -45,7 +45,7 @@ _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait before repeating
 
 
 def refusals(*slugs: str) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` of a route that may answer with these kinds, grouped by status, one example each."""
+    """Return the ``responses`` of a route that may answer with these kinds, grouped by status, one example each."""
     found: dict[int | str, dict[str, Any]] = {}
     for kind in sorted((KINDS[slug] for slug in slugs), key=lambda kind: (kind.status, kind.slug)):
         response = found.setdefault(kind.status, _response())

@@ -173,7 +173,7 @@ async def create(body: ReplayIn, request: Request, response: Response, context: 
 
 
 async def _selection(body: ReplayIn, context: Context) -> list[object]:
-    """The first nine parameters of ``replay.create`` and ``replay.count``."""
+    """Return the first nine parameters of ``replay.create`` and ``replay.count``."""
     subscription = None
     if body.subscription_id is not None:
         row = await context.subscriptions.get(body.subscription_id)

@@ -199,7 +199,8 @@ def principal_of(request: Request) -> str | None:
 async def answer_within(
     request: Request, request_id: str, preference: Preference, context: Context, *, is_new: bool = False
 ) -> Response:
-    """The reply, waiting for it as the caller prefers; 202 while there is none; raises ``Problem`` for what has none.
+    """Return the reply, waiting for it as the caller prefers; 202 while there is none; raises ``Problem`` for what has
+    none.
 
     A new request is waited for before it is looked at, so that no reply slips between the two.
     """
@@ -241,6 +242,6 @@ def _headers(row: Row, preference: Preference) -> dict[str, str]:
 
 
 def _listed(row: Row) -> dict[str, Any]:
-    """A row with null for a time that never comes, which PostgreSQL calls infinity."""
+    """Return a row with null for a time that never comes, which PostgreSQL calls infinity."""
     expires_at = row["expires_at"]
     return {**row, "expires_at": None if expires_at.replace(tzinfo=None) == datetime.max else expires_at}

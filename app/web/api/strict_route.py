@@ -37,7 +37,7 @@ class StrictRoute(APIRoute):
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The framework's handler behind our reading of the body."""
+        """Return the framework's handler behind our reading of the body."""
         handle = super().get_route_handler()
         known = [field.alias for field in self.dependant.query_params]
         is_strict = bool(known) or not _READS.issuperset(self.methods or ())

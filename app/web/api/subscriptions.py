@@ -79,7 +79,7 @@ def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str
 
 
 def _service_in(request: Request, body: SubscriptionIn) -> dict[str, Any]:
-    """The service and its topic, where a callback works for one; else ``Problem`` for a body without a topic."""
+    """Return the service and its topic, where a callback works for one; else ``Problem`` for a body without a topic."""
     if body.service is None:
         if body.topic is None:
             slug = "invalid-parameter" if "topic" in body.model_fields_set else "missing-parameter"
@@ -114,7 +114,7 @@ def _check_format(options: Mapping[str, Any]) -> None:
 
 
 def pattern_of(topic: str) -> str:
-    """A pattern in its canonical form; else ``Problem``."""
+    """Return a pattern in its canonical form; else ``Problem``."""
     try:
         return validate_pattern(topic)
     except TopicError as error:
@@ -198,7 +198,7 @@ _MISSING = "There is no such subscription."
 
 
 async def find(request: Request, identity: str, context: Context) -> Row:
-    """The subscription of this id, if the request's key may know of it; else ``Problem``."""
+    """Return the subscription of this id, if the request's key may know of it; else ``Problem``."""
     named = identity.isascii() and identity.isprintable() and len(identity) <= 60
     row = await context.subscriptions.get(identity) if named else None
     if row is None:
@@ -211,7 +211,7 @@ async def find(request: Request, identity: str, context: Context) -> Row:
 
 
 def subscription_out(row: Row | None) -> SubscriptionOut:
-    """The public shape of a row of ``subscription.get``; ``Problem`` for none."""
+    """Return the public shape of a row of ``subscription.get``; ``Problem`` for none."""
     if row is None:
         raise Problem("not-found", _MISSING)
     return SubscriptionOut.model_validate(_out(row))

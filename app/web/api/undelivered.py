@@ -115,7 +115,7 @@ async def list_undelivered(
 
 
 def _begin(cursor: str | None) -> list[Place]:
-    """The parts that are still to come, the first one from behind the cursor."""
+    """Return the parts that are still to come, the first one from behind the cursor."""
     part, due_us, event, subscription = read_cursor(cursor, [str, int, int, int]) or ("queued", 0, 0, 0)
     if part not in _PARTS or int(due_us) > _NEVER_US:
         raise Problem("invalid-cursor")
