@@ -10,11 +10,11 @@
                       +--> one more transaction, that waits for the key's lock --> answered, or KeyBusy
                            with every other unit of that key
 
-A *unit* is one request's drafts; it is stored whole or not at all. The rules behind the picture: a shared commit
-takes key locks only by try-lock, so that a foreign transaction that sits on a key delays that key alone (RR-03);
-two writers of ours never hold units of one key at a time, they would only refuse each other; a certain rollback is
-halved until the unit that caused it stands alone; an unknown COMMIT is an unknown for every unit in it, and their
-publishers repeat with their Idempotency-Key (RR-12).
+A *unit* is one request's drafts; it is stored whole or not at all. The rules behind the picture. A shared commit takes
+key locks only by try-lock, so that a foreign transaction that holds a key delays that key alone (RR-03). Our two
+writers never hold units of the same key at the same time, because they would refuse each other. After a certain
+rollback the batch is halved until the unit that caused it is alone. After an unknown COMMIT the outcome of every unit
+in it is unknown, and publishers repeat with their Idempotency-Key (RR-12).
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ _IN_FLIGHT_PAUSE_SECONDS = 0.02
 """How long a unit waits whose idempotency key is in an open transaction, before it is tried again."""
 
 _UNIQUE_VIOLATION = "23505"
-"""What ``publish_batch`` raises when a part of a unit conflicts. That of an index is the server's trouble (FC-06)."""
+"""The error of ``publish_batch`` when a part of a unit conflicts. The same error of an index is the server's trouble
+(FC-06).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,8 @@ class PublishOptions:
     A commit takes at most ``commit_drafts_max`` drafts and ``commit_bytes_max`` payload bytes; ``writers`` commits run
     at once. At most ``waiting_units_max`` units wait in memory. Units whose key is held elsewhere wait for it
     ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once. For
-    an idempotency key that is in an open transaction they wait as long, in memory. A publish that has no answer after
-    ``answer_seconds``, because the database is silent, is told so (F13).
+    an idempotency key that is in an open transaction they wait as long, in memory. A publish without an answer of the
+    database after ``answer_seconds`` fails (F13).
     """
 
     writers: int = 2
@@ -90,7 +92,7 @@ class Accepted:
 
 
 class _Unit:
-    """``stripes`` are the locks of its ordering keys; ``sent``: it is in a transaction whose end we do not know yet."""
+    """``stripes`` are the locks of its ordering keys; ``sent``: it is in a transaction that has not ended yet."""
 
     __slots__ = (
         "answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "in_flight", "in_flight_until", "passed_over",
@@ -150,9 +152,8 @@ class Publisher:
         self._trouble = Trouble("publishing_fails", "publishing_goes_on")
 
     def order_across_topics(self, across: bool) -> None:
-        """Told what the layout keeps in order: a key in all topics, or a topic's key (RG-10).
-
-        Until it is told of a change, two writers may refuse each other's units for a moment; those are repeated.
+        """Set the order scope of the current layout: per key across topics, or per (topic, key) (RG-10). Before the
+        call after a change, two writers may refuse each other's units for a moment; those are repeated.
         """
         self._orders_across_topics = across
 
@@ -193,11 +194,11 @@ class Publisher:
         self._expiry = asyncio.get_running_loop().call_later(self._options.answer_seconds / 20, self._expire)
 
     def _expire(self) -> None:
-        """Tell those who waited too long. One timer for all, because it runs for every publish."""
+        """Fail the units that waited too long. One timer serves all, because it runs for every publish."""
         self._expiry = None
         now = asyncio.get_running_loop().time()
         for unit, until in self._unanswered.items():
-            if until > now:  # they are in the order of their coming
+            if until > now:  # they are in the order of their arrival
                 break
             # The answer is done now, so a unit that was not sent yet never will be.
             kind = OutcomeUnknown if unit.sent else Unavailable
@@ -206,7 +207,7 @@ class Publisher:
             self._expire_later()
 
     def stop(self) -> None:
-        """Soft stop: take no more, finish what waits."""
+        """Soft stop: accept no more, finish the waiting units."""
         self._stopping = True
         for unit in self._in_flight:
             unit.fail(IdempotencyInFlight())
@@ -239,7 +240,7 @@ class Publisher:
                 self._again(unit, tasks)
 
     async def _wait_for_work(self) -> None:
-        # The bound matters only for units that were set aside because a key of theirs is in a commit.
+        # The limit matters only for units that were set aside because one of their keys is in a commit.
         try:
             async with asyncio.timeout(0.01 if self._queue else None):
                 await self._arrived.wait()
@@ -247,7 +248,9 @@ class Publisher:
             return
 
     def _take(self) -> list[_Unit]:
-        """The next commit's units; one with a key that is being committed waits for the next (RR-03, RR-12)."""
+        """Return the next commit's units. A unit with a key that is being committed waits for the next commit (RR-03,
+        RR-12).
+        """
         most = self._options.commit_drafts_max
         units: list[_Unit] = []
         set_aside: list[_Unit] = []
@@ -274,7 +277,7 @@ class Publisher:
         return units
 
     async def _commit(self, units: Sequence[_Unit], *, wait: bool) -> list[_Unit]:
-        """Store units in one transaction and answer them; returns those whose key was busy."""
+        """Store units in one transaction and answer them; return those whose key was busy."""
         try:
             rows = await (self._store_waiting(units) if wait else _store(self._database, units, wait=False))
         except (Unavailable, OutcomeUnknown) as error:
@@ -362,7 +365,9 @@ class Publisher:
         self._held_units += 1
 
     async def _wait_for_keys(self, stripes: frozenset[int], tasks: asyncio.TaskGroup) -> None:
-        """One transaction at a time waits for these stripes, for all who need them: only they are delayed (RR-03)."""
+        """Wait for these stripes in one transaction, for all units that need them: only these units are delayed
+        (RR-03).
+        """
         held = self._held[stripes]
         try:
             while held:

@@ -1,7 +1,7 @@
 """RabbitHub's tokens: proof that a resource itself asked to be subscribed somewhere else (RH-15..RH-17).
 
 Opaque, encrypted and authenticated with the keys that all processes share; names the resource, the use, an expiry, and
-whatever its owner put into it.
+the owner's data.
 """
 
 from __future__ import annotations
