@@ -1,4 +1,4 @@
-"""Sink relay: of one sink, harvests every partition group whose lease falls to this process.
+"""Sink relay: of one sink, harvest every partition group whose lease this process gets.
 
 ::
 
@@ -46,17 +46,17 @@ class SinkRelay:
 
     @property
     def in_flight(self) -> Mapping[int, Record]:
-        """What was claimed and not dealt with yet, by id, of all groups."""
+        """Return the records in flight of all groups, by id."""
         return {number: record for h in self._harvesters.values() for number, record in h.in_flight.items()}
 
     @property
     def last_error(self) -> str:
-        """Of the group whose state stands for the sink, if it had one."""
+        """Return the last error of the group whose state stands for the sink, if any."""
         ranked = sorted(self._harvesters.values(), key=lambda harvester: _RANK.index(harvester.state))
         return next((harvester.last_error for harvester in ranked if harvester.last_error), "")
 
     def stop(self) -> None:
-        """Soft stop: finish what is in flight, purge it, free the leases."""
+        """Soft stop: finish and purge the records in flight, free the leases."""
         self._stopping.set()
         for lease in self._leases:
             lease.ask()
