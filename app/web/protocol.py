@@ -69,7 +69,7 @@ DEAF_PHASES: Final = (DEAF, LINGER, CLOSING)
 
 @functools.lru_cache(maxsize=256)
 def is_valid_host(host: bytes) -> bool:
-    """Return whether a Host field is plainly a host and a port: everything else poisons addresses built from it (B-07)."""
+    """Return whether a Host field is only a host and a port: any other would poison URLs built from it (B-07)."""
     match = _HOST.fullmatch(host)
     return match is not None and (match[1] is None or int(match[1]) <= 65535)
 

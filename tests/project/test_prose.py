@@ -22,19 +22,23 @@ WORDS_MAX = 25
 NOT_DONE = (
     "app/",
     "benchmarks/",
-    "db/",
-    "egress/",
-    "event/",
+    "db/migrations/",
+    "db/schema.sql",
+    "db/sql/delivery",
     "examples/",
-    "hub/",
     "jobs/",
     "pipeline/",
-    "relay/",
+    "relay/amqp/",
     "reqrep/",
-    "runtime/",
     "scripts/",
     "sdk/",
-    "webhooks/",
+    "webhooks/claim.py",
+    "webhooks/condition.py",
+    "webhooks/due_subscriptions.py",
+    "webhooks/paused_subscriptions.py",
+    "webhooks/slots.py",
+    "webhooks/worker.py",
+    "webhooks/worker_options.py",
 )
 """Files whose path begins so still hold findings. This list only shrinks: a place without findings has to leave it."""
 
@@ -59,7 +63,9 @@ BANNED = {
         "the term of the glossary"
     ),
 }
-"""Pattern (case is ignored, but for the start of a sentence), and what to write instead."""
+"""Pattern (case is ignored, but for the start of a sentence), and the cure."""
+_ANY_BANNED = re.compile("|".join(BANNED), re.IGNORECASE)
+"""A quick look that passes over most texts."""
 
 NOT_A_VERB = frozenset(
     re.split(
@@ -167,6 +173,8 @@ def long_sentences(text: str) -> Iterator[str]:
 
 
 def banned_words(text: str) -> Iterator[str]:
+    if not _ANY_BANNED.search(" ".join(text.split())):
+        return
     for pattern, instead in BANNED.items():
         for sentence in sentences(text):
             flags = 0 if "^" in pattern else re.IGNORECASE
@@ -186,7 +194,12 @@ def nouns_for_verbs(path: Path) -> Iterator[Prose]:
                 yield Prose(found.lineno, str(found.value))
 
 
-def findings(path: Path) -> Iterator[str]:
+@cache
+def findings(path: Path) -> tuple[str, ...]:
+    return tuple(_findings(path))
+
+
+def _findings(path: Path) -> Iterator[str]:
     is_python = path.suffix == ".py"
     if is_python and source(path).strip() and ast.get_docstring(tree(path)) is None:
         yield "1: no docstring says what the module is for"

@@ -46,7 +46,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class HoldOut(BaseModel):
-    """What waits, and why."""
+    """A key or topic that waits, and the reason."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -57,10 +57,10 @@ class HoldOut(BaseModel):
     key: str | None
     reason: str
     detail: str
-    records: int = Field(description="How many wait; counted up to 10,000.")
+    records: int = Field(description="Number of waiting records, counted up to 10,000.")
     attempts: int
     since: datetime
-    next_attempt_at: datetime = Field(description="When its oldest record is tried again.")
+    next_attempt_at: datetime = Field(description="Time of the next try of its oldest record.")
     next_probe_at: datetime = Field(description="The old name of `next_attempt_at`.", deprecated=True)
 
 
@@ -73,7 +73,7 @@ class HoldDetail(HoldOut):
 
 
 class HoldPage(BaseModel):
-    """A page of holds in the order of their making."""
+    """A page of holds in the order of their creation."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
 
@@ -82,7 +82,7 @@ class HoldPage(BaseModel):
 
 
 class VerbOut(BaseModel):
-    """How many records a verb has given up."""
+    """Number of records that were given up."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "hold_3", "dead_letters": 1}]})
 
@@ -106,7 +106,7 @@ def _number(hold: str) -> int:
     return int(hold.removeprefix("hold_"))
 
 
-@router.get("", summary="List what waits", responses=refusals("invalid-cursor", "invalid-parameter"))
+@router.get("", summary="List holds", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read")
 async def list_holds(
     request: Request,
@@ -117,7 +117,7 @@ async def list_holds(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> HoldPage:
-    """Oldest first; `Link: rel="next"` and `next_cursor` lead on."""
+    """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
     after = read_cursor(cursor, [int]) or [0]
     rows = await context.database.fetch("hold.page", "default", sink, topic, after[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
@@ -127,7 +127,7 @@ async def list_holds(
 @router.get("/{hold}", summary="One hold", responses=refusals("not-found", "invalid-parameter"))
 @needs("read")
 async def show(hold: HoldId, context: In) -> HoldDetail:
-    """What waits, why, and which events are the oldest of it."""
+    """Shows the reason and the oldest events that wait."""
     row = await context.database.fetchrow("hold.get", "default", _number(hold))
     if row is None:
         raise Problem("not-found", "There is no such hold; it may have been lifted.")
@@ -138,7 +138,7 @@ async def show(hold: HoldId, context: In) -> HoldDetail:
 @router.post("/{hold}/retry", summary="Try it now", responses=_VERB)
 @needs("operate")
 async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
-    """Its oldest record is sent at once; when it is taken, the others follow in order."""
+    """Sends its oldest record at once. When the broker accepts it, the others follow in order."""
     done = await context.database.fetchval("hold.retry", "default", _number(hold), actor_of(request), body.reason)
     if done is None:
         raise Problem("not-found", "There is no such hold; it may have been lifted.")
@@ -148,7 +148,7 @@ async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> 
 @router.post("/{hold}/skip", summary="Give up the oldest record", responses=_VERB)
 @needs("operate")
 async def skip(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
-    """It becomes a dead letter; the next one is tried at once."""
+    """Makes it a dead letter. The next record is tried at once."""
     row = await _give_up(hold, body, request, context, "hold.skip", 1)
     return VerbOut(id=hold, dead_letters=_there(row)["records"])
 
@@ -156,8 +156,9 @@ async def skip(hold: HoldId, body: Reasoned, request: Request, context: In) -> V
 @router.post("/{hold}/purge", summary="Give up all its records", responses=_VERB)
 @needs("operate")
 async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
-    """All that waits becomes dead letters, and the hold is lifted. What waited behind a key's refused record has the
-    outcome `purged_with_key`."""
+    """Makes all waiting records dead letters and lifts the hold. Records behind a key's refused record have the outcome
+    `purged_with_key`.
+    """
     row = _there(await _give_up(hold, body, request, context, "hold.purge", _PURGE_BATCH))
     given_up: int = row["records"]
     while row["chosen"] == _PURGE_BATCH:
@@ -171,9 +172,8 @@ async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> 
 async def _give_up(
     hold: str, body: Reason, request: Request, context: Context, action: str, most: int, *, with_refused: bool = True
 ) -> Row | None:
-    """Return how many of the oldest were chosen, and how many given up; None: there is no such hold.
-
-    ``with_refused``: the oldest is the one for whose sake the others wait.
+    """Return how many of the oldest records were chosen, and how many given up; None when there is no such hold.
+    ``with_refused``: the oldest record is the refused one.
     """
     row = await context.database.fetchrow(
         "hold.skip", "default", _number(hold), actor_of(request), body.reason, most, action, with_refused

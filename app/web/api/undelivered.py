@@ -1,4 +1,4 @@
-"""/undelivered: exactly which accepted events have not reached which subscriber, and why (WH-P01, WH-R14, WH-10)."""
+"""/undelivered: accepted events that have not reached a subscriber, and why (WH-P01, WH-R14, WH-10)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class UndeliveredOut(BaseModel):
     delivery_id: str | None
     callback: str | None
     state: Literal["queued"] | DeliveryState = Field(
-        description="queued: not fanned out yet; dead: given up; the others are still owed, as in /deliveries."
+        description="queued: not fanned out yet; dead: given up; the others are still open, as in /deliveries."
     )
     reason: ConditionReason
     blocked_by: BlockedBy
@@ -64,8 +64,9 @@ class UndeliveredOut(BaseModel):
 
 
 class UndeliveredPage(BaseModel):
-    """A page: first what is queued, then what waits, then what was given up; each oldest event first, of one
-    subscription what is due next."""
+    """A page: first queued, then waiting, then dead; oldest event first, or for one subscription in the order of due
+    times.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
 
@@ -81,7 +82,7 @@ _NEVER_US: Final = 10**16  # in the year 2286, which stands for infinity
 
 @router.get(
     "",
-    summary="What has not reached whom, and why",
+    summary="List undelivered events, and why",
     responses=refusals("invalid-cursor", "invalid-parameter", "not-found"),
 )
 @needs("read", reach="route")
@@ -91,12 +92,12 @@ async def list_undelivered(
     context: In,
     subscription_id: Annotated[str | None, Query(max_length=60)] = None,
     state: Annotated[
-        Literal["queued", "waiting", "dead"] | None, Query(description="waiting: all that is still owed.")
+        Literal["queued", "waiting", "dead"] | None, Query(description="waiting: all open deliveries.")
     ] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> UndeliveredPage:
-    """An accepted event that is not here, for a subscription that asked for it, has been answered with 2xx."""
+    """An accepted event that is missing here was answered with 2xx by every matching subscription."""
     subscription = None
     if subscription_id is not None:
         subscription = (await find(request, subscription_id, context))["id"]
@@ -115,7 +116,7 @@ async def list_undelivered(
 
 
 def _begin(cursor: str | None) -> list[Place]:
-    """Return the parts that are still to come, the first one from behind the cursor."""
+    """Return the remaining parts, the first from behind the cursor."""
     part, due_us, event, subscription = read_cursor(cursor, [str, int, int, int]) or ("queued", 0, 0, 0)
     if part not in _PARTS or int(due_us) > _NEVER_US:
         raise Problem("invalid-cursor")
@@ -126,7 +127,7 @@ def _begin(cursor: str | None) -> list[Place]:
 async def _read(
     context: Context, place: Place, subscription: int | None, most: int
 ) -> list[tuple[dict[str, Any], Place]]:
-    """Up to so many items of one part behind a place, each with its own place."""
+    """Return up to so many items of one part after a place, each with its own place."""
     part, due_us, event, last = place
     fetch, tenant = context.database.fetch, "default"
     if part == "queued":
