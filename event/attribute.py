@@ -92,7 +92,9 @@ def decode_header_value(value: str) -> str:
 
 
 def cloudevents_identity(headers: Mapping[str, str]) -> str | None:
-    """Return an idempotency key of fixed size made from (source, id); None when the headers are no CloudEvent (WH-C01)."""
+    """Return an idempotency key of fixed size made from (source, id); None when the headers are no CloudEvent
+    (WH-C01).
+    """
     source, id_ = headers.get("ce-source"), headers.get("ce-id")
     if source is None or id_ is None:
         return None
@@ -147,7 +149,9 @@ def _check_attribute(name: str, value: str) -> int:
 
 
 def _is_forbidden(character: str) -> bool:
-    """Return whether a character is a control character, a surrogate or a noncharacter (CloudEvents type ``String``)."""
+    """Return whether a character is a control character, a surrogate or a noncharacter (CloudEvents type
+    ``String``).
+    """
     code = ord(character)
     return unicodedata.category(character) in ("Cc", "Cs") or 0xFDD0 <= code <= 0xFDEF or code & 0xFFFE == 0xFFFE
 

@@ -76,7 +76,9 @@ def feed_links(content: bytes) -> tuple[tuple[str, str], ...]:
 
 
 def without(content: bytes, feed: Feed, known: Mapping[str, str]) -> bytes:
-    """Return the content without the entries whose digest is known already; new and changed ones stay, in their order."""
+    """Return the content without the entries whose digest is known already; new and changed ones stay, in their
+    order.
+    """
     kept, position = [], 0
     for entry in feed.entries:
         if known.get(entry.identity) == entry.digest:

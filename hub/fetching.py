@@ -252,7 +252,9 @@ def _first(response: Response, name: str) -> str | None:
 
 
 def _decoded(response: Response, bytes_max: int) -> bytes:
-    """Return the content without its coding. gzip, which some servers send unasked, is unpacked up to the limit only."""
+    """Return the content without its coding. gzip, which some servers send unasked, is unpacked up to the limit
+    only.
+    """
     body, coding = response.body, (_first(response, "content-encoding") or "identity").lower()
     if coding in ("gzip", "x-gzip") and not response.truncated:
         unpacker = zlib.decompressobj(wbits=31)

@@ -302,7 +302,9 @@ def _verify(form: Sequence[tuple[str, str]]) -> Verify:
 
 
 def _default_method(form: Sequence[tuple[str, str]], dialect: FormDialect) -> str:
-    """Choose sha1 for a subscriber of PubSubHubbub 0.3, which knows no other method; it sends ``hub.verify`` (FX-01)."""
+    """Choose sha1 for a subscriber of PubSubHubbub 0.3, which knows no other method; it sends ``hub.verify``
+    (FX-01).
+    """
     is_old = dialect is not FormDialect.OFF and any(name == "hub.verify" for name, _ in form)
     return "sha1" if is_old else HUB_METHOD_DEFAULT
 

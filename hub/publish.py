@@ -10,11 +10,10 @@
                       +--> one more transaction, that waits for the key's lock --> answered, or KeyBusy
                            with every other unit of that key
 
-A *unit* is one request's drafts; it is stored whole or not at all. The rules behind the picture. A shared commit takes
-key locks only by try-lock, so that a foreign transaction that holds a key delays that key alone (RR-03). Our two
-writers never hold units of the same key at the same time, because they would refuse each other. After a certain
-rollback the batch is halved until the unit that caused it is alone. After an unknown COMMIT the outcome of every unit
-in it is unknown, and publishers repeat with their Idempotency-Key (RR-12).
+A *unit* is one request's drafts; it is stored whole or not at all. A shared commit takes key locks only by try-lock, so
+that a foreign transaction that holds a key delays that key alone (RR-03). Our writers never hold units of one key at the
+same time. After a certain rollback the batch is halved until the unit that caused it is alone. After an unknown COMMIT
+the outcome of its units is unknown, and publishers repeat with their Idempotency-Key (RR-12).
 """
 
 from __future__ import annotations
@@ -152,9 +151,7 @@ class Publisher:
         self._trouble = Trouble("publishing_fails", "publishing_goes_on")
 
     def order_across_topics(self, across: bool) -> None:
-        """Set the order scope of the current layout: per key across topics, or per (topic, key) (RG-10). Before the
-        call after a change, two writers may refuse each other's units for a moment; those are repeated.
-        """
+        """Set the order scope of the layout: per key across topics, or per (topic, key) (RG-10)."""
         self._orders_across_topics = across
 
     async def publish(self, drafts: Sequence[Draft], fingerprint: bytes | None = None) -> list[Accepted]:
@@ -162,12 +159,10 @@ class Publisher:
 
         ``fingerprint`` is the digest of the whole request when its publisher chose the idempotency keys: the same key
         with another fingerprint is a conflict. None means that a key is the event's identity (CloudEvents: source
-        and id); its fingerprint is then made of the event itself. Keys count for their topic. A unit conflicts whole or
-        not at all.
+        and id), and the fingerprint is the event's. Keys count for their topic. A unit conflicts whole or not at all.
 
-        Raises :class:`PublishRefused`, :class:`IdempotencyConflict`, :class:`IdempotencyInFlight` (repeat it in a
-        moment), :class:`KeyBusy`, :class:`Overloaded`,
-        ``db.errors.Unavailable`` (nothing stored) and ``db.errors.OutcomeUnknown`` (repeat with the same key).
+        Raises an error of :mod:`hub.publish_error`, ``db.errors.Unavailable`` (nothing stored) or
+        ``db.errors.OutcomeUnknown`` (repeat with the same key).
         """
         waiting = len(self._queue) + self._held_units + len(self._in_flight)
         if waiting >= self._options.waiting_units_max or self._stopping:
@@ -248,9 +243,7 @@ class Publisher:
             return
 
     def _take(self) -> list[_Unit]:
-        """Return the next commit's units. A unit with a key that is being committed waits for the next commit (RR-03,
-        RR-12).
-        """
+        """Return the next commit's units, without those of a key that is being committed (RR-03, RR-12)."""
         most = self._options.commit_drafts_max
         units: list[_Unit] = []
         set_aside: list[_Unit] = []
@@ -365,9 +358,7 @@ class Publisher:
         self._held_units += 1
 
     async def _wait_for_keys(self, stripes: frozenset[int], tasks: asyncio.TaskGroup) -> None:
-        """Wait for these stripes in one transaction, for all units that need them: only these units are delayed
-        (RR-03).
-        """
+        """Wait for these stripes in one transaction, for all units that need them (RR-03)."""
         held = self._held[stripes]
         try:
             while held:
@@ -406,7 +397,7 @@ class Publisher:
 
 
 def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
-    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` has them under either order scope (RG-10)."""
+    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope (RG-10)."""
     return frozenset(hash_key("" if across_topics else d.topic, d.key).stripe for d in drafts if d.key is not None)
 
 

@@ -53,7 +53,10 @@ def hub_url(public_url: str) -> str:
 
 
 def url_of(public_url: str, topic: str) -> str:
-    """Return the canonical URL of a topic. A topic's name holds unreserved characters only, so nothing needs escaping."""
+    """Return the canonical URL of a topic.
+
+    A topic's name holds unreserved characters only, so nothing needs escaping.
+    """
     return f"{public_url}/topics/{topic}"
 
 

@@ -187,7 +187,9 @@ class Verification:
         return Answered(intent.attempts, 403, f"the topic's own URL is {own_url}".encode())
 
     def _request(self, intent: Intent, row: Row, output: Output, deadline_seconds: float) -> Request:
-        """Send the request on a fresh connection: on a kept one the client may repeat it, and a challenge is used once."""
+        """Send the request on a fresh connection: on a kept one the client may repeat it, and a challenge is
+        used once.
+        """
         if isinstance(output, Consult):
             asked = {"callback": intent.callback, "topic": intent.topic_url, "requester": row["requester"]}
             headers = (("content-type", "application/json"),)

@@ -237,7 +237,9 @@ class Harvester:
             raise _foremost(failed) from failed
 
     def _overlap(self, term: Term) -> int:
-        """Return how many batches may be in flight: where keys are in order across topics, a second one could overtake."""
+        """Return how many batches may be in flight: where keys are in order across topics, a second one could
+        overtake.
+        """
         return self._sink.features.overlap if term.order_scope == "topic_key" else 1
 
     def _is_over(self) -> bool:

@@ -105,7 +105,9 @@ class _Run:
 
     @property
     def is_broken(self) -> bool:
-        """Return whether the witness has seen a promise broken, by processes that ran; that alone finds a seeded bug."""
+        """Return whether the witness has seen a promise broken, by processes that ran; that alone finds a
+        seeded bug.
+        """
         return not self.crashes and self.report is not None and not self.report.holds
 
 

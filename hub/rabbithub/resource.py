@@ -349,7 +349,9 @@ def _authorization_context(tenant: str, pair: bytes) -> bytes:
 
 
 async def withdraw(session: Session, row: Row) -> None:
-    """Make the subscription of a verified request inactive; messages that it held go back to the queue by themselves."""
+    """Make the subscription of a verified request inactive; messages that it held go back to the queue by
+    themselves.
+    """
     await session.execute("rabbithub.deactivate", row["tenant"], row["identity"])
 
 
@@ -364,7 +366,9 @@ async def delete_subscription(hub: Hub, resource: Resource, hub_topic: str, call
 
 
 def identity(resource: Resource, hub_topic: str, callback: str) -> bytes:
-    """Return the digest of resource, topic and callback, by which requests and subscriptions belong together (RH-24)."""
+    """Return the digest of resource, topic and callback, by which requests and subscriptions belong together
+    (RH-24).
+    """
     return hashlib.sha256(f"rabbithub\0{resource.id}\0{hub_topic}\0{matching_text(callback)}".encode()).digest()
 
 

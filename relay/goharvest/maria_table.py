@@ -81,7 +81,9 @@ class MariaTable:
         return [_record(row) for row in rows]
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete confirmed rows; raise :class:`LeadershipLost` when the term is over or another relay has marked them."""
+        """Delete confirmed rows; raise :class:`LeadershipLost` when the term is over or another relay has
+        marked them.
+        """
         assert self._term is not None, "rows to purge were claimed under a term"
         array = as_json(ids)
         ruled = {"ids": array, "outbox": self.name, "term": self._term.number}

@@ -126,7 +126,9 @@ class KafkaProducer:
         return all_answered
 
     def _retrieve(self) -> None:
-        """Retrieve the exceptions of futures that no task awaits, or asyncio reports them at some later time (RK-21)."""
+        """Retrieve the exceptions of futures that no task awaits, or asyncio reports them at some later time
+        (RK-21).
+        """
         undrained = self._producer._message_accumulator._batches.values()
         waiters = [batch._drain_waiter for batches in undrained for batch in batches]
         transaction_end = self._producer._txn_manager.wait_for_transaction_end()

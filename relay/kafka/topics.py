@@ -43,7 +43,9 @@ class KafkaTopics:
         self._known: dict[str, KafkaTopic] = {}
 
     async def resolve(self, names: Collection[str]) -> Mapping[str, KafkaTopic | Unusable]:
-        """Look up the present state of topics (RK-23); raise :class:`SinkUnavailable` when the cluster does not answer."""
+        """Look up the present state of topics (RK-23); raise :class:`SinkUnavailable` when the cluster does not
+        answer.
+        """
         found: dict[str, KafkaTopic | Unusable] = {}
         strange = []
         for name in names:

@@ -48,7 +48,10 @@ class Memory:
             self._settled.popitem(last=False)
 
     def is_settled(self, message: AbstractIncomingMessage) -> bool:
-        """Return whether this is the return of a message that was settled here. A replay is a new message, and is run."""
+        """Return whether this is the return of a message that was settled here.
+
+        A replay is a new message, and is run.
+        """
         return bool(message.redelivered) and _identity(message) in self._settled
 
 
