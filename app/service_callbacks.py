@@ -1,4 +1,4 @@
-"""Callbacks of services: what their subscriptions say, behind the port of ``reqrep``; ``webhooks`` keeps them."""
+"""Callbacks of services: read from their subscriptions in ``webhooks``, behind the port of ``reqrep``."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@
                            with every other unit of that key
 
 A *unit* is one request's drafts; it is stored whole or not at all. A shared commit takes key locks only by try-lock, so
-that a foreign transaction that holds a key delays that key alone (RR-03). Our writers never hold units of one key at the
-same time. After a certain rollback the batch is halved until the unit that caused it is alone. After an unknown COMMIT
-the outcome of its units is unknown, and publishers repeat with their Idempotency-Key (RR-12).
+that a foreign transaction that holds a key delays that key alone (RR-03). Our writers never hold units of one key at
+once. After a certain rollback the batch is halved until the unit that caused it is alone. After an unknown COMMIT the
+outcome of its units is unknown, and publishers repeat with their Idempotency-Key (RR-12).
 """
 
 from __future__ import annotations

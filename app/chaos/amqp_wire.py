@@ -1,7 +1,7 @@
 """The part of AMQP 0-9-1 that a publisher's broker needs: frames, methods, a message's header.
 
-Written out here, because AMQP client libraries belong to the relay alone, and a witness that shared the suspect's
-codec would be a poor one. Sections are those of the AMQP 0-9-1 specification.
+It is written here, because only the relay uses AMQP client libraries, and the witness must not share the relay's codec.
+Sections are those of the AMQP 0-9-1 specification.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """Of a content header (2.3.5.2): what the witness wants to know."""
+    """The properties of a content header (2.3.5.2) that the witness needs."""
 
     body_bytes: int
     message_id: str | None
@@ -56,7 +56,7 @@ class Reader:
         self._at = 0
 
     def number(self, form: str) -> int:
-        """One number of a struct format."""
+        """Read one number of a struct format."""
         (value,) = struct.unpack_from(form, self._payload, self._at)
         self._at += struct.calcsize(form)
         return int(value)
@@ -111,7 +111,7 @@ def properties_of(payload: bytes) -> Properties:
 
 
 async def read_frame(reader: asyncio.StreamReader) -> Frame:
-    """Return the next frame; raises ValueError for what is none, IncompleteReadError at the end."""
+    """Return the next frame; raises ValueError for an invalid frame, IncompleteReadError at the end."""
     kind, channel, size = struct.unpack(">BHI", await reader.readexactly(7))
     payload = await reader.readexactly(size)
     if (await reader.readexactly(1))[0] != _FRAME_END:
@@ -120,7 +120,7 @@ async def read_frame(reader: asyncio.StreamReader) -> Frame:
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
-    """One frame as bytes."""
+    """Return one frame as bytes."""
     return struct.pack(">BHI", kind, channel, len(payload)) + payload + bytes([_FRAME_END])
 
 

@@ -20,7 +20,8 @@ FOLDERS = (*ROOMS, "scripts", "examples", "benchmarks")
 WORDS_MAX = 25
 
 NOT_DONE = (
-    "app/",
+    "app/cli/",
+    "app/web/",
     "benchmarks/",
     "db/migrations/",
     "db/schema.sql",
