@@ -31,7 +31,7 @@ from app.web.problem_kinds import KINDS
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 RESERVED_MEMBERS: Final = frozenset({"type", "title", "status", "detail", "instance", "request_id"})
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-# Texts that quote the caller are cut here, so that an answer stays small whatever was sent.
+# Texts that quote the caller are cut here, so that every answer stays small.
 DETAIL_CHARACTERS_MAX: Final = 500
 VALIDATION_ERRORS_MAX: Final = 20
 
@@ -52,11 +52,11 @@ _MESSAGES: Final = {
     "missing": "is missing",
     "model_attributes_type": "must be a JSON object",
 }
-"""Where the words of the validation library are about its own things."""
+"""Own texts in place of the validation library's terms."""
 
 
 class Problem(Exception):
-    """A request that cannot be served, with everything its answer needs.
+    """A request that cannot be served, with all data of its answer.
 
     `slug` names a row of `KINDS` (an unknown one is a programming error: KeyError). `detail` is about this occurrence
     and is shown to the caller; it defaults to the kind's cause. `status` deviates from the row where a protocol
@@ -87,7 +87,7 @@ class Problem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A problem ready to be written by anything that speaks HTTP: status, ASGI header pairs, body."""
+    """A problem ready to be written over HTTP: status, ASGI header pairs, body."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -117,7 +117,7 @@ class Problems:
 
     def answer(self, problem: Problem, request_id: str) -> Answer:
         """Return the problem as bytes, for plain ASGI applications and for the HTTP protocol itself."""
-        # ASCII escapes: whatever text was quoted in the detail, lone surrogates included, the answer can be encoded.
+        # ASCII escapes: the answer can be encoded with any quoted text, even with lone surrogates.
         body = json.dumps(self.document(problem, request_id), separators=(",", ":")).encode("ascii")
         headers = [(b"content-type", PROBLEM_MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
         if problem.retry_after_seconds is not None:
@@ -142,12 +142,12 @@ def header_fields(problem: Problem) -> list[tuple[bytes, bytes]]:
 
 
 def request_id_of(scope: Scope) -> str:
-    """Return the id that `app.web.limits.FrontDoor` gave this request; empty without a front door."""
+    """Return the id that `app.web.limits.FrontDoor` gave this request; empty without one."""
     return str(scope.get("state", {}).get("request_id", ""))
 
 
 def problem_of_http_exception(error: HTTPException) -> Problem:
-    """Return the framework's own refusals (no such route, wrong method, unreadable body) in our words.
+    """Return the framework's own refusals (no such route, wrong method, unreadable body) as our own problems.
 
     A detail that only repeats the status phrase is dropped, and so is every detail of a 5xx: it is not for the caller.
     """
@@ -159,7 +159,7 @@ def problem_of_http_exception(error: HTTPException) -> Problem:
 
 
 def problem_of_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """What the request did not fulfil, named parameter by parameter; rejected values are never repeated (SV-06)."""
+    """Return the problem of an invalid request, parameter by parameter; rejected values are never repeated (SV-06)."""
     found = [_validation_error(error) for error in errors[:VALIDATION_ERRORS_MAX]]
     if errors[0]["type"] == "json_invalid":
         return Problem("malformed-json", f"{found[0]['message']} at character {errors[0]['loc'][-1]}")
@@ -188,8 +188,8 @@ def allowed_methods(request: Request) -> str:
 def install_problem_handlers(app: FastAPI, problems: Problems) -> None:
     """Make every refusal of `app` a problem document.
 
-    The handler for Exception only answers: the framework raises the exception again after it, and the front door, which
-    stands outside of the framework, logs it once with the request id.
+    The handler for Exception only answers. The framework raises the exception again after it, and `FrontDoor`, which is
+    outside of the framework, logs it once with the request id.
     """
 
     async def problem(request: Request, error: Exception) -> Response:

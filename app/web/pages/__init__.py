@@ -1,4 +1,4 @@
-"""The pages a problem's `type` points to: what happened, why, and what to do about it (design section 8, "errors").
+"""The pages of problem types: the event, its cause and its cure.
 
 GET /problems lists every kind, GET /problems/{slug} explains one; with `Accept: application/json` (or problem+json) the
 same facts come as JSON. The pages carry their style with them and load nothing, so they work without a network; links
@@ -37,7 +37,7 @@ _PAGE_HEADERS: Final = {
 
 
 def install_problem_pages(app: FastAPI) -> None:
-    """Serve the index and one page per kind; they are documentation and stay outside of the API's schema."""
+    """Serve the index and one page per kind; they are documentation and no part of the API's schema."""
 
     @app.get("/favicon.ico", include_in_schema=False)
     @open_to_all

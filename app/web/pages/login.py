@@ -1,4 +1,4 @@
-"""The page of a 401 where a browser asks: what a person sees who closes the browser's login (FT-02)."""
+"""The page of a 401 for a browser: shown when a person closes the browser's login (FT-02)."""
 
 from __future__ import annotations
 

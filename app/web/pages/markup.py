@@ -1,4 +1,4 @@
-"""Small pieces of the pages: escaped text, tables, pills, moments in words (AB-05: what strangers wrote is escaped)."""
+"""Small pieces of the pages: escaped text, tables, pills, moments in words (AB-05: untrusted text is escaped)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def code(text: str) -> str:
-    """Return a name, as it is."""
+    """Return a name as code, unchanged."""
     return f"<code>{escape(text)}</code>"
 
 
@@ -44,7 +44,7 @@ def ago(then: datetime | None, now: datetime) -> str:
 
 
 def moment(then: datetime | None, now: datetime) -> str:
-    """As :func:`ago`, with the exact time when the pointer rests on it."""
+    """Return :func:`ago`, with the exact time when the pointer rests on it."""
     if then is None:
         return ago(None, now)
     exact = then.isoformat(sep=" ", timespec="seconds")
@@ -61,7 +61,7 @@ def callback(url: str) -> str:
 
 
 def tile(value: str, words: str) -> str:
-    """One number that matters."""
+    """Return a tile with one number."""
     return f'<div class="tile"><b>{value}</b><span>{words}</span></div>'
 
 
@@ -73,7 +73,9 @@ def section(title: str, content: str, aside: str = "") -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells are markup already. In a head ``#`` makes a column of numbers, ``~`` one that narrow screens omit."""
+    """Return a table of cells that are markup already. In a head ``#`` makes a column of numbers, ``~`` one that narrow
+    screens omit.
+    """
     classes = [_classes(head) for head in heads]
     top = "".join(f"<th{c}>{escape(head.lstrip('#~'))}</th>" for head, c in zip(heads, classes, strict=True))
     body = "".join(
