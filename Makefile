@@ -32,9 +32,10 @@ mysql-tests: dev-environment ## The tests of an outbox in MariaDB on a real MySQ
 	@scripts/mysql-tests
 
 .PHONY: prove
-prove: ## Kill and pause our own processes for at most a minute, then count what clients saw
+prove: ## Kill and pause our own processes for at most a minute: PASS or FAIL, and .hookwire/prove.html
 	@scripts/bootstrap run
-	@.venv/bin/hookwire prove
+	@mkdir -p .hookwire
+	@.venv/bin/hookwire prove --report .hookwire/prove.html
 
 .PHONY: test
 test: dev-environment ## Lint, then every test but the long ones, on real servers (at most 20 minutes; PROCESSES=3)
@@ -70,9 +71,10 @@ fuzz: dev-environment ## schemathesis over the OpenAPI file: some 9,000 requests
 	@$(PYTHON_IN_VENV) -m scripts.fuzz
 
 .PHONY: test-interop
-test-interop: dev-environment ## Clients, workers and a broker in Node and Go against ours (needs both; fetches a package of each)
+test-interop: dev-environment ## Peers in Node and Go, and clients generated in TypeScript and Go, against ours (needs both)
 	@scripts/install-servers libzmq
 	@$(PYTHON_IN_VENV) -m scripts.interop_services
+	@$(PYTHON_IN_VENV) -m scripts.interop_clients
 
 .PHONY: servers
 servers: dev-environment ## Start PostgreSQL, MariaDB, Kafka, RabbitMQ and Prosody in the background (stop them: make servers-down)
@@ -101,6 +103,11 @@ format: dev-environment ## Let ruff repair and format the code
 openapi: dev-environment ## Write openapi/openapi.json and docs/reference/settings.md anew from the code
 	@$(PYTHON_IN_VENV) -m scripts.openapi
 	@$(PYTHON_IN_VENV) -m scripts.settings_reference
+
+.PHONY: pictures
+pictures: dev-environment ## Take the pictures of the status page in docs/pictures anew, in Chromium
+	@scripts/install-servers chromium
+	@HOOKWIRE_TEST_PICTURES=docs/pictures $(PYTHON_IN_VENV) -m pytest -q tests/acceptance/test_truth.py -k a_browser_shows
 
 .PHONY: schema
 schema: dev-environment ## Write db/schema.sql anew from the migrations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import time
@@ -29,6 +30,16 @@ _TRACEBACK_CHARACTERS_MAX = 20_000
 _NOT_RAISED = ("Got error produce response", "Unable connect to node with id")
 _REASON_SECONDS = 60.0  # a reason is shown once in so long
 _REASONS_MAX = 32
+
+
+def _leave_out_nulls(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Drop fields that say nothing (FT-17)."""
+    return {name: value for name, value in line.items() if value is not None}
+
+
+def _console_renderer() -> structlog.dev.ConsoleRenderer:
+    """Coloured on a terminal, unless NO_COLOR is set to anything (no-color.org)."""
+    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
 
 
 def _mask(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -61,7 +72,7 @@ def _escaped(control: re.Match[str]) -> str:
 def configure_logging(log_format: Literal["auto", "console", "json"], level: str) -> None:
     """Send structlog and the standard library's loggers through the same processors."""
     console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
-    renderer: Any = structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()
+    renderer: Any = _console_renderer() if console else structlog.processors.JSONRenderer()
     shared: list[Any] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
@@ -80,6 +91,7 @@ def configure_logging(log_format: Literal["auto", "console", "json"], level: str
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
+                _leave_out_nulls,
                 _mask,
                 renderer,
             ],

@@ -15,6 +15,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
+from app.event_log import EventLog, WatchedOutbound
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
 from app.hub_options import hub_options
@@ -70,9 +71,9 @@ from webhooks.fanout import FanOut
 from webhooks.metrics import DeliveryMetrics
 from webhooks.pull import Pull
 from webhooks.replay import Replayer
-from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers
-from webhooks.worker import Worker, WorkerOptions
+from webhooks.worker import Worker
+from webhooks.worker_options import SlotOptions, WorkerOptions
 
 __all__ = ["ROLES", "Assembly", "open_hub"]
 
@@ -172,6 +173,7 @@ class _Builder:
         self._signals = Signals()
         self.relaying: Relaying | None = None
         self._on_event = on_event
+        self._event_log = EventLog(storage.incarnation, self._signals.stored) if settings.logs_events else None
 
     async def build(
         self, roles: Sequence[str], sockets: Sequence[socket.socket], metrics_sockets: Sequence[socket.socket]
@@ -240,7 +242,9 @@ class _Builder:
 
     def _delivering(self) -> list[Service]:
         signals = self._signals
-        worker = self._make_worker(self._outbound)
+        worker = self._make_worker(
+            WatchedOutbound(self._outbound, self._event_log) if self._event_log else self._outbound
+        )
         replayer = Replayer(self._database, signals.deliveries_due.notify, poll_seconds=_UNASKED_SECONDS)
         queues = RabbitHubQueues(
             self._database, signals.deliveries_due.notify, self._settings.rabbithub_tell_expiry_days
@@ -348,13 +352,7 @@ class _Builder:
         ingest = Ingest(
             publisher, context.topics, Notices(self._database), self._storage.incarnation, settings.event_bytes_max
         )
-        web = build_web(
-            context,
-            ingest,
-            self._problems,
-            self._request_ids,
-            self._agent,
-        )
+        web = build_web(context, ingest, self._problems, self._request_ids, self._agent)
         # Half of the drain: a slow client must not shorten the soft stop of relays and workers.
         return Front("http", self._server(web, sockets), settings.drain_seconds / 2)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _TOPIC = "cost"
 _RATES = (1, 50, 200, 1000)
+_CONNECTIONS = 256
 _YARDSTICK_RATE = 100
 _STATISTICS_SECONDS = 1.5
 """A backend reports its statistics at most once a second."""
@@ -60,8 +61,11 @@ def request(port: int, size: int = 200) -> bytes:
 
 
 async def offer(port: int, rate: float, seconds: float, make: Callable[[int], bytes] = request) -> int:
-    """Send at a fixed rate over 32 connections, whatever the answers take; returns the number of events."""
-    connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(min(32, max(int(rate), 1)))]
+    """Send at a fixed rate, whatever the answers take; returns the number of events.
+
+    The hub refuses requests that a connection sends far ahead of the answers, so that there are many connections.
+    """
+    connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(min(_CONNECTIONS, int(rate) + 1))]
     drains = [asyncio.ensure_future(reader.read(-1)) for reader, _ in connections]
     count, started = max(int(rate * seconds), 1), time.perf_counter()
     for number in range(count):

@@ -74,7 +74,7 @@ class Scene:
             " WHERE sink = 'kafka' AND owner IS NOT NULL"
         )
         assert row is not None
-        return row["seats"], row["owners"]
+        return row["leases"], row["owners"]
 
 
 async def publish(url: str, topic: str) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,12 +17,13 @@ from pathlib import Path
 
 import httpx
 
+from runtime.port import free_port
+
 __all__ = [
     "Counted",
     "Harness",
     "Sink",
     "cpu_seconds",
-    "free_port",
     "peak_bytes",
     "postgres_cpu_seconds",
     "running_harness",
@@ -31,13 +31,6 @@ __all__ = [
 ]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def cpu_seconds(pid: int) -> float:

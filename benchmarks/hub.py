@@ -45,7 +45,7 @@ FROM generate_series($1::bigint, $2::bigint) AS n
 
 async def run(sizes: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000), subscribers: int = 100_000) -> list[str]:
     """Run all; returns the lines to print."""
-    async with running_harness() as harness:
+    async with running_harness(websub_foreign_topics="any") as harness:
         sql = await asyncpg.connect(harness.database_url)
         try:
             lines = [*await _pings(harness, sql, subscribers), *await _subscribing(harness)]

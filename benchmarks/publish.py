@@ -14,8 +14,9 @@ import time
 
 import asyncpg
 
-from benchmarks.harness import cpu_seconds, free_port, postgres_cpu_seconds, running_harness
+from benchmarks.harness import cpu_seconds, postgres_cpu_seconds, running_harness
 from benchmarks.load import drive
+from runtime.port import free_port
 
 _CLIENTS = 32
 _BODY = b"x" * 600

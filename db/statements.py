@@ -1,5 +1,6 @@
 """Named statements: ``-- name: claim`` in ``db/sql/outbox.sql`` is called as ``outbox.claim``.
 
+A noun with many statements has several files, ``db/sql/<noun>.<part>.sql``; a statement's name does not have the part.
 The files are read once, at import. A repeated name or an empty body is a programming error and raises then.
 """
 
@@ -20,12 +21,13 @@ _PARTITION = re.compile(r"\b(?:parent|partition)_table\b")
 
 
 def load(folder: Path) -> Mapping[str, str]:
-    """Read every ``*.sql`` of a folder into a mapping from ``<file>.<name>`` to SQL text."""
+    """Read every ``*.sql`` of a folder into a mapping from ``<noun>.<name>`` to SQL text."""
     statements: dict[str, str] = {}
     for path in sorted(folder.glob("*.sql")):
+        noun = path.name.partition(".")[0]
         parts = _NAME.split(path.read_text(encoding="utf-8"))
         for name, body in zip(parts[1::2], parts[2::2], strict=True):
-            full = f"{path.stem}.{name}"
+            full = f"{noun}.{name}"
             if full in statements:
                 raise ValueError(f"statement {full} is defined twice")
             if not body.strip():

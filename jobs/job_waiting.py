@@ -1,4 +1,4 @@
-"""Waiting for jobs: workers that wait over HTTP share one question to the database, as receivers of messages do."""
+"""Waiting for jobs: workers that wait over HTTP share one question to the database (JB-65)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import structlog
 
 from db.errors import DatabaseError
-from jobs.waiting import Waiting
+from db.pool import Database
+from runtime.shared_wait import SharedWait
 
 __all__ = ["JobWaiting"]
 
@@ -15,14 +16,18 @@ _log = structlog.get_logger(__name__)
 _ANY = "*"
 
 
-class JobWaiting(Waiting):
+class JobWaiting(SharedWait):
     """A service. A waiter names its queue and its kinds."""
 
     name = "job_waiting"
 
+    def __init__(self, database: Database, pause_seconds: tuple[float, float] = (0.02, 0.5)) -> None:
+        super().__init__(pause_seconds)
+        self._database = database
+
     async def wait_for(self, queue: str, kinds: Sequence[str] | None, seconds: float) -> bool:
         """Return True as soon as there may be a job of these kinds, False after so many seconds or at a stop."""
-        return await self.wait(queue, seconds, _ANY if kinds is None else " ".join(sorted(kinds)))
+        return await self._wait((queue, _ANY if kinds is None else " ".join(sorted(kinds))), seconds)
 
     async def _ask(self) -> bool:
         queues = {queue for queue, _ in self._waiters}
@@ -37,6 +42,6 @@ class JobWaiting(Waiting):
             for queue, wanted in self._waiters
             if found[queue] and (wanted == _ANY or not found[queue].isdisjoint((wanted or "").split()))
         ]
-        for queue, wanted in woken:
-            self.available(queue, 1, wanted)
+        for key in woken:
+            self._wake(key, 1)
         return bool(woken)

@@ -17,6 +17,7 @@ import structlog
 from db.errors import DatabaseError, Refused
 from jobs.job import ClaimedJob, JobReceipt
 from jobs.job_queue import JobQueue
+from runtime.drain import finish_or_cancel
 from runtime.pause import pause
 
 __all__ = ["JobFailed", "JobOutcome", "JobWorker", "JobWorkerOptions"]
@@ -90,7 +91,7 @@ class JobWorker:
                     self._running[group.create_task(self._run(job))] = job
                 if not claimed:
                     await pause(self._wake, self._options.poll_seconds)
-            await self._drain()
+            await finish_or_cancel(self._running.keys(), self._options.grace_seconds)
             holding.cancel()
 
     async def _claim(self) -> list[ClaimedJob]:
@@ -175,11 +176,3 @@ class JobWorker:
                 if job.receipt not in beat.held or job.receipt in beat.cancelled:
                     self._cancelled.add(job.receipt)
                     task.cancel()
-
-    async def _drain(self) -> None:
-        if self._running:
-            await asyncio.wait([*self._running], timeout=self._options.grace_seconds)
-        for running in [*self._running]:
-            running.cancel()
-        if self._running:
-            await asyncio.wait([*self._running])

@@ -17,6 +17,7 @@ from jobs.message import Received
 from jobs.queues import Queues
 from jobs.receipt import ClaimReceipt
 from jobs.waiting import Waiting
+from runtime.drain import finish_or_cancel
 
 __all__ = ["MessageRefused", "MessageWorker", "MessageWorkerOptions"]
 
@@ -81,7 +82,7 @@ class MessageWorker:
             holding = group.create_task(self._hold())
             await self._receive(group)
             self._waiting.stop()
-            await self._drain()
+            await finish_or_cancel(self._running.keys(), self._options.grace_seconds)
             holding.cancel()
 
     async def _receive(self, group: asyncio.TaskGroup) -> None:
@@ -150,11 +151,3 @@ class MessageWorker:
                     await self._queues.extend(self._options.queue, held, self._options.lease_seconds)
             except DatabaseError as error:
                 _log.warning("extend_failed", error=str(error))
-
-    async def _drain(self) -> None:
-        if self._running:
-            await asyncio.wait([*self._running], timeout=self._options.grace_seconds)
-        for running in [*self._running]:
-            running.cancel()
-        if self._running:
-            await asyncio.wait([*self._running])

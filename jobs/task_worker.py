@@ -29,6 +29,7 @@ from db.errors import DatabaseError
 from jobs.notification import Notification, Notifications
 from jobs.task import RecoveryPolicy, Task, TaskFailed
 from jobs.tasks import Tasks
+from runtime.drain import finish_or_cancel
 from runtime.pause import pause
 
 __all__ = ["Tally", "TaskWorker", "TaskWorkerOptions"]
@@ -125,7 +126,7 @@ class TaskWorker:
             await self._poll(group)
             for following in [*self._followed]:
                 following.cancel()
-            await self._drain()
+            await finish_or_cancel(self._running.keys(), self._options.grace_seconds)
             for helper in helpers:
                 helper.cancel()
         await self._flush_finished()
@@ -308,11 +309,3 @@ class TaskWorker:
             )
         except DatabaseError as error:
             _log.warning("task_beat_failed", error=str(error))
-
-    async def _drain(self) -> None:
-        if self._running:
-            await asyncio.wait([*self._running], timeout=self._options.grace_seconds)
-        for running in [*self._running]:
-            running.cancel()
-        if self._running:
-            await asyncio.wait([*self._running])

@@ -26,5 +26,9 @@ Order: a plain subscription has none. In an *ordered* subscription a key's event
 event is ever claimed, and a failing event delays only its own key. A delivery behind it is due at infinity until the
 settlement of its predecessor promotes it. WebSub's new content wakes a head that backs off, outside its schedule.
 
+Four parts, with arrows one way: :mod:`webhooks.claim` takes and returns deliveries. :mod:`webhooks.schedule` decides
+for which subscription how many, and which is next. :mod:`webhooks.attempt` sends. :mod:`webhooks.settlement` stores.
+The worker moves claims and results between them.
+
 Every untrusted URL goes through :mod:`egress.client`, which dials only addresses that :mod:`egress.guard` has judged.
 """

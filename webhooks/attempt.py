@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -11,13 +12,19 @@ import structlog
 from egress.client import Outbound, Request
 from egress.failure import OutboundError
 from event.cloudevents import is_opaque
+from webhooks.breaker import after_probe, is_failure
 from webhooks.claim import Claim
+from webhooks.lifetime import within_lifetime
 from webhooks.message import REPLAY_HEADER, batch_message, delivery_message
+from webhooks.operator_event import RESERVED_PREFIX
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
+from webhooks.result import Result
+from webhooks.retry import DELIVERED, Decision, decide
 from webhooks.retry_after import CAP_SECONDS_MAX
 from webhooks.subscriber import Subscriber
+from webhooks.worker_options import WorkerOptions
 
-__all__ = ["Attempts"]
+__all__ = ["Attempts", "result_of"]
 
 _log = structlog.get_logger(__name__)
 
@@ -77,3 +84,39 @@ class Attempts:
         return (
             most if subscriber.lease_until is None else min(most, max(subscriber.lease_until - time.monotonic(), 0.0))
         )
+
+
+def result_of(
+    claim: Claim,
+    started_at: datetime,
+    outcome: Outcome,
+    options: WorkerOptions,
+    chance: Callable[[], float],
+    *,
+    leads: bool,
+) -> Result:  # fmt: skip
+    """Decide what the outcome of its attempt means for a claim.
+
+    Only the claim that leads its batch says what the outcome means for the subscription and for its breaker.
+    """
+    subscriber, event = claim.subscriber, claim.event
+    decision = DELIVERED if outcome.is_plain_success else _decision(claim, outcome, options, chance)
+    return Result(
+        event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome,
+        decision if leads else replace(decision, pause_seconds=None, end_state=None, end_reason=None),
+        after_probe(outcome) if leads and claim.is_probe else None,
+        failed=is_failure(outcome) if leads else None,
+        tells=not event.topic.startswith(RESERVED_PREFIX),
+        counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered", is_in_lane=claim.is_in_lane,
+        names={"event_id": event.event_id, "subscription": subscriber.public_id},
+    )  # fmt: skip
+
+
+def _decision(claim: Claim, outcome: Outcome, options: WorkerOptions, chance: Callable[[], float]) -> Decision:
+    """By the policy of the subscriber, as far as the lifetime of the event goes."""
+    now = time.monotonic()
+    policy = claim.subscriber.policy(
+        options.schedule_seconds, options.age_seconds_max, options.errors, is_in_lane=claim.is_in_lane
+    )
+    rest = None if claim.planned_at is None else max(claim.planned_at - now, 0.0)
+    return decide(outcome, claim.position, within_lifetime(policy, claim.event), chance(), rest, now - claim.made_at)

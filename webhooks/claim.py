@@ -1,18 +1,30 @@
-"""Claim: a delivery that this worker holds under a lease; and all of them: who waits for a slot, what they weigh."""
+"""Claim: a delivery that this worker holds under a lease, with its event and its subscriber; how it is taken and given
+back in the database."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from db.pool import Row
-from event.cloudevents import is_opaque
+import structlog
+
+from db.pool import Database, Row
 from event.event import Event
-from webhooks.subscriber import Subscriber
+from webhooks.contents import Contents
+from webhooks.lifetime import ttl_seconds
+from webhooks.outcome import Outcome
+from webhooks.result import Result
+from webhooks.retry import Decision
+from webhooks.subscriber import Subscriber, Subscribers
+from webhooks.worker_options import WorkerOptions
 
-__all__ = ["Claim", "Claims", "claim_of"]
+__all__ = ["Claim", "ClaimAnswer", "Claimer", "claim_of"]
 
-_BATCH_BYTES_MAX = 1024 * 1024
+_log = structlog.get_logger(__name__)
 
 
 class Claim(NamedTuple):
@@ -35,6 +47,17 @@ class Claim(NamedTuple):
     is_in_lane: bool = False
     is_probe: bool = False
 
+    @property
+    def host(self) -> str:
+        """The host that the attempt connects to; empty when nothing may be sent."""
+        target = self.subscriber.target
+        return target.host if target is not None else ""
+
+    @property
+    def lane(self) -> tuple[int, str | None] | None:
+        """Subscription and key, of which one claim at a time is in flight; None without an order."""
+        return (self.subscriber.id, self.event.key) if self.is_in_lane else None
+
 
 def claim_of(row: Row, event: Event, subscriber: Subscriber, asked_at: float) -> Claim:
     """The claim in a row of ``delivery.claim``, which was asked for at this monotonic time."""
@@ -53,90 +76,106 @@ def claim_of(row: Row, event: Event, subscriber: Subscriber, asked_at: float) ->
     )
 
 
-class Claims:
-    """The claims of one worker. A claim is put in, taken out of the queue for its attempt, and dropped at its end."""
+class ClaimAnswer(NamedTuple):
+    """What the database answered to a claim.
 
-    def __init__(self) -> None:
-        self._queues: OrderedDict[int, deque[Claim]] = OrderedDict()
-        self._waiting = 0
-        self._shares: dict[int, int] = {}
-        self.payload_bytes = 0
-        """Of all events that a claim holds, with their headers, waiting or in flight; shared ones count once."""
+    ``claims`` can be sent, in the order of their events. ``unsent`` end without an attempt. ``found``: how many rows
+    each subscription got; ``held_back``: until which monotonic times throttles hold some back. The contents of
+    ``orphans`` no longer exist; ``surplus`` did not fit into memory.
+    """
 
-    @property
-    def waiting(self) -> int:
-        """Claims without a slot."""
-        return self._waiting
+    claims: Sequence[Claim] = ()
+    unsent: Sequence[Result] = ()
+    found: Mapping[int, int] = Counter()
+    held_back: Sequence[tuple[int, float]] = ()
+    orphans: Sequence[Row] = ()
+    surplus: Sequence[Row] = ()
 
-    def waiting_of(self, subscription: int) -> int:
-        """Those of one subscription."""
-        return len(self._queues.get(subscription, ()))
 
-    @property
-    def subscriptions_waiting(self) -> int:
-        """How many subscriptions have claims without a slot."""
-        return len(self._queues)
+class Claimer:
+    """Claims deliveries for one worker, and gives them back."""
 
-    def subscriptions(self) -> list[int]:
-        """Who has claims without a slot, in turn."""
-        return list(self._queues)
+    def __init__(
+        self, database: Database, subscribers: Subscribers, contents: Contents, options: WorkerOptions
+    ) -> None:
+        self._database = database
+        self._subscribers = subscribers
+        self._contents = contents
+        self._options = options
 
-    def next_subscription(self) -> int:
-        """Whose turn it is; it goes to the end."""
-        subscription = next(iter(self._queues))
-        self._queues.move_to_end(subscription)
-        return subscription
+    async def claim(self, wanted: Mapping[int, int], bytes_max: int) -> ClaimAnswer:
+        """Claim so many deliveries of each subscription, and read up to so many bytes of contents."""
+        asked_at = time.monotonic()
+        answer = await self._database.fetch(
+            "delivery.claim", list(wanted), list(wanted.values()), self._options.timeout_seconds,
+            self._options.lease_margin_seconds,
+        )  # fmt: skip
+        rows = sorted([row for row in answer if row["event_id"] is not None], key=lambda row: row["event_id"])
+        held_back = [
+            (row["subscription_id"], asked_at + row["wait_seconds"]) for row in answer if row["event_id"] is None
+        ]
+        if not rows:
+            return ClaimAnswer(held_back=held_back)
+        subscribers = await self._subscribers.get((row["subscription_id"], row["version"]) for row in rows)
+        events, lost = await self._contents.get((row["event_id"] for row in rows), bytes_max)
+        claims, unsent = [], []
+        orphans: list[Row] = []
+        surplus: list[Row] = []
+        for row in rows:
+            event, subscriber = events.get(row["event_id"]), subscribers[row["subscription_id"]]
+            if row["is_held"] and subscriber.at_most_once:
+                unsent.append(_lost_track(row))
+            elif event is None:
+                (orphans if row["event_id"] in lost else surplus).append(row)
+            elif row["age_seconds"] > (ttl_seconds(event) or math.inf):
+                unsent.append(_expired(row))
+            else:
+                claims.append(claim_of(row, event, subscriber, asked_at))
+        found = Counter(row["subscription_id"] for row in rows)
+        return ClaimAnswer(claims, unsent, found, held_back, orphans, surplus)
 
-    def put(self, claim: Claim) -> None:
-        """Queue a claim behind the others of its subscription."""
-        self._queues.setdefault(claim.subscriber.id, deque()).append(claim)
-        self._waiting += 1
-        shares = self._shares.get(claim.event.id, 0)
-        self._shares[claim.event.id] = shares + 1
-        if not shares:
-            self.payload_bytes += claim.event.size_bytes
+    async def dead_letter(self, orphans: Sequence[Row]) -> None:
+        """End deliveries whose event no longer exists."""
+        _log.error("events_lost", deliveries=len(orphans), first=orphans[0]["event_id"])
+        await self._database.execute("delivery.dead_letter_orphans", *_columns(orphans), "its event no longer exists")
 
-    def first(self, subscription: int) -> Claim | None:
-        """The one to attempt next."""
-        queue = self._queues.get(subscription)
-        return queue[0] if queue else None
+    async def release_rows(self, rows: Sequence[Row]) -> None:
+        """Make due at once, and uncount, rows of the claim."""
+        await self._database.execute("delivery.release", *_columns(rows))
 
-    def take(self, subscription: int) -> Claim:
-        """Take the first one out of the queue; it stays held until it is dropped."""
-        queue = self._queues[subscription]
-        claim = queue.popleft()
-        self._waiting -= 1
-        if not queue:
-            del self._queues[subscription]
-        return claim
+    async def release(self, claims: Sequence[Claim]) -> None:
+        """Make due at once, and uncount, what was claimed and will not be sent from here."""
+        await self._database.execute(
+            "delivery.release",
+            [claim.event.id for claim in claims],
+            [claim.subscriber.id for claim in claims],
+            [claim.fence for claim in claims],
+        )
 
-    def take_batch(self, subscription: int, most: int, leased_beyond: float) -> list[Claim]:
-        """Take what may go in one request: the first claim and others behind it, ``most`` in all.
 
-        Their leases last beyond that monotonic time, their subscriber is the same, and payloads with headers have a
-        mebibyte at most. What is opaque goes alone.
-        """
-        first = self.take(subscription)
-        taken, weight = [first], first.event.size_bytes
-        while not is_opaque(first.event) and len(taken) < most and (claim := self.first(subscription)) is not None:
-            weight += claim.event.size_bytes
-            is_changed = claim.subscriber.version != first.subscriber.version
-            if is_changed or is_opaque(claim.event) or claim.leased_until < leased_beyond or weight > _BATCH_BYTES_MAX:
-                break
-            taken.append(self.take(subscription))
-        return taken
+def _lost_track(row: Row) -> Result:
+    """It was claimed before and nobody knows whether it was sent, so it is never sent again (WH-O06)."""
+    detail = "its worker ended before the outcome was on record; it may have arrived"
+    return _unsent(row, Outcome("unknown", None, detail), "internal")
 
-    def take_all(self, subscription: int) -> list[Claim]:
-        """Take a subscription's whole queue."""
-        queue = self._queues.pop(subscription, ())
-        self._waiting -= len(queue)
-        return list(queue)
 
-    def drop(self, claim: Claim) -> None:
-        """Its attempt has ended, or it is given back."""
-        shares = self._shares[claim.event.id] - 1
-        if shares:
-            self._shares[claim.event.id] = shares
-        else:
-            del self._shares[claim.event.id]
-            self.payload_bytes -= claim.event.size_bytes
+def _expired(row: Row) -> Result:
+    """Its publisher does not want it to be delivered any more (WH-A04)."""
+    return _unsent(row, Outcome("expired", None, "its time to live has ended"), "exhausted")
+
+
+def _unsent(row: Row, outcome: Outcome, dead_kind: str) -> Result:
+    decision = Decision("dead", dead_kind=dead_kind)
+    at = datetime.now(UTC)
+    return Result(
+        row["event_id"], row["subscription_id"], row["fence"], row["version"], at, outcome, decision,
+        is_in_lane=row["is_in_lane"],
+    )  # fmt: skip
+
+
+def _columns(rows: Sequence[Row]) -> tuple[list[int], list[int], list[int]]:
+    return (
+        [row["event_id"] for row in rows],
+        [row["subscription_id"] for row in rows],
+        [row["fence"] for row in rows],
+    )

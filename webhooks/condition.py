@@ -1,12 +1,12 @@
-"""Condition: the state of an event, a sink, a delivery and a subscription, why it is so, and what happens next. Pure.
+"""Condition: the state of an event, a sink, a delivery or a subscription, its reason and its next attempt. Pure.
 
-API, pages, commands, logs and metrics all ask here, so they say the same (FT-01, FT-04). A row has the columns of the
-view ``receivers``; of a delivery also its own. The first that is in the way is named::
+API, pages, commands, logs and metrics use this module, so they agree (FT-01, FT-04). A row has the columns of the view
+``receivers``; the row of a delivery also has its own. Several blockers may apply; the first of this list is named::
 
     pause      the subscription is disabled, or its receiver asked for a pause
-    hold       the delivery is parked, or the sink's record is held, until somebody decides
+    hold       the delivery is parked, or the sink's record is held, until an operator decides
     order      an earlier event of the key has to be delivered first
-    breaker    the receiver fails so often that it is tried only now and then
+    breaker    the receiver fails so often that it is tried seldom
     schedule   the last attempt failed, and the next one has its time
     rate       the subscription's rate limit is used up
 
@@ -53,7 +53,7 @@ _OVERDUE_SECONDS: Final = 30.0
 
 
 class Condition(NamedTuple):
-    """``next_attempt_at`` is never in the past; None: nothing happens until somebody acts or something else ends."""
+    """``next_attempt_at`` is never in the past. None: an operator has to act, or something else has to end first."""
 
     state: str
     reason: str
@@ -61,17 +61,17 @@ class Condition(NamedTuple):
     next_attempt_at: datetime | None = None
 
 
-QUEUED: Final = Condition("queued", "accepted, and not matched with subscriptions yet")
-"""Of an event that the fan-out has still to reach."""
+QUEUED: Final = Condition("pending", "accepted, and not matched with subscriptions yet")
+"""The condition of an event that is not fanned out yet."""
 
 
 def format_moment(moment: datetime) -> str:
-    """A moment to the second, as RFC 3339 in UTC."""
+    """Write a moment to the second, as RFC 3339 in UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _latest(row: Row, *moments: datetime | None) -> datetime:
-    """The last of these moments, or now."""
+    """Return the last of these moments; never before now."""
     now: datetime = row["now"]
     return max(now, now, *(moment for moment in moments if moment is not None))
 
@@ -84,10 +84,11 @@ def _answer(outcome: str | None, status: int | None) -> str:
 
 
 def delivery_condition(row: Row) -> Condition:
-    """Of an open, a delivered or a dead delivery.
+    """Return the condition of an open, a delivered or a dead delivery.
 
-    An open one has ``parked_at``, ``due_at`` (None: behind another of its key), ``is_claimed``, ``attempts``,
-    ``last_outcome``, ``last_status``; a delivered or dead one has ``state``, ``at``, ``kind`` and ``detail`` too.
+    The row of an open delivery has ``parked_at``, ``due_at`` (None: behind another delivery of its key),
+    ``is_claimed``, ``attempts``, ``last_outcome`` and ``last_status``. A delivered or dead one also has ``state``,
+    ``at``, ``kind`` and ``detail``.
     """
     answer = _answer(row["last_outcome"], row["last_status"])
     state = row.get("state")
@@ -99,13 +100,13 @@ def delivery_condition(row: Row) -> Condition:
     failed = f"the last attempt failed: {answer}" if answer else None
     open_state = _open_state(row)
     reason, blocked_by, next_at = _what_waits(row) or _what_is_free(row, answer)
-    # Where the schedule is in the way, the failure is the reason.
+    # If the schedule is the blocker, the failure comes first.
     parts = (failed, reason) if blocked_by == "schedule" else (reason, failed)
     return Condition(open_state, "; ".join(filter(None, parts)), blocked_by, next_at)
 
 
 def _open_state(row: Row) -> DeliveryState:
-    """As ``delivery.list`` filters by it."""
+    """Return the state by which ``delivery.list`` filters."""
     if row["parked_at"] is not None:
         return "parked"
     if row["attempts"] == 0:
@@ -117,11 +118,11 @@ _Found = tuple[str | None, Blocker | None, datetime | None]
 
 
 def _what_waits(row: Row) -> _Found | None:
-    """What keeps a delivery from being sent, in the order in which it has to change."""
+    """Return what prevents the attempt, in the order in which it has to change; None for a free delivery."""
     if (inactive := _inactive(row)) is not None:
         return inactive.reason, inactive.blocked_by, None
     if row["parked_at"] is not None:
-        return "it is parked until somebody retries it or gives it up", "hold", None
+        return "it is parked until an operator retries it or gives it up", "hold", None
     if row["due_at"] is None:
         return "an earlier event of its key has to be delivered first", "order", None
     if row["is_claimed"] and row["due_at"] > row["now"]:
@@ -132,7 +133,7 @@ def _what_waits(row: Row) -> _Found | None:
 
 
 def _subscription_block(row: Row, due_at: datetime | None) -> _Found | None:
-    """What blocks the whole subscription and is in the way of what is due at a time."""
+    """Return the pause or the breaker of the subscription, if one is active."""
     paused, breaker = row["paused_until"], row["breaker_until"]
     next_at = _latest(row, due_at, paused, breaker)
     if paused is not None and paused > row["now"]:
@@ -145,7 +146,7 @@ def _subscription_block(row: Row, due_at: datetime | None) -> _Found | None:
 
 
 def _what_is_free(row: Row, answer: str) -> _Found:
-    """Of a delivery that nothing of its subscription blocks."""
+    """Return the reason of a delivery that its subscription does not block."""
     due_at, now = row["due_at"], row["now"]
     if row["protocol"] == "pull":
         return "it waits to be fetched by its subscriber", None, None if due_at <= now else due_at
@@ -154,7 +155,11 @@ def _what_is_free(row: Row, answer: str) -> _Found:
     if row["rate_until"] is not None and row["rate_until"] > now:
         return f"the rate limit lets the next one pass at {format_moment(row['rate_until'])}", "rate", row["rate_until"]
     if (now - due_at).total_seconds() > _OVERDUE_SECONDS:
-        return f"it is due since {format_moment(due_at)}, and no worker has taken it; does one run?", None, now
+        return (
+            f"it is due since {format_moment(due_at)} and no worker has taken it; is `hookwire deliver` running?",
+            None,
+            now,
+        )
     return "it is due now", None, now
 
 
@@ -173,10 +178,10 @@ def _inactive(row: Row) -> Condition | None:
 
 
 def subscription_condition(row: Row) -> Condition:
-    """Whether its receiver answers; the state is a ``Health``.
+    """Return whether its receiver answers; the state is a ``Health``.
 
-    Beside the columns of a delivery's subscription: ``failing_since``, ``failure_outcome``, ``failure_status``,
-    ``last_success_at``, ``waiting`` and ``next_due_at``.
+    The row also has ``failing_since``, ``failure_outcome``, ``failure_status``, ``last_success_at``, ``waiting`` and
+    ``next_due_at``.
     """
     if (inactive := _inactive(row)) is not None:
         return inactive
@@ -190,7 +195,7 @@ def subscription_condition(row: Row) -> Condition:
         return Condition("paused", str(reason), blocked_by, next_at)
     if row["last_success_at"] is None:
         return Condition(
-            "untried", "; ".join(filter(None, ("nothing was sent to it yet", reason))), blocked_by, next_at
+            "untried", "; ".join(filter(None, ("nothing has been sent to it yet", reason))), blocked_by, next_at
         )
     success = f"the last success was at {format_moment(row['last_success_at'])}"
     return Condition("healthy", "; ".join(filter(None, (success, reason))), blocked_by, next_at)
@@ -209,7 +214,7 @@ def _why_failing(row: Row, block_reason: str | None) -> str:
 
 
 def _next_delivery(row: Row) -> _Found:
-    """What is next for a subscription that neither a pause nor its breaker holds back."""
+    """Return what is next for a subscription without a pause and with a closed breaker."""
     if not row["waiting"]:
         return None, None, None
     due_at, now = row["next_due_at"], row["now"]
@@ -226,8 +231,10 @@ def _next_delivery(row: Row) -> _Found:
 
 
 def sink_condition(row: Row) -> Condition:
-    """Of what one sink is owed of an event: ``sink``, ``state`` (pending, held, sent), ``configured``, ``reason``,
-    ``probe_at``."""
+    """Return the condition of an event at one sink.
+
+    The row has ``sink``, ``state`` (pending, held, sent), ``configured``, ``reason`` and ``probe_at``.
+    """
     if row["state"] == "sent":
         is_fanned_out = row["sink"] == "webhooks"
         return Condition("sent", "matched with subscriptions" if is_fanned_out else "the broker has confirmed it")
@@ -242,7 +249,7 @@ def sink_condition(row: Row) -> Condition:
 
 
 def event_condition(sinks: Sequence[tuple[str, Condition]], deliveries: Sequence[Condition]) -> Condition:
-    """Of an event as a whole: that of the part which is furthest from being delivered."""
+    """Return the condition of the part of an event that is furthest from delivery."""
     if not sinks:
         return Condition("unrouted", "its topic is routed to no sink; it is stored")
     is_fanned_out = any(sink == "webhooks" and found.state == "sent" for sink, found in sinks)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from webhooks.breaker import FailureStats
-from webhooks.settlement import Result
+from webhooks.result import Result
 
 __all__ = ["RESERVED_PREFIX", "notices_of"]
 

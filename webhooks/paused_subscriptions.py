@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webhooks.breaker import BreakerOptions
-from webhooks.settlement import Result
+from webhooks.result import Result
 
 __all__ = ["PausedSubscriptions"]
 
@@ -28,9 +28,14 @@ class PausedSubscriptions:
         """All of them."""
         return frozenset(self._resting)
 
-    def end_recorded(self) -> None:
-        """Only with no claim in the air: one that was asked for before does not see what is on record now."""
-        self._resting &= self._unrecorded.keys()
+    def end_recorded(self) -> set[int]:
+        """End the pauses that are stored, and return their subscriptions.
+
+        Call it only with no claim under way: one that was asked for before does not see what is stored now.
+        """
+        ended = self._resting - self._unrecorded.keys()
+        self._resting -= ended
+        return ended
 
     def begin(self, result: Result) -> bool:
         """Pause the subscription if the result or its unstored failures require it; return whether they do."""

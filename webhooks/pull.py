@@ -23,8 +23,9 @@ from db.pool import Database, Row
 from event.event import Event
 from webhooks.contents import Contents
 from webhooks.outcome import Outcome
+from webhooks.result import Result
 from webhooks.retry import DELIVERED, Decision
-from webhooks.settlement import Result, write_results
+from webhooks.settlement import write_results
 
 __all__ = ["ATTEMPTS_MAX", "Fetched", "Pull", "PullReceipt", "parse_receipt"]
 

@@ -12,9 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import structlog
 
@@ -23,10 +21,9 @@ from db.pool import Database, Session
 from webhooks.breaker import BreakerOptions, FailureStats, Turn, has_to_open
 from webhooks.condition import subscription_condition
 from webhooks.error_policy import ErrorPolicy
-from webhooks.outcome import Outcome
-from webhooks.retry import Decision
+from webhooks.result import Result
 
-__all__ = ["Result", "Settlement", "write_results"]
+__all__ = ["Settlement", "write_results"]
 
 _log = structlog.get_logger(__name__)
 _BATCH_MAX = 1_000
@@ -35,28 +32,6 @@ _WRITE_SECONDS_USUAL = 1.0
 _PAUSE_SECONDS_FIRST = 0.1
 _PAUSE_SECONDS_MAX = 2.0
 _USUAL = BreakerOptions()
-
-
-class Result(NamedTuple):
-    """One finished attempt: its delivery, its claim, the version of its subscription, its start and its outcome.
-    ``failed``: whether it counts against the receiver; None: neither way. ``tells``: it may cause an operator event.
-    ``counts``: it is an error of RabbitHub's kind. ``is_in_lane``: other deliveries wait behind it. ``names``: public
-    ids of the event and the subscription, for the log (FT-10).
-    """
-
-    event_id: int
-    subscription_id: int
-    fence: int
-    version: int
-    started_at: datetime
-    outcome: Outcome
-    decision: Decision
-    breaker: Turn | None = None
-    failed: bool | None = None
-    tells: bool = True
-    counts: bool = False
-    is_in_lane: bool = False
-    names: Mapping[str, str] = MappingProxyType({})
 
 
 class Settlement:

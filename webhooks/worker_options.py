@@ -7,9 +7,17 @@ from dataclasses import dataclass, field
 
 from webhooks.breaker import BreakerOptions
 from webhooks.error_policy import ErrorPolicy
-from webhooks.slots import SlotOptions
 
-__all__ = ["WorkerOptions"]
+__all__ = ["SlotOptions", "WorkerOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOptions:
+    """Attempts in flight: in all, per subscription, per host."""
+
+    total: int = 256
+    per_subscription: int = 64
+    per_host: int = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@
       |                                         |
       '------------------> check() <------------'      pure: logs in, counts out
                               |
-              accepted  delivered  lost  phantom  duplicated  inverted  stale term
+              accepted  delivered  lost  invented  duplicated  inverted  stale term
 
 The system's own counters are never asked. The truth about order is the counter ``n``. A key has one writer, which waits
 for each answer before it sends the next event. So the order of ``n`` *is* the commit order of that key. An attempt

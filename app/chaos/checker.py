@@ -6,7 +6,7 @@ The counts, per sink:
     delivered                accepted events that arrived
     dead_lettered            accepted events that the system gave up with a reason (they may have arrived too)
     lost                     accepted, and neither arrived nor given up                                       (I1)
-    phantom                  arrived or given up, and never published, or refused, or a second event of one mark (I2)
+    invented                 arrived or given up, and never published, or refused, or a second event of one mark (I2)
     duplicate_adjacent       repeats that follow directly on the same event, per key
     duplicate_non_adjacent   all other repeats
     duplicate_forbidden      repeats that the sink's promise does not allow                               (I3, RR-01)
@@ -72,7 +72,7 @@ class SinkReport:
     delivered: int = 0
     dead_lettered: int = 0
     lost: int = 0
-    phantom: int = 0
+    invented: int = 0
     duplicate_adjacent: int = 0
     duplicate_non_adjacent: int = 0
     duplicate_forbidden: int = 0
@@ -86,7 +86,7 @@ class SinkReport:
         return not any(getattr(self, kind) for kind in VIOLATIONS)
 
 
-VIOLATIONS = ("lost", "phantom", "duplicate_forbidden", "inverted", "sequence_disorder", "stale_term")
+VIOLATIONS = ("lost", "invented", "duplicate_forbidden", "inverted", "sequence_disorder", "stale_term")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class _Bench:
         self._arrived: set[Mark] = set()
         self._given_up: set[Mark] = set()
         self._event_ids: dict[Mark, str] = {}
-        self._phantoms: set[tuple[Mark, str | None]] = set()
+        self._inventions: set[tuple[Mark, str | None]] = set()
         self._lanes: dict[tuple[str, str, str | None], _Lane] = {}
         self._terms: dict[tuple[str, int], int] = {}
         self._index = -1
@@ -218,14 +218,14 @@ class _Bench:
             raise ValueError(f"the arrivals at {self.sink} are not in the order of their index")
         self._index = arrival.index
         self._check_term(arrival)
-        if self._is_phantom(arrival.mark, arrival.event_id):
+        if self._is_invented(arrival.mark, arrival.event_id):
             return
         self._arrived.add(arrival.mark)
         self._check_order(arrival)
 
     def hear_dead_letter(self, letter: DeadLetter) -> None:
         """Take an event that was given up."""
-        if not self._is_phantom(letter.mark, letter.event_id):
+        if not self._is_invented(letter.mark, letter.event_id):
             self._given_up.add(letter.mark)
 
     def close(self) -> SinkReport:
@@ -259,7 +259,7 @@ class _Bench:
             self._find("stale_term", arrival.mark, f"term {arrival.term} after term {newest}")
         self._terms[order] = max(newest, arrival.term)
 
-    def _is_phantom(self, mark: Mark, event_id: str | None) -> bool:
+    def _is_invented(self, mark: Mark, event_id: str | None) -> bool:
         one = self._published.get(mark)
         reason = ""
         if one is None:
@@ -270,9 +270,9 @@ class _Bench:
             expected = one.event_id or self._event_ids.setdefault(mark, event_id)
             if event_id != expected:
                 reason = f"a second event: {event_id} beside {expected}"
-        if reason and (mark, event_id) not in self._phantoms:
-            self._phantoms.add((mark, event_id))
-            self._find("phantom", mark, reason)
+        if reason and (mark, event_id) not in self._inventions:
+            self._inventions.add((mark, event_id))
+            self._find("invented", mark, reason)
         return bool(reason)
 
     def _check_order(self, arrival: Arrival) -> None:

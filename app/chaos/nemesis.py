@@ -55,12 +55,12 @@ class Nemesis:
         self._pause_seconds = pause_seconds
         self._deeds: dict[FaultKind, Callable[[Fault], Awaitable[str]]] = {
             FaultKind.KILL: self._kill,
-            FaultKind.USURP: self._usurp,
+            FaultKind.TAKE_OVER: self._take_over,
             FaultKind.DRAIN: self._drain,
             FaultKind.FAILPOINT: self._failpoint,
             FaultKind.DATABASE: self._database,
             FaultKind.UNBIND: self._unbind,
-            FaultKind.CUT: self._cut,
+            FaultKind.DISCONNECT: self._disconnect,
         }
 
     async def do(self, fault: Fault, at_seconds: float) -> Harm:
@@ -99,7 +99,7 @@ class Nemesis:
         await leader.start()
         return leader.name
 
-    async def _usurp(self, _: Fault) -> str:
+    async def _take_over(self, _: Fault) -> str:
         leader = await self._leader()
         successor = self._other(leader)
         leader.pause()
@@ -164,7 +164,7 @@ class Nemesis:
             self._broker.bound = True
         return f"for {_UNBOUND_SECONDS:g} s"
 
-    async def _cut(self, _: Fault) -> str:
+    async def _disconnect(self, _: Fault) -> str:
         self._broker.cut()
         await asyncio.sleep(0.5)
         return ""

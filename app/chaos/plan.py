@@ -19,7 +19,7 @@ class FaultKind(StrEnum):
 
     KILL = "kill"
     """SIGKILL to the leader, which is started again at once."""
-    USURP = "usurp"
+    TAKE_OVER = "take over"
     """SIGSTOP to the leader until another leads, SIGCONT; then SIGKILL to its successor (F05)."""
     DRAIN = "drain"
     """SIGTERM to the leader: exit code 0 within ten seconds (F08)."""
@@ -29,21 +29,21 @@ class FaultKind(StrEnum):
     """SIGKILL to PostgreSQL's first process, or an immediate stop; started again (F11)."""
     UNBIND = "unbind"
     """For a while no queue takes the exchange's messages (F26)."""
-    CUT = "cut"
+    DISCONNECT = "disconnect"
     """The AMQP broker drops every connection (F24)."""
 
 
-INDISPENSABLE = (FaultKind.KILL, FaultKind.USURP, FaultKind.FAILPOINT, FaultKind.DATABASE, FaultKind.UNBIND)
+INDISPENSABLE = (FaultKind.KILL, FaultKind.TAKE_OVER, FaultKind.FAILPOINT, FaultKind.DATABASE, FaultKind.UNBIND)
 """Without one of these a broken product can pass; a slow machine takes longer over them instead."""
 
 _SECONDS = {
     FaultKind.KILL: 2.5,
-    FaultKind.USURP: 7.5,
+    FaultKind.TAKE_OVER: 7.5,
     FaultKind.DRAIN: 2.5,
     FaultKind.FAILPOINT: 5.0,
     FaultKind.DATABASE: 3.0,
     FaultKind.UNBIND: 1.5,
-    FaultKind.CUT: 1.0,
+    FaultKind.DISCONNECT: 1.0,
 }
 """The approximate time of a fault with its healing."""
 
@@ -78,11 +78,11 @@ def make_plan(seed: int, seconds: float, failpoints: Sequence[str]) -> list[Faul
 
 def _kinds(chance: random.Random) -> Iterator[FaultKind]:
     # A hold would stop a former leader by itself, so the test of its term comes while nothing is held.
-    first = [kind for kind in INDISPENSABLE if kind is not FaultKind.USURP]
+    first = [kind for kind in INDISPENSABLE if kind is not FaultKind.TAKE_OVER]
     others = [kind for kind in FaultKind if kind not in INDISPENSABLE]
     chance.shuffle(first)
     chance.shuffle(others)
-    deck = [FaultKind.USURP, *first, *others]
+    deck = [FaultKind.TAKE_OVER, *first, *others]
     yield from deck
     while True:
         yield chance.choice(deck)

@@ -7,8 +7,8 @@
 
 The verdict is the witness's, from the writers' history and the sinks' arrival logs alone (OR-02). It is ``0`` lost and
 ``0`` reordered or the exit code is 1; repeats are counted and bounded (RR-01, I4). All is seeded: a failed run prints
-the command that repeats it. The terms of the last line: ``accepted`` events were answered with 2xx or committed by SQL.
-``delivered`` of them arrived at every sink. ``lost``, ``duplicated`` and ``reordered`` are summed over the sinks.
+the command that repeats it. ``LEGEND`` explains the terms of the line and the table. In the line ``lost``,
+``duplicated`` and ``reordered`` are summed over the sinks.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.chaos.broker import open_broker
-from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
+from app.chaos.checker import Promise
 from app.chaos.child import ChildFailed
-from app.chaos.nemesis import Harm, HarmFailed, Nemesis
+from app.chaos.nemesis import HarmFailed, Nemesis
 from app.chaos.plan import INDISPENSABLE, FaultKind, make_plan
 from app.chaos.scenario import NotQuiet, Scenario, ScenarioOptions, open_scenario
+from app.chaos.verdict import LEGEND, ProveRun, document, duplicated, evidence, reordered, sentence, summary, table
+from app.chaos.verdict_page import verdict_page
 from app.failpoints import POINTS
 from app.settings.settings import SettingsRefused
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
@@ -74,7 +76,6 @@ _DUPLICATES_PER_FAULT_MAX = 200
 """The deliveries and messages that two processes can have in flight (I4). These are 64 of one subscription in each and
 one of each key at each sink, twice because of settlements in progress.
 """
-_ORDER = ("inverted", "duplicate_forbidden", "sequence_disorder", "stale_term")
 _POINTS = tuple(point for point in POINTS if not point.endswith("_manifest"))
 
 
@@ -82,36 +83,14 @@ _POINTS = tuple(point for point in POINTS if not point.endswith("_manifest"))
 class ProveOptions:
     """``seconds``: about how long the whole run takes; below 42, not every kind of fault has its turn.
 
-    ``seed`` None: a new one. ``seed_bug``: the name of a seeded bug.
+    ``seed`` None: a new one. ``seed_bug``: the name of a seeded bug. ``report``: where an HTML page of it goes.
     """
 
     seconds: float = 45.0
     seed: int | None = None
     seed_bug: str | None = None
     json: bool = False
-
-
-@dataclass(slots=True)
-class _Run:
-    """The result of a run."""
-
-    seed: int
-    seconds: float = 0.0
-    harms: list[Harm] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    crashes: list[str] = field(default_factory=list)
-    report: Report | None = None
-
-    @property
-    def holds(self) -> bool:
-        return not (self.failures or self.crashes) and self.report is not None and self.report.holds
-
-    @property
-    def is_broken(self) -> bool:
-        """Return whether the witness has seen a promise broken, by processes that ran; that alone finds a
-        seeded bug.
-        """
-        return not self.crashes and self.report is not None and not self.report.holds
+    report: Path | None = None
 
 
 async def prove(options: ProveOptions) -> int:
@@ -126,7 +105,7 @@ async def prove(options: ProveOptions) -> int:
             raise SettingsRefused(f"{options.seed_bug!r} is no seeded bug; there are {', '.join(SEEDED_BUGS)}")
     if options.seconds < 25:
         raise SettingsRefused("a run takes at least 25 seconds")
-    run = _Run(options.seed if options.seed is not None else secrets.randbelow(1_000_000))
+    run = ProveRun(options.seed if options.seed is not None else secrets.randbelow(1_000_000))
     folder = Path(tempfile.mkdtemp(prefix="hookwire-prove-"))
     folder.chmod(0o711)  # root's PostgreSQL runs as another account, which must be able to enter
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)  # its pool logs a warning whenever the database is down
@@ -145,7 +124,7 @@ async def prove(options: ProveOptions) -> int:
     return 1 if options.seed_bug is None or run.is_broken else 2
 
 
-async def _run_to_the_end(options: ProveOptions, run: _Run, folder: Path) -> None:
+async def _run_to_the_end(options: ProveOptions, run: ProveRun, folder: Path) -> None:
     """Run to the end; a child that does not start ends the run early, as its result."""
     try:
         await _run(options, run, folder)
@@ -172,7 +151,7 @@ def _ended_by_sigterm() -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGTERM)
 
 
-async def _run(options: ProveOptions, run: _Run, folder: Path) -> None:
+async def _run(options: ProveOptions, run: ProveRun, folder: Path) -> None:
     """Run once from start to verdict."""
     began = time.monotonic()
     async with AsyncExitStack() as stack:
@@ -225,21 +204,22 @@ async def _own_postgres(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
                 shutil.rmtree(cluster, ignore_errors=True)
 
 
-async def _stand_baseline(scenario: Scenario, run: _Run) -> None:
-    """Check the same load without a fault: a repeat or an inversion there makes the run useless (OR-06). On a busy
-    machine attempts may time out; their repeats are no fault of the system.
+async def _stand_baseline(scenario: Scenario, run: ProveRun) -> None:
+    """Check the same load without a fault: a repeat or an inversion there makes the run useless (OR-06).
+
+    On a busy machine attempts may time out; their repeats are no fault of the system.
     """
     await asyncio.sleep(_BASELINE_SECONDS)
     report = scenario.judge_so_far()
     unanswered = await scenario.unanswered()
     # Missing events may still be in flight: the count of lost events is valid only when all is quiet.
-    summary = _summary(report).replace("lost=", "on_the_way=")
-    _say(f"{_BASELINE_SECONDS:5.1f} s  baseline: {summary}")
-    if _duplicated(report) > unanswered or _reordered(report) or not all(sink.delivered for sink in report.sinks):
-        run.failures.append(f"the baseline is not clean: {_summary(report)}")
+    counts = summary(report).replace("lost=", "on_the_way=")
+    _say(f"{_BASELINE_SECONDS:5.1f} s  baseline: {counts}")
+    if duplicated(report) > unanswered or reordered(report) or not all(sink.delivered for sink in report.sinks):
+        run.failures.append(f"the baseline is not clean: {summary(report)}")
 
 
-async def _do_harm(nemesis: Nemesis, run: _Run, seconds: float) -> None:
+async def _do_harm(nemesis: Nemesis, run: ProveRun, seconds: float) -> None:
     """Work through the plan; record a fault that breaks the system, and go on with the next."""
     plan = make_plan(run.seed, seconds, _POINTS)
     _say("plan: " + ", ".join(str(fault) for fault in plan))
@@ -261,7 +241,7 @@ async def _do_harm(nemesis: Nemesis, run: _Run, seconds: float) -> None:
         _say(f"{at_seconds:5.1f} s  {fault}: {harm.note} ({harm.accepted} accepted in {harm.seconds:.1f} s)")
 
 
-async def _conclude(scenario: Scenario, run: _Run, quiet_seconds_max: float) -> None:
+async def _conclude(scenario: Scenario, run: ProveRun, quiet_seconds_max: float) -> None:
     """Wait for quiet, kill and restart everything, wait again, and judge (OR-10)."""
     try:
         seconds = await scenario.quiet(quiet_seconds_max)
@@ -276,80 +256,41 @@ async def _conclude(scenario: Scenario, run: _Run, quiet_seconds_max: float) -> 
         run.failures.append(str(failure))
     run.report = await scenario.judge()
     duplicates_max = _DUPLICATES_PER_FAULT_MAX * len(run.harms) + await scenario.unanswered()
-    if _duplicated(run.report) > duplicates_max:
-        run.failures.append(f"{_duplicated(run.report)} repeats, more than {duplicates_max} can have been in flight")
+    if duplicated(run.report) > duplicates_max:
+        run.failures.append(f"{duplicated(run.report)} repeats, more than {duplicates_max} can have been in flight")
 
 
-def _duplicated(report: Report) -> int:
-    return report.total("duplicate_adjacent") + report.total("duplicate_non_adjacent")
-
-
-def _reordered(report: Report) -> int:
-    return sum(report.total(kind) for kind in _ORDER)
-
-
-def _summary(report: Report) -> str:
-    delivered = min(sink.delivered for sink in report.sinks)
-    lost, reordered = report.total("lost"), _reordered(report)
-    return (
-        f"accepted={report.accepted} delivered={delivered} lost={lost} duplicated={_duplicated(report)} "
-        f"reordered={reordered}"
-    )
-
-
-def _print(options: ProveOptions, run: _Run, folder: Path) -> None:
-    """Print the line, the table, and the command to repeat a failed run."""
-    if options.json:
-        _tell(json.dumps(_document(run), indent=2))
-    elif run.report is not None:
-        _tell(f"{_summary(run.report)} (seed {run.seed}, faults {len(run.harms)}, {run.seconds:.0f} s)")
-        for line in _table(run.report.sinks):
-            _tell(line)
+def _print(options: ProveOptions, run: ProveRun, folder: Path) -> None:
+    """Print the line, the table, the verdict, and the command to repeat a failed run."""
+    broken = f" --seed-bug {options.seed_bug}" if options.seed_bug else ""
+    again = f"hookwire prove --seconds {options.seconds:g} --seed {run.seed}{broken}"
+    if options.report is not None:
+        options.report.write_text(verdict_page(run, again), encoding="utf-8")
+        _say(f"report: {options.report}")
+    _tell(json.dumps(document(run), indent=2) if options.json else "\n".join(_lines(run)))
     if run.holds:
         return
     for failure in (*run.failures, *run.crashes):
         _say(f"FAILED: {failure}")
-    for line in _evidence(run.report) if run.report is not None else ():
+    for line in evidence(run.report) if run.report is not None else ():
         _say(f"FAILED: {line}")
     if options.seed_bug and not run.is_broken:
         _say(f"FAILED: the witness has not found {options.seed_bug}")
-    broken = f" --seed-bug {options.seed_bug}" if options.seed_bug else ""
-    _say(f"again:  hookwire prove --seconds {options.seconds:g} --seed {run.seed}{broken}")
+    _say(f"again:  {again}")
     _say(f"logs:   {folder}")
 
 
-def _evidence(report: Report) -> list[str]:
-    """Return the first finding of each kind and sink that broke the promise."""
-    first: dict[tuple[str, str], str] = {}
-    for finding in report.findings:
-        if finding.kind in (*VIOLATIONS, "unknown_half_present"):
-            text = f"{finding.kind} at {finding.sink}: {finding.mark} {finding.detail}".strip()
-            first.setdefault((finding.kind, finding.sink), text)
-    return list(first.values())
-
-
-_COLUMNS = (
-    "delivered", "dead_lettered", "lost", "phantom", "duplicate_adjacent", "duplicate_non_adjacent", *_ORDER,
-)  # fmt: skip
-
-
-def _table(sinks: Sequence[SinkReport]) -> list[str]:
-    heads = ["sink", "promise", *(name.replace("duplicate_", "dup. ").replace("_", " ") for name in _COLUMNS)]
-    rows = [[sink.sink, str(sink.promise), *(str(getattr(sink, name)) for name in _COLUMNS)] for sink in sinks]
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [heads, *rows]]
-
-
-def _document(run: _Run) -> dict[str, object]:
-    return {
-        "holds": run.holds,
-        "seed": run.seed,
-        "seconds": round(run.seconds, 1),
-        "failures": run.failures,
-        "crashes": run.crashes,
-        "faults": [asdict(harm) for harm in run.harms],
-        "report": asdict(run.report) if run.report is not None else None,
-    }
+def _lines(run: ProveRun) -> list[str]:
+    """Return the table of a run, its legend, and the verdict, last."""
+    if run.report is None:
+        return [sentence(run)]
+    rows = table(run.report.sinks)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    cells = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    widest = max(map(len, LEGEND))
+    legend = [f"  {word.ljust(widest)}  {meaning}" for word, meaning in LEGEND.items()]
+    counts = f"{summary(run.report)} (seed {run.seed}, faults {len(run.harms)}, {run.seconds:.0f} s)"
+    return [counts, *cells, "", *legend, "", sentence(run)]
 
 
 def _tell(text: str) -> None:

@@ -49,8 +49,9 @@ from relay.record import Record
 from relay.sink import Batch, Receipt, Refusal, SinkUnavailable, Term
 from webhooks.claim import Claim
 from webhooks.outcome import Outcome
+from webhooks.result import Result
 from webhooks.retry import DELIVERED
-from webhooks.settlement import Result, Settlement
+from webhooks.settlement import Settlement
 from webhooks.worker import Worker
 
 __all__ = ["SEEDED_BUGS", "StaleBug", "apply"]

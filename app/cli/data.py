@@ -27,7 +27,8 @@ def read_data(data: str | None) -> bytes:
             with open(data[1:], "rb") as file:
                 body = file.read(_DATA_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
-        raise CommandFailed(f"cannot read {'standard input' if data == '-' else data[1:]}: {error}", 2) from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise CommandFailed(f"cannot read {'standard input' if data == '-' else data[1:]}: {reason}", 2) from None
     if len(body) > _DATA_BYTES_MAX:
         raise CommandFailed(f"the data have at most {_DATA_BYTES_MAX} bytes", 2)
     return body

@@ -63,7 +63,7 @@ def parsed(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CommandFailed(f"{name} is no JSON: {error}", 2) from None
+        raise CommandFailed(f"{name} is not valid JSON: {error}", 2) from None
 
 
 def say(text: str) -> None:

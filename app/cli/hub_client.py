@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -17,9 +18,11 @@ import httpx
 from app.cli.failure import CommandFailed
 from app.settings.settings import Settings
 
-__all__ = ["answer_of", "ask", "bearer", "connected", "get", "hub_url", "post", "refusal_of"]
+__all__ = ["answer_of", "ask", "bearer", "connected", "get", "get_all", "hub_url", "post", "refusal_of"]
 
 _LONGEST_SECONDS = 3600.0
+_CURE = "Start it with `hookwire serve`, or name another one by --url or HOOKWIRE_URL"
+_PAGE = 500
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
 
@@ -44,7 +47,7 @@ def bearer() -> dict[str, str]:
     """
     token = os.environ.get("HOOKWIRE_TOKEN", "").strip()
     if not token.isascii() or not token.isprintable():
-        raise CommandFailed("HOOKWIRE_TOKEN is no API key", 2)
+        raise CommandFailed("HOOKWIRE_TOKEN is not an API key; set it to one that `hookwire keys create` printed", 2)
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
@@ -69,6 +72,18 @@ async def get(url: str, *, params: dict[str, str] | None = None, deadline_second
     async with connected() as client:
         made, _ = await _ask(client, "GET", url, None, {}, params, deadline_seconds)
     return made
+
+
+async def get_all(url: str, params: Mapping[str, str] | None = None, most: int | None = None) -> list[Any]:
+    """GET a list page by page; gives its items, at most so many. Raises ``CommandFailed`` as :func:`get` does."""
+    found: list[Any] = []
+    asked = {"limit": str(min(most or _PAGE, _PAGE)), **(params or {})}
+    while True:
+        page = await get(url, params=asked)
+        found += page["items"]
+        if page["next_cursor"] is None or (most is not None and len(found) >= most):
+            return found[:most]
+        asked["cursor"] = page["next_cursor"]
 
 
 async def ask(
@@ -108,12 +123,12 @@ async def answer_of(
         async with asyncio.timeout(deadline_seconds):
             return await client.request(method, url, content=content, headers=headers, params=params)
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
-        raise CommandFailed(f"no answer within {deadline_seconds:g} s; it may or may not have been done", 1) from None
+        raise CommandFailed(f"no answer within {deadline_seconds:g} s; the hub may have done it, or not", 1) from None
     except (httpx.ConnectError, httpx.UnsupportedProtocol) as error:
-        raise CommandFailed(f"cannot reach {_shown(url)}: {error}. Does `hookwire serve` run there?", 3) from None
+        raise CommandFailed(f"cannot reach the hub at {_origin(url)}: {error}. {_CURE}", 3) from None
     except httpx.HTTPError as error:
         words = str(error) or type(error).__name__
-        raise CommandFailed(f"the connection broke before an answer came ({words}); it may have been done", 1) from None
+        raise CommandFailed(f"the connection broke before the answer ({words}); the hub may have done it", 1) from None
     except (httpx.InvalidURL, UnicodeError) as error:
         raise CommandFailed(f"{_shown(url)}: {error}", 2) from None
 
@@ -126,10 +141,16 @@ def refusal_of(answer: httpx.Response) -> CommandFailed:
         text = f"{problem['title']}: {problem.get('detail', '')} (see {problem.get('type', '')})"
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             had = "authorization" in answer.request.headers
-            text += f". HOOKWIRE_TOKEN {'is not a key of this hub' if had else 'is not set'}"
+            text += f". HOOKWIRE_TOKEN {'is not a key of this hub' if had else 'is not set; set it to an API key'}"
     else:
-        text = f"{_shown(str(answer.request.url))} answered {answer.status_code}, which no hub does"
+        address = _shown(str(answer.request.url))
+        text = f"{address} answered {answer.status_code}, but not as a hub does; check --url and HOOKWIRE_URL"
     return CommandFailed(text, code)
+
+
+def _origin(url: str) -> str:
+    """The scheme, host and port of an address."""
+    return "/".join(_shown(url).split("/")[:3])
 
 
 def _shown(url: str) -> str:

@@ -16,7 +16,7 @@ __all__ = ["application", "main"]
 
 _HELP: Final = """POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it.
 
-Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a server is unreachable, 75 cut off, 130 interrupted.
+Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a server is unreachable, 75 stopped by force, 130 Ctrl-C.
 """
 _INTERRUPTED: Final = 130
 _STANDARD_ERROR: Final = 2
@@ -103,7 +103,10 @@ def application() -> typer.Typer:
     from app.cli.commands.work import work
     from app.cli.pipeline.commands import pipeline
 
-    commands = typer.Typer(name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+    commands = typer.Typer(
+        name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )  # fmt: skip
     commands.callback()(common)
     offered = {
         "Run": (serve, relay, deliver, doctor, migrate),

@@ -290,6 +290,11 @@ class Settings(
         "auto", description="auto: console on a terminal, else json."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_events: bool | None = Field(
+        None,
+        description="Log a line for each publish, delivery and failed attempt (20 of each per second at most); default"
+        " on in development, off in production.",
+    )
     failpoints: str = Field("", description="For tests: name:kill|hang|error|delay|stall[=seconds][@n or /n],...")
 
     @field_validator(
@@ -367,6 +372,12 @@ class Settings(
     def serves_docs(self) -> bool:
         """Return whether the page /docs is served."""
         return self.docs if self.docs is not None else self.profile == "development"
+
+    @property
+    def logs_events(self) -> bool:
+        """Return whether each publish and each attempt has its line in the log (FT-17)."""
+        wanted = self.log_events if self.log_events is not None else self.profile == "development"
+        return wanted and self.log_level in ("debug", "info")
 
     @property
     def foreign_topics(self) -> Literal["off", "registered", "any"]:

@@ -118,7 +118,7 @@ class Problems:
     def answer(self, problem: Problem, request_id: str) -> Answer:
         """Return the problem as bytes, for plain ASGI applications and for the HTTP protocol itself."""
         # ASCII escapes: the answer can be encoded with any quoted text, even with lone surrogates.
-        body = json.dumps(self.document(problem, request_id), separators=(",", ":")).encode("ascii")
+        body = json.dumps(self.document(problem, request_id), separators=(",", ":")).encode("ascii") + b"\n"
         headers = [(b"content-type", PROBLEM_MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
         if problem.retry_after_seconds is not None:
             headers.append((b"retry-after", b"%d" % problem.retry_after_seconds))

@@ -11,7 +11,7 @@ cannot be added by a layer above it. `HookwireProtocol` adds it where the bytes 
                                ^                                                  v
                                '------------------ first byte of the next request (also pipelined) ---- IDLE
 
-    a refusal:  answers that are still owed are sent first (DEAF), then the refusal. Then write_eof, and a short, bounded
+    a refusal:  answers that are still owed are sent first (DEAF), then the refusal. Then write_eof, and a short bounded
                 discard of the peer's data (LINGER): closing at once would reset the connection and lose the answer.
                 Then close, and after write_seconds abort (CLOSING).
 

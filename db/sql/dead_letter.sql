@@ -10,6 +10,7 @@ SELECT * FROM (
      FROM hookwire.relay_dead_letters r
      WHERE r.tenant = $1 AND ($2::text IS NULL OR r.sink = $2) AND $3::bigint IS NULL
        AND ($4::text IS NULL OR $4 = 'refused') AND (r.event_id, 0::bigint, r.sink) < ($5, $6, $7)
+       AND r.event_id >= $9
      ORDER BY r.event_id DESC, r.sink DESC LIMIT $8)
     UNION ALL
     (SELECT d.subscription_id, d.event_id, 'webhooks', s.public_id, s.callback, e.topic, e.key,
@@ -19,6 +20,7 @@ SELECT * FROM (
      LEFT JOIN hookwire.events e ON e.id = d.event_id
      WHERE d.tenant = $1 AND ($2::text IS NULL OR $2 = 'webhooks') AND ($3::bigint IS NULL OR d.subscription_id = $3)
        AND ($4::text IS NULL OR d.kind = $4) AND (d.event_id, d.subscription_id, 'webhooks') < ($5, $6, $7)
+       AND d.event_id >= $9
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $8)
 ) AS every
 ORDER BY event_id DESC, subscription DESC, sink DESC

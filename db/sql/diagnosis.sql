@@ -14,7 +14,7 @@ CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1
 
 -- name: requests
 -- Return the pair's requests. Decided requests are kept for a day.
-SELECT mode, stage, state, reason, attempts, created_at, decided_at, CASE WHEN decided_at IS NULL THEN due_at END AS next_try_at
+SELECT mode, stage, state, reason, attempts, created_at, decided_at, CASE WHEN decided_at IS NULL THEN due_at END AS next_attempt_at
 FROM hookwire.intents WHERE tenant = $1 AND identity = $2 ORDER BY id DESC LIMIT $3;
 
 -- name: attempts

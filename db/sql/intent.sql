@@ -293,12 +293,11 @@ SELECT count(*) FROM old;
 -- name: pair
 -- Return the latest request to subscribe, the latest subscription and its open deliveries; all NULL where none exists.
 SELECT i.state AS request_state, i.stage, i.stage_from, i.reason AS request_reason, i.attempts, i.created_at AS requested_at,
-       i.decided_at, CASE WHEN i.decided_at IS NULL THEN i.due_at END AS next_try_at,
+       i.decided_at, CASE WHEN i.decided_at IS NULL THEN i.due_at END AS next_attempt_at,
        s.public_id, s.state AS subscription_state, s.state_reason, s.lease_until, s.updated_at,
        (SELECT max(v.decided_at) FROM hookwire.intents v
         WHERE v.tenant = $1 AND v.identity = $2 AND v.state = 'verified') AS verified_at,
        (SELECT count(*) FROM (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = s.id LIMIT 1001) AS counted) AS owed,
-       (SELECT min(d.due_at) FROM hookwire.deliveries d WHERE d.subscription_id = s.id AND isfinite(d.due_at)) AS next_delivery_at,
        (SELECT d.last_outcome FROM hookwire.deliveries d WHERE d.subscription_id = s.id AND d.last_outcome IS NOT NULL
         ORDER BY d.due_at LIMIT 1) AS last_outcome
 FROM (SELECT) AS one

@@ -2,7 +2,7 @@
 -- mark of each shard, with one LATERAL per shard (RR-07).
 --
 -- A statement that deletes records of a batch from a large table looks each record up by its whole key. This applies
--- here and in manifest.sql, hold.sql and delivery.sql. The lookup is a LATERAL with LIMIT 1, which no planner can turn
+-- here and in manifest.sql, hold.sql and delivery.*.sql. The lookup is a LATERAL with LIMIT 1, which no planner can turn
 -- into a join, and the delete is by ctid. A join that was planned for an empty table would read the whole backlog for
 -- each batch, until its plan is dropped (RP-03, tests/db/test_stale_plans.py).
 --

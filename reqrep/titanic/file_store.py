@@ -15,7 +15,7 @@ import fcntl
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +24,9 @@ from typing import Final
 from typing_extensions import override
 
 from reqrep.frames import Frames
-from reqrep.titanic.change import ChangeSignal
 from reqrep.titanic.group_commit import Chore, GroupCommit
-from reqrep.titanic.index import IndexEntry, RequestIndex
+from reqrep.titanic.index import IndexEntry
+from reqrep.titanic.indexed_store import IndexedRequestStore
 from reqrep.titanic.log_file import LogFile, LogPlace, LogRecord
 from reqrep.titanic.record import (
     RecordKind,
@@ -45,11 +45,7 @@ from reqrep.titanic.store import (
     AcceptedRequest,
     ClaimedRequest,
     Receipt,
-    RequestAnswer,
-    RequestState,
-    RequestStore,
     Settled,
-    StoreCounts,
     StoreError,
     require_frames,
     require_request,
@@ -116,14 +112,14 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-class FileRequestStore(RequestStore):
+class FileRequestStore(IndexedRequestStore[LogPlace]):
     """Use :func:`open_file_store`, which also locks the folder."""
 
     def __init__(self, options: FileStoreOptions) -> None:
+        super().__init__(options.clock)
         path = options.folder / _NAME
         self._log = LogFile(path) if path.exists() else LogFile.create(path, (), pack_opened(0))
-        self._clock, self._wall_clock = options.clock, options.wall_clock
-        self._index: RequestIndex[LogPlace] = RequestIndex()
+        self._wall_clock = options.wall_clock
         self._requests_max, self._services_max = options.requests_max, options.services_max
         self._epoch = 0
         self._live_bytes = 0
@@ -137,7 +133,6 @@ class FileRequestStore(RequestStore):
         self._commit = GroupCommit(
             self._log, self._chore, options.collect_seconds, options.reserve_bytes, options.file_bytes_max
         )
-        self._change = ChangeSignal()
 
     def close_file(self) -> None:
         """Finish the write in progress and let go of the file."""
@@ -154,15 +149,6 @@ class FileRequestStore(RequestStore):
         await self._commit.write(RecordKind.REQUEST, pack_request(stored), lambda place: self._add(stored, place))
         self._change.notify()
         return stored.id
-
-    @override
-    async def fetch(self, request_id: str) -> RequestAnswer:
-        entry = self._index.find(request_id)
-        if entry is None:
-            return RequestAnswer(RequestState.UNKNOWN)
-        if entry.reply is None:
-            return RequestAnswer(RequestState.PENDING)
-        return RequestAnswer(RequestState.ANSWERED, read_reply(self._log.read(entry.reply)).body)
 
     @override
     async def close(self, request_id: str) -> None:
@@ -192,10 +178,6 @@ class FileRequestStore(RequestStore):
         return claimed
 
     @override
-    async def extend(self, receipts: Collection[Receipt], lease_seconds: float) -> set[Receipt]:
-        return self._index.extend(self._clock(), receipts, lease_seconds)
-
-    @override
     async def settle(self, receipt: Receipt, reply: Frames) -> Settled:
         require_frames(reply)
         settled = self._index.judge(receipt)
@@ -212,23 +194,8 @@ class FileRequestStore(RequestStore):
         return written
 
     @override
-    async def release(self, receipt: Receipt, delay_seconds: float = 0) -> bool:
-        held = self._index.release(self._clock(), receipt, delay_seconds)
-        if held:
-            self._change.notify()
-        return held
-
-    @override
-    async def waiting(self) -> Sequence[str]:
-        return self._index.waiting(self._clock())
-
-    @override
-    async def changed(self, timeout_seconds: float) -> None:
-        await self._change.wait(timeout_seconds)
-
-    @override
-    async def counts(self) -> StoreCounts:
-        return self._index.counts(self._clock())
+    def _frames(self, reply: LogPlace) -> Frames:
+        return read_reply(self._log.read(reply)).body
 
     # --- the index follows the file -----------------------------------------------------------------------------
 

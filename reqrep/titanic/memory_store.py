@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from typing_extensions import override
 
 from reqrep.frames import Frames
-from reqrep.titanic.change import ChangeSignal
-from reqrep.titanic.index import IndexEntry, RequestIndex
+from reqrep.titanic.index import IndexEntry
+from reqrep.titanic.indexed_store import IndexedRequestStore
 from reqrep.titanic.store import (
     AcceptedRequest,
     ClaimedRequest,
     Receipt,
-    RequestAnswer,
-    RequestState,
-    RequestStore,
     Settled,
-    StoreCounts,
     StoreFull,
     require_frames,
     require_request,
@@ -29,7 +25,7 @@ from reqrep.titanic.store import (
 __all__ = ["MemoryRequestStore"]
 
 
-class MemoryRequestStore(RequestStore):
+class MemoryRequestStore(IndexedRequestStore[Frames]):
     """At most ``requests_max`` requests, answered ones included, of ``bytes_max`` bytes together.
 
     ``services_max``: with requests that wait. At each bound new requests are refused; a reply is always taken.
@@ -42,13 +38,11 @@ class MemoryRequestStore(RequestStore):
         bytes_max: int = 1024**3,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(clock)
         self._requests_max = requests_max
         self._services_max = services_max
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._clock = clock
-        self._index: RequestIndex[Frames] = RequestIndex()
-        self._change = ChangeSignal()
 
     @override
     async def accept(self, request: AcceptedRequest) -> str:
@@ -69,32 +63,12 @@ class MemoryRequestStore(RequestStore):
         return [_claimed(entry) for entry in self._index.claim(self._clock(), limits, lease_seconds)]
 
     @override
-    async def extend(self, receipts: Collection[Receipt], lease_seconds: float) -> set[Receipt]:
-        return self._index.extend(self._clock(), receipts, lease_seconds)
-
-    @override
     async def settle(self, receipt: Receipt, reply: Frames) -> Settled:
         require_frames(reply)
         settled = self._index.judge(receipt)
         if settled is Settled.STORED and self._index.answer(receipt, reply):
             self._bytes += _size(reply)
         return settled
-
-    @override
-    async def release(self, receipt: Receipt, delay_seconds: float = 0) -> bool:
-        held = self._index.release(self._clock(), receipt, delay_seconds)
-        if held:
-            self._change.notify()
-        return held
-
-    @override
-    async def fetch(self, request_id: str) -> RequestAnswer:
-        entry = self._index.find(request_id)
-        if entry is None:
-            return RequestAnswer(RequestState.UNKNOWN)
-        if entry.reply is None:
-            return RequestAnswer(RequestState.PENDING)
-        return RequestAnswer(RequestState.ANSWERED, list(entry.reply))
 
     @override
     async def close(self, request_id: str) -> None:
@@ -111,16 +85,8 @@ class MemoryRequestStore(RequestStore):
         return len(gone)
 
     @override
-    async def waiting(self) -> Sequence[str]:
-        return self._index.waiting(self._clock())
-
-    @override
-    async def changed(self, timeout_seconds: float) -> None:
-        await self._change.wait(timeout_seconds)
-
-    @override
-    async def counts(self) -> StoreCounts:
-        return self._index.counts(self._clock())
+    def _frames(self, reply: Frames) -> Frames:
+        return list(reply)
 
 
 def _size(frames: Frames) -> int:

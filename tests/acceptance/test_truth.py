@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
 from collections import Counter
@@ -142,6 +143,8 @@ async def test_a_browser_shows_no_green_pill_beside_a_receiver_that_fails(
             ("bad", "failing"): 5, ("good", "healthy"): 1, ("warn", "paused"): 1, ("warn", "disabled"): 1,
         }  # fmt: skip
         assert (picture[1:4], int.from_bytes(picture[16:20], "big")) == (b"PNG", width)
+        if folder := os.environ.get("HOOKWIRE_TEST_PICTURES"):  # `make pictures`
+            Path(folder, f"status-{access}-{width}.png").write_bytes(picture)
 
 
 async def test_every_delivery_says_what_blocks_it_and_what_is_next(running_hub: RunHub, free_port: int) -> None:
@@ -187,13 +190,15 @@ async def test_a_try_passes_an_open_breaker_as_its_probe_and_names_what_it_canno
         by_name = {name: one for one in page["items"] for name, i in made.items() if i == one["subscription_id"]}
         callbacks.script["/500"] = answers(204)
         sent = len(callbacks.posted)
-        done = await hub.client.post(f"/deliveries/{by_name['500']['id']}/try")
+        done = await hub.client.post(f"/deliveries/{by_name['500']['id']}/retry")
         await hub.until(f"/subscriptions/{made['500']}", lambda one: (one["health"], one["waiting"]) == ("healthy", 1))
-        refused = {name: await hub.client.post(f"/deliveries/{by_name[name]['id']}/try") for name in ("paused", "held")}
+        refused = {
+            name: await hub.client.post(f"/deliveries/{by_name[name]['id']}/retry") for name in ("paused", "held")
+        }
 
         bodies = [body for path, _, body in callbacks.posted[sent:] if path == "/500"]
         assert (done.json()["done"], done.json()["reason"], bodies[0]) == (
-            "due", "it is sent as the probe of the breaker", b"3",
+            "retried", "it is sent as the probe of the breaker", b"3",
         )  # fmt: skip
         assert {name: (kind(answer)[::2], answer.json()["blocked_by"]) for name, answer in refused.items()} == {
             "paused": ((409, "delivery-waits"), "pause"),

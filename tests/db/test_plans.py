@@ -273,7 +273,7 @@ _FILTERED: list[tuple[str, tuple[object, ...]]] = [
         ("delivery.list", ("default", None, None, state, _LAST, _LAST, 51, 0))
         for state in ("pending", "parked", "sending", "retrying")
     ),
-    ("dead_letter.page", ("default", None, 7, None, _LAST, _LAST, "webhooks", 51)),
+    ("dead_letter.page", ("default", None, 7, None, _LAST, _LAST, "webhooks", 51, 0)),
 ]
 
 

@@ -24,6 +24,16 @@ def test_a_statement_is_called_by_its_file_and_its_name(tmp_path: Path) -> None:
     assert load(tmp_path) == {"a.one": "SELECT 1", "a.two": "-- Why.\nSELECT\n  2"}
 
 
+def test_a_noun_with_many_statements_has_several_files(tmp_path: Path) -> None:
+    """HO-08: the part in a file's name is no part of a statement's name, and a name is one statement's in all parts."""
+    (tmp_path / "a.read.sql").write_text("-- name: one\nSELECT 1;\n")
+    (tmp_path / "a.write.sql").write_text("-- name: two\nSELECT 2;\n")
+    assert load(tmp_path) == {"a.one": "SELECT 1", "a.two": "SELECT 2"}
+    (tmp_path / "a.sql").write_text("-- name: two\nSELECT 3;\n")
+    with pytest.raises(ValueError, match=r"a\.two is defined twice"):
+        load(tmp_path)
+
+
 def test_a_name_stands_for_one_statement(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("-- name: one\nSELECT 1;\n-- name: one\nSELECT 2;\n")
     with pytest.raises(ValueError, match=r"a\.one is defined twice"):

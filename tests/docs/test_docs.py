@@ -62,6 +62,16 @@ def dead_links(page: Path) -> Iterator[str]:
             yield link
 
 
+def test_each_picture_is_small_and_shown_by_a_page() -> None:
+    """FT-01: `make pictures` takes them; a picture weighs at most 100 KB and is as wide as its name says."""
+    shown = {(page.parent / link).resolve() for page in PAGES for link in _LINK.findall(prose(page))}
+    found = sorted((ROOT / "docs" / "pictures").glob("*.png"))
+    sizes = {path.name: (path.stat().st_size, int.from_bytes(path.read_bytes()[16:20], "big")) for path in found}
+
+    assert {name for name, (size, width) in sizes.items() if size > 100_000 or f"-{width}.png" not in name} == set()
+    assert (len(found) >= 4, set(found) - shown) == (True, set())
+
+
 @pytest.fixture
 def walk(servers_folder: Path) -> Iterator[Walk]:
     """A hub as `make run` starts it, and a folder that looks like a checkout to the commands of a page."""

@@ -38,7 +38,7 @@ class Verdict:
     """What the witness says, in the words of the invariants."""
 
     lost: int = 0
-    phantom: int = 0
+    invented: int = 0
     reordered: int = 0
     stale_term: int = 0
     sequence_disorder: int = 0
@@ -63,7 +63,7 @@ def verdict(report: Report, duplicates_max: int) -> Verdict:
     print(f"{report.accepted} accepted, {report.unknown} unknown; arrived again: {repeats}")
     return Verdict(
         lost=report.total("lost"),
-        phantom=report.total("phantom"),
+        invented=report.total("invented"),
         reordered=report.total("inverted") + report.total("duplicate_forbidden"),
         stale_term=report.total("stale_term"),
         sequence_disorder=report.total("sequence_disorder"),

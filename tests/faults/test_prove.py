@@ -24,19 +24,24 @@ def prove(*arguments: str, folder: Path | None = None) -> subprocess.CompletedPr
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=110, env=environment)
 
 
-def test_prove_prints_its_line_and_leaves_no_process_and_no_folder_behind(servers_folder: Path, seed: int) -> None:
-    """I1 I2 I3 I4 I5 I13, OR-06, OR-10, HN-06"""
+def test_prove_prints_its_line_and_leaves_no_process_and_no_folder_behind(
+    servers_folder: Path, tmp_path: Path, seed: int
+) -> None:
+    """I1 I2 I3 I4 I5 I13, OR-06, OR-10, HN-06; FT-17: and ends with its verdict, which the HTML page has too."""
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o711)
-    done = prove("--seconds", "30", "--seed", str(seed), folder=folder)
+    page = tmp_path / "prove.html"
+    done = prove("--seconds", "30", "--seed", str(seed), "--report", str(page), folder=folder)
     assert done.returncode == 0, done.stderr
-    line, heads, *sinks = done.stdout.splitlines()
+    line, heads, *others = done.stdout.splitlines()
+    sinks, verdict = others[: others.index("")], others[-1]
     found = re.fullmatch(
         r"accepted=(\d+) delivered=\1 lost=0 duplicated=\d+ reordered=0 \(seed (\d+), faults \d+, \d+ s\)", line
     )
     assert found is not None, line
     assert (int(found[1]) > 500, int(found[2])) == (True, seed)
-    assert ["stale term" in heads, *(sink.split()[0] for sink in sinks)] == [
+    assert (verdict[:6], verdict in page.read_text("utf-8")) == ("PASS: ", True)
+    assert ["stale leader" in heads, *(sink.split()[0] for sink in sinks)] == [
         True,
         "ordered",
         "plain",

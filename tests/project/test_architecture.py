@@ -38,6 +38,8 @@ WRONG = [
     ("app/maintenance/ledger.py", "hub.topics"),
     ("app/maintenance/ledger.py", "app.settings.settings"),
     ("app/settings/file.py", "app.web.problem"),
+    ("webhooks/claim.py", "webhooks.schedule"),
+    ("webhooks/schedule.py", "webhooks.attempt"),
     ("pipeline/__init__.py", "event"),
     ("pipeline/bronze.py", "pipeline.lake"),
     ("sdk/src/hookwire/__init__.py", "event"),

@@ -41,6 +41,7 @@ ENVIRONMENT_READERS = {
     "app/settings/settings.py": "settings are read here and handed on",
     "app/checks/startup.py": "looks for settings that this version does not know",
     "app/cli/hub_client.py": "a command's key, which is no setting of the hub",
+    "app/log.py": "NO_COLOR, which belongs to every program",
     "app/cli/commands/config.py": "looks for settings that this version does not know",
     "app/cli/commands/doctor.py": "looks for settings that this version does not know",
     "app/script.py": "gives a user's script the environment, without our settings",

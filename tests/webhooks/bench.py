@@ -24,9 +24,9 @@ from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
 from webhooks.fanout import FanOut
 from webhooks.metrics import DeliveryMetrics
-from webhooks.slots import SlotOptions
 from webhooks.subscriber import Subscribers, secret_context
-from webhooks.worker import Worker, WorkerOptions
+from webhooks.worker import Worker
+from webhooks.worker_options import SlotOptions, WorkerOptions
 
 PUBLIC = "http://hub.example"
 INCARNATION = "abcd2345"

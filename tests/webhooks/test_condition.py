@@ -57,7 +57,10 @@ FAILED: dict[str, Any] = {"attempts": 3, "last_outcome": "server_error", "last_s
         (
             {"due_at": BEFORE},
             Condition(
-                "pending", f"it is due since {BEFORE_TEXT}, and no worker has taken it; does one run?", None, NOW
+                "pending",
+                f"it is due since {BEFORE_TEXT} and no worker has taken it; is `hookwire deliver` running?",
+                None,
+                NOW,
             ),
         ),
         (
@@ -78,7 +81,7 @@ FAILED: dict[str, Any] = {"attempts": 3, "last_outcome": "server_error", "last_s
             {**FAILED, "due_at": None, "parked_at": BEFORE},
             Condition(
                 "parked",
-                "it is parked until somebody retries it or gives it up; the last attempt failed: server_error 503",
+                "it is parked until an operator retries it or gives it up; the last attempt failed: server_error 503",
                 "hold",
             ),
         ),
@@ -148,7 +151,7 @@ NEVER = "it has never answered with success; "
     ("given", "expected"),
     [
         ({}, Condition("healthy", "the last success was at 2026-01-15T09:08:00Z")),
-        ({"last_success_at": None}, Condition("untried", "nothing was sent to it yet")),
+        ({"last_success_at": None}, Condition("untried", "nothing has been sent to it yet")),
         (
             {**FAILING, "last_success_at": None, "breaker_until": LATER, "next_due_at": BEFORE},
             Condition(

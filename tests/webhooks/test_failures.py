@@ -11,8 +11,9 @@ from tests.hostile.server import hostile_server
 from tests.webhooks.bench import Bench, delivery_bench, until
 from webhooks.breaker import BreakerOptions, FailureStats, has_to_open
 from webhooks.outcome import Outcome
+from webhooks.result import Result
 from webhooks.retry import Decision
-from webhooks.settlement import Result, write_results
+from webhooks.settlement import write_results
 
 CALLBACK = "http://127.0.0.1:8000/"
 AT = datetime(2026, 1, 2, tzinfo=UTC)

@@ -11,8 +11,8 @@ from tests.webhooks.bench import Bench, delivery_bench, until
 from webhooks.breaker import BreakerOptions, FailureStats
 from webhooks.operator_event import notices_of
 from webhooks.outcome import Outcome
+from webhooks.result import Result
 from webhooks.retry import Decision
-from webhooks.settlement import Result
 
 CALLBACK = "http://127.0.0.1:8000/"
 AT = datetime(2026, 1, 2, tzinfo=UTC)

@@ -8,8 +8,8 @@ import pytest
 from webhooks.breaker import BreakerOptions
 from webhooks.outcome import Outcome
 from webhooks.paused_subscriptions import PausedSubscriptions
+from webhooks.result import Result
 from webhooks.retry import Decision
-from webhooks.settlement import Result
 
 FAILURES_MIN = 3
 

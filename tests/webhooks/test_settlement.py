@@ -12,8 +12,9 @@ import pytest
 from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
 from tests.webhooks.bench import Bench, Gated, delivery_bench, until
 from webhooks.outcome import Outcome
+from webhooks.result import Result
 from webhooks.retry import Decision
-from webhooks.settlement import Result, Settlement, write_results
+from webhooks.settlement import Settlement, write_results
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 DELIVERED = Decision("delivered")

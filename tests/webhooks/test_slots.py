@@ -1,105 +1,109 @@
-"""webhooks/slots.py: who may have how many attempts in flight (WH-I01)."""
+"""webhooks/slots.py: how many attempts each may have in flight, and which is next (WH-I01)."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from webhooks.outcome import Outcome
+from webhooks.scheduled_subscription import ScheduledSubscription
+from webhooks.slots import Slots
+from webhooks.worker_options import SlotOptions
 
-from webhooks.slots import SlotOptions, Slots
-
-
-def taken(slots: Slots, subscription: int, host: str, wanted: int) -> int:
-    """How many of so many slots are granted."""
-    return sum(slots.try_take(subscription, host) for _ in range(wanted))
+DELIVERED, FAILED = Outcome("delivered", 204), Outcome("server_error", 500)
 
 
-def proven(options: SlotOptions, *subscriptions: int) -> Slots:
-    """Slots where these subscriptions have succeeded once."""
-    slots = Slots(options)
-    for subscription in subscriptions:
-        assert slots.try_take(subscription, "h")
-        slots.give(subscription, "h", was_proven=False, succeeded=True)
-    return slots
+def waiting(slots: Slots, host: str, *ids: int, proven: bool = True) -> list[ScheduledSubscription]:
+    """Subscriptions that wait for slots at a host."""
+    subscriptions = [ScheduledSubscription(id_, 64, is_proven=proven) for id_ in ids]
+    for one in subscriptions:
+        slots.place(one, host)
+    return subscriptions
 
 
-def test_a_subscription_has_its_own_limit() -> None:
-    slots = proven(SlotOptions(total=10, per_subscription=3, per_host=10), 1, 2)
-    assert (taken(slots, 1, "a", 5), taken(slots, 2, "a", 5), slots.used, slots.free) == (3, 3, 6, 4)
+def started(slots: Slots, hosts: dict[int, str], most: int) -> list[int]:
+    """Which subscriptions get slots, one after the other."""
+    order = []
+    while len(order) < most and (subscription := slots.next()) is not None:
+        slots.take(hosts[subscription.id], is_proven=subscription.is_proven)
+        order.append(subscription.id)
+    return order
+
+
+def test_a_worker_has_so_many_slots_in_all() -> None:
+    slots = Slots(SlotOptions(total=3, per_host=9))
+    waiting(slots, "a", 1)
+    assert (started(slots, {1: "a"}, 9), slots.used) == ([1, 1, 1], 3)
 
 
 def test_a_host_has_its_own_limit_over_all_its_subscriptions() -> None:
-    slots = proven(SlotOptions(total=10, per_subscription=3, per_host=4), 1, 2, 3)
-    assert (taken(slots, 1, "a", 3), taken(slots, 2, "a", 3), taken(slots, 3, "b", 3)) == (3, 1, 3)
+    slots = Slots(SlotOptions(total=10, per_host=4))
+    waiting(slots, "a", 1, 2)
+    waiting(slots, "b", 3)
+    order = started(slots, {1: "a", 2: "a", 3: "b"}, 99)
+    assert [order.count(id_) for id_ in (1, 2, 3)] == [2, 2, 4]
 
 
 def test_those_who_have_not_lately_succeeded_share_half() -> None:
-    slots = proven(SlotOptions(total=8, per_subscription=8, per_host=8), 1)
-    assert (taken(slots, 2, "a", 8), slots.unproven_free, taken(slots, 3, "b", 8), taken(slots, 1, "c", 8)) == (
-        4,
-        0,
-        0,
-        4,
-    )
+    slots = Slots(SlotOptions(total=8, per_host=8))
+    waiting(slots, "a", 2, proven=False)
+    waiting(slots, "b", 3, proven=False)
+    unproven = started(slots, {2: "a", 3: "b"}, 99)
+    left = slots.unproven_free
+    waiting(slots, "c", 1)
+    assert (unproven, left, started(slots, {1: "c"}, 99)) == ([2, 3, 2, 3], 0, [1, 1, 1, 1])
 
 
 def test_they_share_half_of_each_host_too() -> None:
-    """WH-I01: a thousand dead behind a gateway leave room for who lives there."""
-    slots = proven(SlotOptions(total=40, per_subscription=9, per_host=8), 1)
-    assert (taken(slots, 2, "a", 9), taken(slots, 3, "a", 9), taken(slots, 3, "b", 9), taken(slots, 1, "a", 9)) == (
-        4, 0, 4, 4,
-    )  # fmt: skip
+    """WH-I01: a thousand dead behind a gateway leave room for those who live there."""
+    slots = Slots(SlotOptions(total=40, per_host=8))
+    waiting(slots, "a", 2, 3, proven=False)
+    unproven = started(slots, {2: "a", 3: "a"}, 99)
+    waiting(slots, "a", 1)
+    assert (unproven, started(slots, {1: "a"}, 99)) == ([2, 3, 2, 3], [1, 1, 1, 1])
 
 
 def test_one_slot_is_never_too_few_to_begin_with() -> None:
-    assert taken(Slots(SlotOptions(total=1)), 1, "a", 2) == 1
+    slots = Slots(SlotOptions(total=1))
+    waiting(slots, "a", 1, proven=False)
+    assert started(slots, {1: "a"}, 9) == [1]
+
+
+def test_hosts_take_turns_and_so_do_the_subscriptions_of_a_host_and_the_unproven() -> None:
+    """WH-I01."""
+    slots = Slots(SlotOptions(total=99, per_host=99))
+    waiting(slots, "a", 1, 2)
+    waiting(slots, "b", 3)
+    waiting(slots, "c", 4, proven=False)
+    assert started(slots, {1: "a", 2: "a", 3: "b", 4: "c"}, 8) == [1, 4, 3, 4, 2, 4, 3, 4]
+
+
+def test_the_slot_that_is_given_back_goes_to_the_next_that_waits_there() -> None:
+    slots = Slots(SlotOptions(total=9, per_host=1))
+    waiting(slots, "a", 1, 2)
+    first = started(slots, {1: "a"}, 9)
+    slots.give("a", was_proven=True)
+    assert (first, started(slots, {2: "a"}, 9), slots.used) == ([1], [2], 1)
+
+
+def test_nothing_is_remembered_of_a_host_without_slots_and_without_waiting_subscriptions() -> None:
+    slots = Slots(SlotOptions())
+    (one,) = waiting(slots, "a", 1)
+    started(slots, {1: "a"}, 1)
+    slots.place(one, None)
+    slots.give("a", was_proven=True)
+    assert (slots.next(), slots.used, slots._hosts, slots._places) == (None, 0, {}, {})
 
 
 def test_a_failure_takes_the_trust_away_and_a_success_gives_it_back() -> None:
-    slots = proven(SlotOptions(), 1)
-    told = [slots.is_proven(1)]
-    for succeeded in (False, True):
-        was_proven = slots.is_proven(1)
-        slots.try_take(1, "a")
-        slots.give(1, "a", was_proven=was_proven, succeeded=succeeded)
-        told.append(slots.is_proven(1))
-    assert told == [True, False, True]
-
-
-@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from("ab"), st.booleans(), st.booleans()), max_size=200))
-def test_the_books_balance(steps: list[tuple[int, str, bool, bool]]) -> None:
-    """Whatever is taken and given in whatever order: the limits hold, and at the end everything is free again."""
-    options = SlotOptions(total=6, per_subscription=3, per_host=4)
-    slots = Slots(options)
-    held: list[tuple[int, str, bool]] = []
-    for subscription, host, take, succeeded in steps:
-        if take:
-            was_proven = slots.is_proven(subscription)
-            if slots.try_take(subscription, host):
-                held.append((subscription, host, was_proven))
-        elif held:
-            subscription, host, was_proven = held.pop(0)
-            slots.give(subscription, host, was_proven=was_proven, succeeded=succeeded)
-        assert slots.used == len(held) <= options.total
-        assert all(sum(h == host for _, h, _ in held) <= options.per_host for host in "ab")
-        assert sum(not was_proven for *_, was_proven in held) == options.total // 2 - slots.unproven_free
-    for subscription, host, was_proven in held:
-        slots.give(subscription, host, was_proven=was_proven, succeeded=True)
-    assert (slots.used, slots.unproven_free, slots._by_host, slots._by_subscription) == (0, 3, {}, {})
-
-
-def attempt(slots: Slots, *, succeeded: bool) -> int:
-    """One attempt, and how many it may have at once afterwards."""
-    assert slots.try_take(1, "a")
-    slots.give(1, "a", was_proven=slots.is_proven(1), succeeded=succeeded, overloaded=not succeeded)
-    return slots.window(1)
+    subscription = ScheduledSubscription(1, 8, is_proven=True)
+    told = []
+    for outcome in (FAILED, DELIVERED, None):
+        subscription.learn(outcome, 8)
+        told.append((subscription.is_proven, subscription.is_fast))
+    assert told == [(False, False), (True, True), (False, False)]
 
 
 def test_an_overloaded_receiver_gets_half_as_many_at_once_and_they_grow_again_one_by_one() -> None:
     """WH-R16: also the slow start after an outage."""
-    slots = Slots(SlotOptions(total=100, per_subscription=8, per_host=100))
-    told = [attempt(slots, succeeded=succeeded) for succeeded in (*[False] * 4, *[True] * 8)]
+    subscription = ScheduledSubscription(1, 8)
+    told = []
+    for outcome in (*[FAILED] * 4, *[DELIVERED] * 8):
+        subscription.learn(outcome, 8)
+        told.append(subscription.window)
     assert told == [4, 2, 1, 1, 2, 3, 4, 5, 6, 7, 8, 8]
-
-
-def test_others_keep_their_slots_when_one_is_overloaded() -> None:
-    slots = proven(SlotOptions(total=100, per_subscription=8, per_host=100), 2)
-    attempt(slots, succeeded=False)
-    assert (taken(slots, 1, "a", 9), taken(slots, 2, "b", 9)) == (4, 8)

@@ -274,7 +274,7 @@ async def test_large_contents_are_read_a_few_at_a_time(database_url: str) -> Non
         async with bench.working(payload_bytes_max=250_000) as worker:
             most = 0
             while await bench.deliveries():
-                most = max(most, worker._claims.payload_bytes)
+                most = max(most, worker._schedule.payload_bytes)
                 await asyncio.sleep(0)
         assert sorted(bodies(server)) == payloads
         assert {number for (number,) in await bench.attempts("number")} == {1}
@@ -454,7 +454,7 @@ async def test_a_subscriber_that_dies_with_a_full_queue_gives_it_back(database_u
             await bench.publish(*(b"%d" % n for n in range(30)))
             await bench.fan_out(due=worker.mark_due)
             await bench.settled(31)
-            assert worker._claims.waiting == 0
+            assert worker._schedule.waiting == 0
         assert [attempts for _, _, attempts, _ in await bench.deliveries(subscription)] == [1] * 30
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import httpx
 from slixmpp import JID, ComponentXMPP
-from slixmpp.exceptions import IqTimeout
+from slixmpp.exceptions import IqError, IqTimeout
 
 from app.cli.chat.contacts import ChatOptions, Contacts
 from app.cli.entry import tell
@@ -262,8 +262,8 @@ class ChatComponent:
                 await ping
             except IqTimeout:
                 return False
-            except Exception as error:  # noqa: BLE001 - an error is an answer as well: not every server knows the ping
-                tell(f"{domain} answers a ping by an error: {type(error).__name__}")
+            except IqError as error:  # an error is an answer as well: not every server knows the ping
+                tell(f"{domain} answers a ping by an error: {error.condition}")
         return self._ready.is_set()
 
 

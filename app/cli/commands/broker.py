@@ -64,11 +64,11 @@ Titanic = Annotated[
     str | None,
     typer.Option(
         "--titanic",
-        help="Keep requests that outlive everybody: in a file of this folder, in 'memory', or in the hub's 'database'.",
+        help="Store requests (Titanic): in a file of this folder, in 'memory', or in the hub's 'database'.",
     ),
 ]
 TitanicRetention = Annotated[
-    str, typer.Option("--titanic-retention", help="Forget requests that nobody closed: 90s, 15m, 12h, 7d.")
+    str, typer.Option("--titanic-retention", help="Delete requests that were never closed after: 90s, 15m, 12h, 7d.")
 ]
 TitanicConcurrency = Annotated[
     int, typer.Option("--titanic-concurrency", min=1, help="Kept requests of one service that run at once.")

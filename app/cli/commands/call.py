@@ -30,7 +30,7 @@ def call(
     service: Service, data: Data = None, content_type: ContentType = None, wait: Wait = 20,
     idempotency_key: Key = None, expiry: Expiry = None, url: Url = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Ask a service and print its reply. The request is kept until a worker has answered, whoever leaves meanwhile.
+    """Ask a service and print its reply. The request is kept until a worker answers it, even if this command ends.
 
     Exit codes: 0 a reply (or with --wait 0 an id), 1 no reply, 2 refused, 3 the hub is unreachable.
 

@@ -1,4 +1,4 @@
-"""``hookwire config``: are the settings sound, and what are they? Nothing is connected to."""
+"""``hookwire config``: check and print the settings, without connecting to anything."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from app.cli.entry import Config, Json, say, settings_from
 
 __all__ = ["config"]
 
-Everything = Annotated[bool, typer.Option("--all", help="Also those that nobody has set.")]
+Everything = Annotated[bool, typer.Option("--all", help="Also the settings that have their default.")]
 config = typer.Typer(help="Look at the settings, without connecting to anything.", no_args_is_help=True)
 
 
 @config.command()
 def validate(as_json: Json = False, file: Config = None) -> None:
-    """Check the settings of the environment and the file. Exit code 0: sound; 1: findings; 2: no settings at all.
+    """Check the settings of the environment and the file. Exit code 0: valid; 1: findings; 2: they cannot be read.
 
     Examples:
 
@@ -43,7 +43,7 @@ def validate(as_json: Json = False, file: Config = None) -> None:
 
 @config.command()
 def show(as_json: Json = False, everything: Everything = False, file: Config = None) -> None:
-    """Print the settings that somebody has set, secrets masked.
+    """Print the settings that are set, with secrets masked.
 
     Examples:
 

@@ -9,20 +9,21 @@ from urllib.parse import quote
 
 import typer
 
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say, settings_from, tell
 from app.cli.failure import CommandFailed
 
 __all__ = ["deadletters"]
 
 deadletters = typer.Typer(
-    help="Holds (keys and topics of a broker that wait) and dead letters (given up): list, show, retry, skip, purge.",
+    help="Holds (records that wait because a broker refused one) and dead letters (given up): list, show, retry, give "
+    "up, purge.",
     no_args_is_help=True,
 )
 Thing = Annotated[str, typer.Argument(help="hold_3, dead_kafka_42 or dlv_42_7, as `list` shows it.")]
 Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
+All = Annotated[bool, typer.Option("--all", help="Every record that waits, not only the oldest.")]
 Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Of each: so many at most.")]
-_PAGE = 500
 
 
 @deadletters.command(name="list")
@@ -53,7 +54,7 @@ def show(thing: Thing, url: Url = None, config: Config = None) -> None:
 
 @deadletters.command()
 def retry(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Try a hold at once, or take a dead letter up again. For many: hookwire replay --dead-letters.
+    """Retry a hold or a dead letter now. For many dead letters: hookwire replay --dead-letters.
 
     Example:
 
@@ -63,26 +64,40 @@ def retry(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False,
 
 
 @deadletters.command()
-def skip(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Give up the oldest record of a hold; the next one goes on.
+def give_up(
+    thing: Thing, everything: All = False, why: Why = None, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Make a dead letter of the oldest record of a hold, so that the next one goes on; with --all, of every record.
 
-    Example:
+    Examples:
 
-      hookwire deadletters skip hold_3 --why 'malformed, ticket 4711'
+      hookwire deadletters give-up hold_3 --why 'malformed, ticket 4711'
+
+      hookwire deadletters give-up hold_3 --all --why 'test data'
     """
     if not thing.startswith("hold_"):
-        raise CommandFailed(f"{thing}: only holds can be skipped; a dead letter has been given up already", 2)
-    run(_verb(thing, "skip", why, url, as_json, config))
+        raise CommandFailed(f"{thing} is not a hold; a dead letter is given up already, and `purge` deletes it", 2)
+    run(_verb(thing, "give-up", why, url, as_json, config, everything=everything))
+
+
+@deadletters.command(hidden=True)
+def skip(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Give up the oldest record of a hold (the former name of give-up)."""
+    tell("`skip` is now `give-up`; the old name will go")
+    give_up(thing, everything=False, why=why, url=url, as_json=as_json, config=config)
 
 
 @deadletters.command()
 def purge(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Give up all records of a hold (they become dead letters), or forget a dead letter.
+    """Delete a dead letter. Its event stays until its retention ends.
 
     Example:
 
       hookwire deadletters purge dead_kafka_42 --why 'test data'
     """
+    if thing.startswith("hold_"):
+        raise CommandFailed(f"{thing} is a hold; `hookwire deadletters give-up {thing} --all` gives up what waits", 2)
     run(_verb(thing, "purge", why, url, as_json, config))
 
 
@@ -91,28 +106,15 @@ def _address(hub: str, thing: str) -> str:
 
 
 async def _list(sink: str | None, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import hub_url
+    from app.cli.hub_client import get_all, hub_url
 
-    hub = hub_url(url, settings_from(config))
-    holds, dead = await _pages(f"{hub}/holds", sink, limit), await _pages(f"{hub}/dead-letters", sink, limit)
+    hub, params = hub_url(url, settings_from(config)), {"sink": sink} if sink else {}
+    holds, dead = await get_all(f"{hub}/holds", params, limit), await get_all(f"{hub}/dead-letters", params, limit)
     if as_json:
         say(json.dumps({"holds": holds, "dead_letters": dead}))
     else:
         _print(holds, dead)
     return 0
-
-
-async def _pages(address: str, sink: str | None, limit: int) -> list[dict[str, Any]]:
-    from app.cli.hub_client import get
-
-    found: list[dict[str, Any]] = []
-    params = {"limit": str(min(limit, _PAGE)), **({"sink": sink} if sink else {})}
-    while True:
-        page = await get(address, params=params)
-        found += page["items"]
-        if page["next_cursor"] is None or len(found) >= limit:
-            return found[:limit]
-        params["cursor"] = page["next_cursor"]
 
 
 async def _show(thing: str, url: str | None, config: Path | None) -> int:
@@ -122,17 +124,21 @@ async def _show(thing: str, url: str | None, config: Path | None) -> int:
     return 0
 
 
-async def _verb(thing: str, verb: str, why: str | None, url: str | None, as_json: bool, config: Path | None) -> int:
+async def _verb(
+    thing: str, verb: str, why: str | None, url: str | None, as_json: bool, config: Path | None, *,
+    everything: bool = False,
+) -> int:  # fmt: skip
     from app.cli.commands.replay import operator
     from app.cli.hub_client import hub_url, post
 
     address = f"{_address(hub_url(url, settings_from(config)), thing)}/{verb}"
-    body = json.dumps({"reason": why}).encode("ascii")
+    body = json.dumps({"reason": why} | ({"all": True} if everything else {})).encode("ascii")
     done, _ = await post(address, body, operator(), deadline_seconds=60.0)
     if as_json:
         say(json.dumps(done))
     elif "dead_letters" in done:
-        say(f"{thing} {verb}: {done['dead_letters']} given up" if verb != "retry" else f"{thing} is tried now")
+        many = f"{done['dead_letters']} record{'' if done['dead_letters'] == 1 else 's'}"
+        say(f"{thing} is tried now" if verb == "retry" else f"{thing}: gave up {many}, now dead letters")
     else:
         say(f"{thing} {done['done']}")
     return 0

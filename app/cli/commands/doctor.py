@@ -24,7 +24,7 @@ _MARKS = {"ok": "[green]ok[/]", "note": "[dim]note[/]", "warn": "[yellow]warning
 
 
 Ledger = Annotated[
-    bool, typer.Option("--ledger", help="Instead: has all that was accepted left for its sinks? (closed hours)")
+    bool, typer.Option("--ledger", help="Instead: check that every accepted event left for its sinks, by closed hours.")
 ]
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import typer
 
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
-from app.cli.failure import CommandFailed
+from app.cli.named_values import named_values
 
 __all__ = ["jobs"]
 
@@ -86,7 +86,7 @@ def show(job: Id, url: Url = None, as_json: Json = False, config: Config = None)
 
 @jobs.command()
 def assign(job: Id, to: To = None, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Take a job of the pool, or assign it to somebody.
+    """Take a job of the pool, or assign it to a person.
 
     Example:
 
@@ -176,12 +176,7 @@ def kind(name: KindName, settings: Settings, url: Url = None, config: Config = N
 
       hookwire jobs kind invoice.check --set automation=assisted --set reviewer_differs=true
     """
-    values: dict[str, Any] = {}
-    for setting in settings:
-        key, separator, text = setting.partition("=")
-        if not separator:
-            raise CommandFailed(f"--set is name=value, not {setting}", 2)
-        values[key] = _value(text)
+    values = named_values(settings)
     run(_ask("PUT", f"/kinds/{quote(name, safe='*')}", values, url, config, lambda made: json.dumps(made, indent=2)))
 
 
@@ -227,13 +222,6 @@ def set_periodic(
 def remove_periodic(name: Name, url: Url = None, config: Config = None) -> None:
     """Remove a schedule."""
     run(_ask("DELETE", f"/periodic/{quote(name, safe='')}", None, url, config, lambda _: f"{name}: removed"))
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _act(job: str, verb: str, body: dict[str, Any], url: str | None, config: Any) -> None:

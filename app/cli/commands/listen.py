@@ -30,9 +30,9 @@ def listen(
     topic: Topic = "#", forward: Forward = None, filter_: Filter = None, subscription: Subscription = None,
     count: Count = None, url: Url = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Print events as they arrive, until Ctrl-C. What a --forward does not answer with 2xx comes again.
+    """Print events as they arrive, until Ctrl-C. An event that --forward does not answer with 2xx is delivered again.
 
-    It fetches them by a pull subscription, which ends with the command, and goes on by itself when the hub was away.
+    It fetches them by a pull subscription, which ends with the command, and continues after an outage of the hub.
 
     Examples:
 

@@ -99,7 +99,7 @@ def redrive(name: Name, ids: Ids = None, why: Why = None, url: Url = None, confi
 
 @queues.command()
 def purge(name: Name, ids: Ids = None, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Forget dead letters of a queue.
+    """Delete dead letters of a queue.
 
     Example:
 
@@ -145,15 +145,10 @@ def graduate(name: Name, config: Config = None) -> None:
 
 
 async def _list(url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
+    from app.cli.hub_client import get_all, hub_url
     from app.cli.table import show as show_table
 
-    hub, found, cursor = hub_url(url, settings_from(config)), [], None
-    while True:
-        page = await get(f"{hub}/queues", params={"limit": "500", **({"cursor": cursor} if cursor else {})})
-        found += page["items"]
-        if (cursor := page["next_cursor"]) is None:
-            break
+    found = await get_all(f"{hub_url(url, settings_from(config))}/queues")
     if as_json:
         say(json.dumps(found))
     else:

@@ -14,8 +14,8 @@ from app.cli.entry import Config, Json, Url, run, say, settings_from
 
 __all__ = ["operator", "replay"]
 
-Subscription = Annotated[str | None, typer.Option("--subscription", help="Whom to send to (sub_...).")]
-DeadLetters = Annotated[bool, typer.Option("--dead-letters", help="Only what was given up; of all if no subscription.")]
+Subscription = Annotated[str | None, typer.Option("--subscription", help="The subscription that gets them (sub_...).")]
+DeadLetters = Annotated[bool, typer.Option("--dead-letters", help="Dead letters only; without --subscription of all.")]
 Topic = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
 Events = Annotated[list[str] | None, typer.Option("--event", help="This event (evt_...); may be repeated.")]
 Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 2h: that long ago.")]

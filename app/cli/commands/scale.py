@@ -24,7 +24,7 @@ __all__ = ["scale"]
 
 Least = Annotated[int, typer.Option("--min", min=0, help="Workers there always are.")]
 Most = Annotated[int, typer.Option("--max", min=1, help="Workers there are at most.")]
-Interval = Annotated[float, typer.Option("--interval", min=0.05, help="Seconds between two looks.")]
+Interval = Annotated[float, typer.Option("--interval", min=0.05, help="Seconds between two measurements.")]
 CoolDown = Annotated[float, typer.Option("--cool-down", min=0, help="Seconds between two changes.")]
 _DRAIN_SECONDS = 30.0
 

@@ -59,7 +59,7 @@ def set_values(name: Name, values: Values, url: Url = None, as_json: Json = Fals
 
 @services.command()
 def disable(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Refuse new requests of a service; those that wait are still worked off.
+    """Refuse new requests of a service; those that wait are still answered.
 
     Example:
 
@@ -93,15 +93,10 @@ def _parsed(values: list[str]) -> dict[str, Any]:
 
 
 async def _list(url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
+    from app.cli.hub_client import get_all, hub_url
     from app.cli.table import show as show_table
 
-    hub, found, cursor = hub_url(url, settings_from(config)), [], None
-    while True:
-        page = await get(f"{hub}/services", params={"limit": "500", **({"cursor": cursor} if cursor else {})})
-        found += page["items"]
-        if (cursor := page["next_cursor"]) is None:
-            break
+    found = await get_all(f"{hub_url(url, settings_from(config))}/services")
     if as_json:
         say(json.dumps(found))
     else:

@@ -12,7 +12,6 @@ from app.cli.entry import Config, Json, Url, run, say, settings_from
 __all__ = ["status"]
 
 _SHOWN_MAX = 1_000
-_PAGE = 500
 _FIRST = ("failing", "paused", "disabled", "gone", "denied", "expired", "untried", "healthy")
 
 
@@ -27,9 +26,9 @@ def status(url: Url = None, as_json: Json = False, config: Config = None) -> Non
 
 
 async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import hub_url
+    from app.cli.hub_client import get_all, hub_url
 
-    found = await _subscriptions(hub_url(url, settings_from(config)))
+    found = await get_all(f"{hub_url(url, settings_from(config))}/subscriptions", most=_SHOWN_MAX)
     found.sort(key=lambda one: _FIRST.index(one["health"]))
     if as_json:
         say(json.dumps(found))
@@ -38,24 +37,11 @@ async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
     return int(any(one["health"] == "failing" for one in found))
 
 
-async def _subscriptions(hub: str) -> list[dict[str, Any]]:
-    """Return the first thousand, page by page."""
-    from app.cli.hub_client import get
-
-    found: list[dict[str, Any]] = []
-    more: dict[str, str] | None = {}
-    while more is not None and len(found) < _SHOWN_MAX:
-        page = await get(f"{hub}/subscriptions", params={"limit": str(_PAGE), **more})
-        found += page["items"]
-        more = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
-    return found
-
-
 def _print(found: list[dict[str, Any]]) -> None:
     from app.cli.table import show
 
     if not found:
-        say("nobody has subscribed")
+        say("there is no subscription yet; make one with `hookwire subscribe`")
         return
     counts = Counter(one["health"] for one in found)
     say(", ".join(f"{counts[health]} {health}" for health in _FIRST if counts[health]))

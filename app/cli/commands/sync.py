@@ -22,7 +22,10 @@ __all__ = ["sync"]
 
 File = Annotated[Path, typer.Argument(help=r"TOML with \[topics.NAME] and \[\[subscriptions]], or the same as JSON.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the differences; exit code 1 when there are any.")]
-Prune = Annotated[bool, typer.Option("--prune", help="End subscriptions of the API that the file does not name.")]
+Prune = Annotated[
+    bool,
+    typer.Option("--prune", help="End the API's subscriptions that the file does not name."),
+]
 _DEADLINE_SECONDS = 60.0
 
 
@@ -30,7 +33,9 @@ def sync(
     file: File, dry_run: DryRun = False, prune: Prune = False, url: Url = None, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Make the hub's topics and subscriptions as a file says. What the file leaves out stays as it is.
+    """Make the hub's topics and subscriptions match a file. What the file leaves out stays as it is.
+
+    The whole file is checked before anything is changed.
 
     Examples:
 
@@ -41,7 +46,7 @@ def sync(
     document = _document(file)
     if prune and "subscriptions" not in document:
         raise CommandFailed(
-            f"{file} has no subscriptions, so that all would end: subscriptions = [] says it is meant", 2
+            f"{file} has no subscriptions, so all would end; write `subscriptions = []` to mean that", 2
         )
     run(_sync(document, url, dry_run=dry_run, prune=prune, as_json=as_json, config=config))
 
@@ -60,19 +65,21 @@ def _document(file: Path) -> dict[str, Any]:
 async def _sync(
     document: dict[str, Any], url: str | None, *, dry_run: bool, prune: bool, as_json: bool, config: Path | None
 ) -> int:
-    from app.cli.commands.sync_plan import plan, read_wanted
-    from app.cli.hub_client import connected, hub_url
+    from app.cli.commands.sync_check import check_wanted
+    from app.cli.commands.sync_plan import plan, read_wanted, summary
+    from app.cli.hub_client import connected, get_all, hub_url
 
     wanted_topics, wanted_subscriptions = read_wanted(document)
+    check_wanted(wanted_topics, wanted_subscriptions)
     hub = hub_url(url, settings_from(config))
     async with connected() as client:
         topics = {name: await _topic(client, hub, name) for name in wanted_topics}
-        steps = plan(wanted_topics, wanted_subscriptions, topics, await _subscriptions(client, hub), prune=prune)
+        steps = plan(wanted_topics, wanted_subscriptions, topics, await get_all(f"{hub}/subscriptions"), prune=prune)
         for step in steps:
             made = None if dry_run else await _done(client, hub, step)
             _show(step, made, as_json=as_json)
-    if not steps and not as_json:
-        say("nothing differs")
+    if not as_json and (told := summary(steps, is_done=not dry_run) if steps else "nothing differs"):
+        say(told)
     return 1 if dry_run and steps else 0
 
 
@@ -81,18 +88,6 @@ async def _topic(client: httpx.AsyncClient, hub: str, name: str) -> Any:
     from app.cli.hub_client import ask
 
     return await ask(client, "GET", f"{hub}/topics/{quote(name)}/settings", none_for=404)
-
-
-async def _subscriptions(client: httpx.AsyncClient, hub: str) -> list[dict[str, Any]]:
-    from app.cli.hub_client import ask
-
-    found: list[dict[str, Any]] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        page = await ask(client, "GET", f"{hub}/subscriptions?limit=500" + (f"&cursor={cursor}" if cursor else ""))
-        found += page["items"]
-        cursor = page["next_cursor"]
-    return found
 
 
 async def _done(client: httpx.AsyncClient, hub: str, step: SyncStep) -> Any:
@@ -105,7 +100,8 @@ async def _done(client: httpx.AsyncClient, hub: str, step: SyncStep) -> Any:
 def _show(step: SyncStep, made: Any, *, as_json: bool) -> None:
     if as_json:
         differences = {name: [before, after] for name, before, after in step.differences}
-        said = {"action": step.action, "what": step.what, "name": step.name, "differences": differences}
+        said: dict[str, Any] = {"action": step.action, "what": step.what, "name": step.name, "differences": differences}
+        said |= {"open_deliveries": step.owed} if step.action == "end" else {}
         say(json.dumps(said | ({"answer": made} if made is not None else {})))
         return
     for line in step.lines():

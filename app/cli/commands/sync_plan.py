@@ -15,14 +15,15 @@ from typing import Any, Literal
 from app.cli.failure import CommandFailed
 from event.topic import TopicError, validate_pattern
 
-__all__ = ["SyncStep", "plan", "read_wanted"]
+__all__ = ["SyncStep", "plan", "read_wanted", "summary"]
 
 Json = Mapping[str, Any]
+_COUNTED_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class SyncStep:
-    """One request; ``differences`` are (name, before, after)."""
+    """One request; ``differences`` are (name, before, after). ``owed``: open deliveries that an end gives up."""
 
     action: Literal["make", "change", "end"]
     what: Literal["topic", "subscription"]
@@ -30,6 +31,7 @@ class SyncStep:
     path: str
     body: Json = field(default_factory=dict)
     differences: Sequence[tuple[str, Any, Any]] = ()
+    owed: int = 0
 
     @property
     def method(self) -> str:
@@ -41,9 +43,28 @@ class SyncStep:
     def lines(self) -> list[str]:
         """As a person reads it."""
         sign = {"make": "+", "change": "~", "end": "-"}[self.action]
-        return [f"{sign} {self.what} {self.name}"] + [
+        owed = f" ({_owed(self.owed, is_least=self.owed >= _COUNTED_MAX)})" if self.owed else ""
+        return [f"{sign} {self.what} {self.name}{owed}"] + [
             f"    {name}: {json.dumps(before)} -> {json.dumps(after)}" for name, before, after in self.differences
         ]
+
+
+def _owed(count: int, *, is_least: bool) -> str:
+    return f"{'at least ' if is_least else ''}{count:,} open {'delivery' if count == 1 else 'deliveries'}"
+
+
+def summary(steps: Sequence[SyncStep], *, is_done: bool) -> str | None:
+    """Return what the ends of a plan cost, in one sentence; None where nothing ends (FT-11)."""
+    ended = [step for step in steps if step.action == "end"]
+    if not ended:
+        return None
+    end, become = ("ended", "became") if is_done else ("would end", "would become")
+    text = f"{len(ended):,} subscription{'s' if len(ended) > 1 else ''} {end}"
+    count = sum(step.owed for step in ended)
+    if not count:
+        return text
+    owed = _owed(count, is_least=any(step.owed >= _COUNTED_MAX for step in ended))
+    return f"{text}; {owed} {become} {'a dead letter' if count == 1 else 'dead letters'}"
 
 
 def read_wanted(document: Json) -> tuple[dict[str, Json], list[Json]]:
@@ -103,7 +124,8 @@ def plan(
             steps.append(step)
     if prune:
         steps += [
-            SyncStep("end", "subscription", _named(one), f"/subscriptions/{one['id']}") for one in present.values()
+            SyncStep("end", "subscription", _named(one), f"/subscriptions/{one['id']}", owed=one.get("waiting", 0))
+            for one in present.values()
         ]
     return steps
 

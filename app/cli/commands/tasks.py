@@ -10,6 +10,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.named_values import named_values
 
 __all__ = ["tasks"]
 
@@ -74,7 +75,7 @@ def counts(url: Url = None, config: Config = None) -> None:
 
 @tasks.command()
 def cancel(task: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Remove a task that nobody has begun.
+    """Remove a task that no worker has begun.
 
     Example:
 
@@ -109,7 +110,7 @@ def redrive(number: Numbers = None, why: Why = None, url: Url = None, config: Co
 
 @tasks.command()
 def purge(number: Numbers = None, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Forget dead tasks.
+    """Delete dead tasks.
 
     Example:
 
@@ -126,20 +127,8 @@ def kind(name: KindName, settings: Settings, url: Url = None, config: Config = N
 
       hookwire tasks kind mail.send --set on_crash=abandon --set crash_seconds=600
     """
-    values: dict[str, Any] = {}
-    for setting in settings:
-        key, separator, text = setting.partition("=")
-        if not separator:
-            raise CommandFailed(f"--set is name=value, not {setting}", 2)
-        values[key] = _value(text)
+    values = named_values(settings)
     run(_kind(name, values, url, config))
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 async def _enqueue(kind: str, args: str, delay: float, config: Any) -> int:

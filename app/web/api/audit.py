@@ -23,7 +23,7 @@ In = Annotated[Context, Depends(context_of)]
 _EXAMPLE: dict[str, Any] = {
     "at": "2026-01-15T09:40:00Z",
     "actor": "alice@127.0.0.1",
-    "action": "hold.skip",
+    "action": "hold.give_up",
     "subject": "kafka orders.created customer-17",
     "reason": "schema fixed in ticket 4711",
     "records": 1,

@@ -1,4 +1,4 @@
-"""The fields by which an answer says why something is as it is, the same everywhere (FT-04)."""
+"""The fields of a condition: reason, blocker and next attempt, the same in every answer (FT-04)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from webhooks.condition import Blocker
 __all__ = ["BlockedBy", "ConditionReason", "NextAttemptAt"]
 
 ConditionReason = Annotated[
-    str, Field(description="Why it is in this state, in one sentence; the first thing that has to change comes first.")
+    str, Field(description="Why it is in this state, in one sentence. What has to change first comes first.")
 ]
 BlockedBy = Annotated[
     Blocker | None,
     Field(
-        description="What is in the way: `pause` (the subscription is disabled, or its receiver asked for a pause), "
-        "`hold` (until somebody decides), `order` (an earlier event of the key), `breaker`, `schedule` (of attempts), "
-        "`rate`."
+        description="What prevents the next attempt: `pause` (the subscription is disabled, or its receiver asked for "
+        "a pause), `hold` (an operator has to decide), `order` (an earlier event of the key), `breaker`, "
+        "`schedule` (of attempts), `rate` (the rate limit)."
     ),
 ]
 NextAttemptAt = Annotated[
     datetime | None,
-    Field(description="When it is tried next, never in the past; null where that depends on something else."),
+    Field(description="When it is tried next. Never in the past; null if no time is known."),
 ]

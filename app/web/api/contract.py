@@ -59,6 +59,7 @@ _TAGS = [
     {"name": "keys", "description": "Keys that permit the use of this API."},
     {"name": "operations", "description": "Health and metrics."},
 ]
+_PREVIEW_TAGS = frozenset({"queues", "tasks", "jobs", "services", "requests"})
 _FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
 _REFUSED_BY_AUTHENTICATION = refusals("unauthorized", "forbidden", "too-many-requests")
 _TOO_LONG = refusals("uri-too-long")
@@ -86,7 +87,7 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
     """Return the whole contract as a JSON-ready mapping; the same for every installation."""
     document = get_openapi(
         title=TITLE, version=VERSION, openapi_version="3.1.0", summary=_SUMMARY, description=_DESCRIPTION,
-        routes=api.routes, tags=_TAGS, servers=[{"url": "/", "description": "This hub."}],
+        routes=api.routes, tags=_tags(), servers=[{"url": "/", "description": "This hub."}],
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
     )  # fmt: skip
     paths = {**PUBLISH_PATHS, **document["paths"], **HUB_PATHS, **RABBITHUB_PATHS}
@@ -117,6 +118,11 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
     _describe_defaults(document)
     document["webhooks"] = WEBHOOKS
     return document
+
+
+def _tags() -> list[dict[str, Any]]:
+    """Return the tags, each with the promise for its routes (FT-15)."""
+    return [tag | {"x-stability": "preview" if tag["name"] in _PREVIEW_TAGS else "stable"} for tag in _TAGS]
 
 
 def _describe_one_body(body: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.actor import Reason, Reasoned, actor_of
 from app.web.api.context import Context, context_of
+from app.web.api.event_search import Since, Until, id_range
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
@@ -67,7 +68,7 @@ class DeadLetterOut(BaseModel):
     key: str | None
     subscription_id: str | None
     callback: str | None
-    kind: Kind = Field(description="refused: by the broker, then skipped or purged. The others are a webhook's.")
+    kind: Kind = Field(description="refused: by the broker, then given up. The other kinds are those of webhooks.")
     attempts: int
     last_status: int | None
     last_outcome: str | None
@@ -117,19 +118,24 @@ async def list_dead_letters(
     sink: Annotated[Literal["kafka", "amqp", "webhooks"] | None, Query()] = None,
     subscription_id: Annotated[str | None, Query(max_length=60, pattern=r"^[ -~]*$")] = None,
     kind: Annotated[Kind | None, Query()] = None,
+    since: Since = None,
+    until: Until = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeadLetterPage:
-    """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page."""
+    """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
+    event.
+    """
     subscription = None
     if subscription_id is not None:
         found = await context.subscriptions.get(subscription_id)
         if found is None:
             raise Problem("not-found", "There is no such subscription.")
         subscription = found["id"]
-    before = read_cursor(cursor, [int, int, str]) or [_LARGEST, _LARGEST, ""]
+    low, high = await id_range(context, since, until)
+    before = read_cursor(cursor, [int, int, str]) or [high, 0 if until is not None else _LARGEST, ""]
     rows = await context.database.fetch_filtered(
-        "dead_letter.page", "default", sink, subscription, kind, *before, limit + 1
+        "dead_letter.page", "default", sink, subscription, kind, *before, limit + 1, low
     )
     last = rows[limit - 1] if len(rows) > limit else None
     key = [last["event_id"], last["subscription"], last["sink"]] if last else None

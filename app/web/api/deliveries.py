@@ -139,11 +139,11 @@ class DeliveryDone(BaseModel):
     """The action."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"id": "dlv_42_7", "done": "due", "reason": "it is due now"}]}
+        json_schema_extra={"examples": [{"id": "dlv_42_7", "done": "retried", "reason": "it is due now"}]}
     )
 
     id: str
-    done: Literal["due", "given_up"]
+    done: Literal["retried", "given_up"]
     reason: str = Field(description="The result of the action.")
 
 
@@ -206,11 +206,13 @@ async def attempts(request: Request, delivery_id: str, context: In) -> AttemptLi
     return AttemptList.model_validate({"items": [_attempt_out(row, shown=shows_payloads(request)) for row in rows]})
 
 
-@router.post("/{delivery_id}/try", summary="Try a delivery now", responses={**_REFUSED, **refusals("delivery-waits")})
+@router.post("/{delivery_id}/retry", summary="Retry now", responses={**_REFUSED, **refusals("delivery-waits")})
 @needs("operate", reach="route")
-async def try_now(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
-    """Retries a waiting or parked delivery now. A parked delivery restarts its retry schedule. The delivery passes an
-    open breaker as its probe. Where anything else blocks it, the answer is 409 and names the blocker.
+async def retry(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
+    """Retry a waiting or parked delivery now. A parked delivery restarts its retry schedule.
+
+    The attempt passes an open breaker as its probe. If anything else blocks the delivery, the answer is 409 and names
+    it.
     """
     event, subscription = await _numbers(request, delivery_id, context)
     row = await context.database.fetchrow("delivery.get", "default", event, subscription)
@@ -223,14 +225,21 @@ async def try_now(request: Request, delivery_id: str, body: Reasoned, context: I
     await _turn(event, subscription, actor_of(request), body, context, "delivery.retry_now")
     is_probe = condition.blocked_by == "breaker"
     return DeliveryDone(
-        id=delivery_id, done="due", reason="it is sent as the probe of the breaker" if is_probe else "it is due now"
+        id=delivery_id, done="retried", reason="it is sent as the probe of the breaker" if is_probe else "it is due now"
     )
 
 
-@router.post("/{delivery_id}/give-up", summary="Give a delivery up", responses=_REFUSED)
+@router.post("/{delivery_id}/try", include_in_schema=False)  # the former name (ADR 51)
+@needs("operate", reach="route")
+async def try_now(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
+    """Retry a delivery now."""
+    return await retry(request, delivery_id, body, context)
+
+
+@router.post("/{delivery_id}/give-up", summary="Give up", responses=_REFUSED)
 @needs("operate", reach="route")
 async def give_up(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
-    """Makes it a dead letter. Deliveries that wait behind it for its key go on."""
+    """The delivery becomes a dead letter. Later deliveries of its key continue."""
     event, subscription = await _numbers(request, delivery_id, context)
     await _turn(event, subscription, actor_of(request), body, context, "delivery.dead_letter")
     return DeliveryDone(id=delivery_id, done="given_up", reason="it is a dead letter")

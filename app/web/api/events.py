@@ -15,6 +15,7 @@ from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
 from app.web.api.deliveries import delivery_out
 from app.web.api.event_ids import event_number
+from app.web.api.json_route import JsonRoute
 from app.web.api.refusals import refusals
 from app.web.authentication import grant_of, require_topic, shows_payloads
 from app.web.problem import Problem
@@ -24,7 +25,10 @@ from webhooks.condition import Condition, DeliveryState, EventState, delivery_co
 
 __all__ = ["payload_out", "router"]
 
-router = APIRouter(prefix="/events", tags=["events"], responses=refusals("database-unavailable", "busy", "not-found"))
+router = APIRouter(
+    prefix="/events", tags=["events"], route_class=JsonRoute,
+    responses=refusals("database-unavailable", "busy", "not-found"),
+)  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
 _SHOWN_DELIVERIES = 100
 _HEADERS_LEFT_OUT = " Its headers have more than 64 KiB and are left out here."

@@ -152,9 +152,8 @@ _PAIR_EXAMPLE: dict[str, Any] = {
     "requested_at": "2026-01-24T09:30:00Z",
     "verified_at": "2026-01-15T09:30:01Z",
     "attempts": 1,
-    "next_try_at": "2026-01-24T09:30:05Z",
+    "next_attempt_at": "2026-01-24T09:30:05Z",
     "owed": 0,
-    "next_delivery_at": None,
     "last_outcome": None,
 }
 
@@ -173,9 +172,10 @@ class PairOut(BaseModel):
     )
     verified_at: datetime | None
     attempts: int | None = Field(description="Number of requests to the callback, or to the publisher.")
-    next_try_at: datetime | None
+    next_attempt_at: datetime | None = Field(
+        description="Time of the next request. The next delivery is `next_attempt_at` of the subscription."
+    )
     owed: int = Field(description="Deliveries that are still open, counted up to 1,001.")
-    next_delivery_at: datetime | None
     last_outcome: str | None = Field(description="Reason of the oldest open delivery.")
 
 

@@ -10,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from app.web.api.context import Context, context_of
+from app.web.api.json_route import JsonRoute
 from app.web.scopes import needs, open_to_all
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=JsonRoute)
 _ILL = ("backing off", "refused")
 In = Annotated[Context, Depends(context_of)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.actor import Reason, Reasoned, actor_of
@@ -25,7 +25,7 @@ router = APIRouter(
 )
 In = Annotated[Context, Depends(context_of)]
 HoldId = Annotated[str, Path(pattern=r"^hold_[0-9]{1,18}$", examples=["hold_3"])]
-_PURGE_BATCH = 5_000
+_GIVE_UP_BATCH = 5_000
 _VERB = refusals(
     "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
 )
@@ -41,7 +41,6 @@ _EXAMPLE: dict[str, Any] = {
     "attempts": 4,
     "since": "2026-01-15T09:31:07.131002Z",
     "next_attempt_at": "2026-01-15T09:31:23.131002Z",
-    "next_probe_at": "2026-01-15T09:31:23.131002Z",
 }
 
 
@@ -61,7 +60,6 @@ class HoldOut(BaseModel):
     attempts: int
     since: datetime
     next_attempt_at: datetime = Field(description="Time of the next try of its oldest record.")
-    next_probe_at: datetime = Field(description="The old name of `next_attempt_at`.", deprecated=True)
 
 
 class HoldDetail(HoldOut):
@@ -81,6 +79,12 @@ class HoldPage(BaseModel):
     next_cursor: str | None
 
 
+class GiveUpIn(Reason):
+    """Selects the records to give up, with the reason."""
+
+    all: bool = Field(False, description="Every record that waits, not only the oldest.")
+
+
 class VerbOut(BaseModel):
     """Number of records that were given up."""
 
@@ -98,7 +102,6 @@ def _out(row: Row) -> dict[str, Any]:
         "scope": scope,
         "key": row["key"] if scope == "key" else None,
         "next_attempt_at": row["probe_at"],
-        "next_probe_at": row["probe_at"],
     }
 
 
@@ -145,24 +148,37 @@ async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> 
     return VerbOut(id=hold, dead_letters=0)
 
 
-@router.post("/{hold}/skip", summary="Give up the oldest record", responses=_VERB)
+@router.post("/{hold}/give-up", summary="Give up its oldest record, or all", responses=_VERB)
+@needs("operate")
+async def give_up(
+    hold: HoldId, body: Annotated[GiveUpIn, Body(default_factory=GiveUpIn)], request: Request, context: In
+) -> VerbOut:
+    """The oldest record becomes a dead letter, and the next one is tried at once.
+
+    With `all`, every waiting record becomes a dead letter and the hold is lifted. A record that waited behind the
+    refused record of its key has the outcome `purged_with_key`.
+    """
+    if body.all:
+        return await purge(hold, body, request, context)
+    return await skip(hold, body, request, context)
+
+
+@router.post("/{hold}/skip", include_in_schema=False)  # the former name (ADR 51)
 @needs("operate")
 async def skip(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
-    """Makes it a dead letter. The next record is tried at once."""
-    row = await _give_up(hold, body, request, context, "hold.skip", 1)
+    """Give up the oldest record."""
+    row = await _give_up(hold, body, request, context, 1)
     return VerbOut(id=hold, dead_letters=_there(row)["records"])
 
 
-@router.post("/{hold}/purge", summary="Give up all its records", responses=_VERB)
+@router.post("/{hold}/purge", include_in_schema=False)  # the former name (ADR 51)
 @needs("operate")
 async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
-    """Makes all waiting records dead letters and lifts the hold. Records behind a key's refused record have the outcome
-    `purged_with_key`.
-    """
-    row = _there(await _give_up(hold, body, request, context, "hold.purge", _PURGE_BATCH))
+    """Give up every record."""
+    row = _there(await _give_up(hold, body, request, context, _GIVE_UP_BATCH))
     given_up: int = row["records"]
-    while row["chosen"] == _PURGE_BATCH:
-        again = await _give_up(hold, body, request, context, "hold.purge", _PURGE_BATCH, with_refused=False)
+    while row["chosen"] == _GIVE_UP_BATCH:
+        again = await _give_up(hold, body, request, context, _GIVE_UP_BATCH, with_refused=False)
         if again is None:
             break  # the relay has found nothing more and has lifted it
         given_up, row = given_up + again["records"], again
@@ -170,13 +186,13 @@ async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> 
 
 
 async def _give_up(
-    hold: str, body: Reason, request: Request, context: Context, action: str, most: int, *, with_refused: bool = True
+    hold: str, body: Reason, request: Request, context: Context, most: int, *, with_refused: bool = True
 ) -> Row | None:
     """Return how many of the oldest records were chosen, and how many given up; None when there is no such hold.
     ``with_refused``: the oldest record is the refused one.
     """
     row = await context.database.fetchrow(
-        "hold.skip", "default", _number(hold), actor_of(request), body.reason, most, action, with_refused
+        "hold.skip", "default", _number(hold), actor_of(request), body.reason, most, "hold.give_up", with_refused
     )
     return row if row is not None and row["holds"] else None
 

@@ -107,7 +107,7 @@ class TrailOut(BaseModel):
 _JOB: dict[str, Any] = {
     "id": _ID, "kind": "invoice.check", "queue": "default", "state": "assigned", "for_people": True,
     "args": {"invoice": 4711}, "key": None, "uniq": "4711", "priority": 5, "due_at": None, "due_local": None,
-    "due_zone": None, "deadline_at": None, "attempts": 0, "attempts_max": 5, "worker": None, "lease_until": None,
+    "due_zone": None, "deadline_at": None, "attempts": 0, "attempts_max": 5, "worker": None, "leased_until": None,
     "assignee": "ada", "performer": None, "number": 2, "progress_done": None, "progress_total": None,
     "progress_note": None, "is_cancelled": False, "result": None, "errors": [], "created_by": "shop",
     "created_at": "2026-01-15T09:31:07Z", "claimed_at": None, "ended_at": None, "ended_by": None, "reason": None,
@@ -136,7 +136,7 @@ class JobOut(BaseModel):
     attempts: int
     attempts_max: int
     worker: str | None
-    lease_until: datetime | None
+    leased_until: datetime | None = Field(validation_alias="lease_until")
     assignee: str | None
     performer: str | None = Field(description="The person or worker that did it.")
     number: int = Field(description="Of the latest change of state; its event has it too.")

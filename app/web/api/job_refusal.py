@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 from uuid import UUID
 
 from fastapi import Request
 
 from app.web.api.context import Context
+from app.web.api.database_refusal import refused_as
 from app.web.authentication import grant_of, may_reach_kind
 from app.web.problem import Problem
-from db.errors import Refused
 from db.pool import Row
 from jobs.job import JobReceipt, parse_job_receipt
 
 __all__ = ["job_refusals", "person_of", "receipt_of", "require_job", "require_kinds", "require_own"]
 
 _SLUGS: Final = {
-    "22023": "invalid-parameter", "42704": "unknown-job", "HW001": "stale-receipt", "HW002": "wrong-state",
+    "22": "invalid-parameter", "42704": "unknown-job", "HW001": "stale-receipt", "HW002": "wrong-state",
     "HW003": "body-too-large",
 }  # fmt: skip
 _PERSON_MAX = 100
 
 
-@contextmanager
-def job_refusals() -> Iterator[None]:
+def job_refusals() -> AbstractContextManager[None]:
     """Turn the refusals of the functions of jobs into problems; every other error passes."""
-    try:
-        yield
-    except Refused as error:
-        slug = _SLUGS.get(error.sqlstate)
-        if slug is None and error.sqlstate.startswith("22"):
-            slug = "invalid-parameter"
-        if slug is None:
-            raise
-        raise Problem(slug, error.message) from error
+    return refused_as(_SLUGS)
 
 
 def person_of(request: Request) -> str:

@@ -1,36 +1,22 @@
-"""What the database refuses of queues and tasks, as problems; and names of queues (DESIGN section 8)."""
+"""Refusals of queues and tasks as problems, and names of queues (DESIGN section 8)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from typing import Final
 
-from app.web.problem import Problem
-from db.errors import Refused
-from event.topic import TopicError, validate_topic
+from app.web.api.database_refusal import checked_name, refused_as
 
 __all__ = ["queue_name", "refused_as_problems"]
 
-_NAME_MAX = 200
-_SLUGS = {"22023": "invalid-parameter", "42704": "unknown-queue", "HW003": "body-too-large"}
+_SLUGS: Final = {"22023": "invalid-parameter", "42704": "unknown-queue", "HW003": "body-too-large"}
 
 
-@contextmanager
-def refused_as_problems() -> Iterator[None]:
-    """Turn the refusals of the functions of 0041_queues.sql into problems; every other error passes."""
-    try:
-        yield
-    except Refused as error:
-        if (slug := _SLUGS.get(error.sqlstate)) is None:
-            raise
-        raise Problem(slug, error.message) from error
+def refused_as_problems() -> AbstractContextManager[None]:
+    """Turn the refusals of the functions of queues and tasks into problems; every other error passes."""
+    return refused_as(_SLUGS)
 
 
 def queue_name(name: str) -> str:
     """Return the name, or raise a problem."""
-    try:
-        if len(name) > _NAME_MAX:
-            raise TopicError(f"a queue has 1 to {_NAME_MAX} characters")
-        return validate_topic(name)
-    except TopicError as error:
-        raise Problem("invalid-parameter", f"queue: {error}", parameter="queue") from None
+    return checked_name("queue", name, parameter="queue")

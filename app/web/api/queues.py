@@ -161,7 +161,9 @@ class ConsumerOut(BaseModel):
 
     name: str
     created_at: datetime
-    lease_until: datetime | None = Field(description="Until then one reader holds its next batch.")
+    leased_until: datetime | None = Field(
+        validation_alias="lease_until", description="Until then one reader holds its next batch."
+    )
 
 
 class ConsumerList(BaseModel):
@@ -169,7 +171,7 @@ class ConsumerList(BaseModel):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"items": [{"name": "audit", "created_at": "2026-01-15T09:31:07Z", "lease_until": None}]}]
+            "examples": [{"items": [{"name": "audit", "created_at": "2026-01-15T09:31:07Z", "leased_until": None}]}]
         }
     )
 

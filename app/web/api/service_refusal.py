@@ -1,18 +1,14 @@
-"""What the database refuses of services, as problems; and names of services (DESIGN section 8)."""
+"""Refusals of services as problems, and names of services (DESIGN section 8)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Final
 
-from app.web.problem import Problem
-from db.errors import Refused
-from event.topic import TopicError, validate_topic
+from app.web.api.database_refusal import checked_name, refused_as
 
 __all__ = ["service_name", "service_refusals"]
 
-_NAME_MAX: Final = 200
 _RESERVED: Final = ("mmi.", "titanic.", "hub.")
 _SLUGS: Final = {
     "22023": "invalid-parameter", "42704": "unknown-service", "HW002": "service-unavailable", "HW003": "body-too-large",
@@ -20,24 +16,11 @@ _SLUGS: Final = {
 }  # fmt: skip
 
 
-@contextmanager
-def service_refusals() -> Iterator[None]:
-    """Turn the refusals of the database's functions into problems; every other error passes."""
-    try:
-        yield
-    except Refused as error:
-        if (slug := _SLUGS.get(error.sqlstate)) is None:
-            raise
-        raise Problem(slug, error.message) from error
+def service_refusals() -> AbstractContextManager[None]:
+    """Turn the refusals of the functions of services into problems; every other error passes."""
+    return refused_as(_SLUGS)
 
 
 def service_name(name: str) -> str:
     """Return the name, or raise a problem (ZU-14)."""
-    try:
-        if len(name) > _NAME_MAX:
-            raise TopicError(f"a service has 1 to {_NAME_MAX} characters")
-        if name.startswith(_RESERVED):
-            raise TopicError(f"{name[:80]} is the broker's own; {', '.join(_RESERVED)} are reserved")
-        return validate_topic(name)
-    except TopicError as error:
-        raise Problem("invalid-parameter", f"service: {error}", parameter="name") from None
+    return checked_name("service", name, parameter="name", reserved=_RESERVED)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
+from app.web.api.json_route import JsonRoute
 from app.web.problem import Problem
 from app.web.query import refuse_unknown
 from event.attribute import CONTENT_TYPE_BYTES_MAX
@@ -28,7 +28,7 @@ NO_NUL: Final = r"^[^\x00]*$"  # for a text in an address: the database has no s
 _READS = frozenset({"GET", "HEAD"})
 
 
-class StrictRoute(APIRoute):
+class StrictRoute(JsonRoute):
     """Refuses a body that is not announced as JSON (415) or that is no strict JSON (400, 422).
 
     Routes with query parameters and routes that change something also refuse unknown parameters (400). A plain read

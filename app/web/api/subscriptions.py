@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -11,6 +10,7 @@ from pydantic import BaseModel
 
 from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
+from app.web.api.format_check import check_format as _check_format
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.precondition import IfMatch, etag, version_meant
 from app.web.api.refusals import refusals
@@ -34,7 +34,6 @@ from egress.url import UrlRefused, parse_target
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
 from hub.subscriptions import InUse, NewSubscription, Stale, SubscriptionUpdate
-from webhooks.chat import CHAT_FORMATS, TemplateRefused, check_template
 from webhooks.condition import subscription_condition
 from webhooks.custom_header import checked_headers
 
@@ -96,23 +95,6 @@ def _refuse_others(body: BaseModel) -> None:
     """Raise ``Problem`` for an option that counts for events only."""
     if strange := sorted(body.model_fields_set - _OF_SERVICES):
         raise Problem("invalid-parameter", f"{strange[0]} is not for a service", parameter=strange[0])
-
-
-def _check_format(options: Mapping[str, Any]) -> None:
-    """Check the format: batch requires ``batch_max`` (WH-C05). A template is for chat formats only and uses known
-    fields only.
-    """
-    form, template = options.get("format"), options.get("template")
-    if form == "batch" and options.get("batch_max") is None:
-        raise Problem("invalid-parameter", "format batch needs batch_max, 1 to 1000", parameter="batch_max")
-    if template is None:
-        return
-    if form not in CHAT_FORMATS:
-        raise Problem("invalid-parameter", f"a template is for {' and '.join(CHAT_FORMATS)}", parameter="template")
-    try:
-        check_template(template)
-    except TemplateRefused as error:
-        raise Problem("invalid-parameter", str(error), parameter="template") from None
 
 
 def pattern_of(topic: str) -> str:

@@ -37,7 +37,7 @@ Kind = Annotated[str | None, Query(max_length=200, pattern=NO_NUL)]
 _TASK: dict[str, Any] = {
     "id": "0b6f3f0e-95a5-4e5d-8a39-3f4c1f0f6a11", "kind": "mail.send", "state": "waiting",
     "description": '{"order": 4711}', "created_at": "2026-01-15T09:31:07Z", "start_time": None, "due_at": None,
-    "attempts": 0, "worker": None, "lease_until": None, "last_error": None,
+    "attempts": 0, "worker": None, "leased_until": None, "last_error": None,
 }  # fmt: skip
 
 
@@ -55,7 +55,9 @@ class TaskOut(BaseModel):
     due_at: datetime | None = Field(description="Earliest start; null: at once.")
     attempts: int
     worker: str | None
-    lease_until: datetime | None = Field(description="After that a started task counts as crashed.")
+    leased_until: datetime | None = Field(
+        validation_alias="lease_until", description="A started task counts as crashed from then on."
+    )
     last_error: str | None
 
 

@@ -49,12 +49,10 @@ class UndeliveredOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     event_id: str
-    subscription_id: str | None = Field(description="None while it is not fanned out yet.")
+    subscription_id: str | None = Field(description="Null while the event is not fanned out yet.")
     delivery_id: str | None
     callback: str | None
-    state: Literal["queued"] | DeliveryState = Field(
-        description="queued: not fanned out yet; dead: given up; the others are still open, as in /deliveries."
-    )
+    state: DeliveryState = Field(description="As in /deliveries; pending, too, while the event is not fanned out yet.")
     reason: ConditionReason
     blocked_by: BlockedBy
     attempts: int
@@ -64,8 +62,9 @@ class UndeliveredOut(BaseModel):
 
 
 class UndeliveredPage(BaseModel):
-    """A page: first queued, then waiting, then dead; oldest event first, or for one subscription in the order of due
-    times.
+    """A page: first events that are not fanned out yet, then open deliveries, then dead letters.
+
+    Each part begins with its oldest event; of one subscription, open deliveries begin with the next due one.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
@@ -77,12 +76,13 @@ class UndeliveredPage(BaseModel):
 # A place in the list: the part; of its last item when it is due (microseconds since 1970), event, subscription.
 Place = tuple[str, int, int, int]
 _PARTS: Sequence[str] = ("queued", "waiting", "dead")
+_OUTCOMES = {"waiting": ("queued", "waiting"), "dead": ("dead",), None: _PARTS}
 _NEVER_US: Final = 10**16  # in the year 2286, which stands for infinity
 
 
 @router.get(
     "",
-    summary="List undelivered events, and why",
+    summary="List undelivered events with their reasons",
     responses=refusals("invalid-cursor", "invalid-parameter", "not-found"),
 )
 @needs("read", reach="route")
@@ -91,13 +91,14 @@ async def list_undelivered(
     response: Response,
     context: In,
     subscription_id: Annotated[str | None, Query(max_length=60)] = None,
-    state: Annotated[
-        Literal["queued", "waiting", "dead"] | None, Query(description="waiting: all open deliveries.")
+    outcome: Annotated[
+        Literal["waiting", "dead"] | None,
+        Query(description="As in /events. waiting: still owed. dead: given up. Default: both."),
     ] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> UndeliveredPage:
-    """An accepted event that is missing here was answered with 2xx by every matching subscription."""
+    """If an accepted event is not in this list, each subscription that wanted it has answered with 2xx."""
     subscription = None
     if subscription_id is not None:
         subscription = (await find(request, subscription_id, context))["id"]
@@ -106,7 +107,7 @@ async def list_undelivered(
     items: list[dict[str, Any]] = []
     places: list[Place] = []
     for place in _begin(cursor):
-        if state in (None, place[0]) and len(items) <= limit:
+        if place[0] in _OUTCOMES[outcome] and len(items) <= limit:
             found = await _read(context, place, subscription, limit + 1 - len(items))
             items += [item for item, _ in found]
             places += [where for _, where in found]

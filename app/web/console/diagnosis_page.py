@@ -1,4 +1,4 @@
-"""The diagnosis of a topic and a callback: why does nothing arrive? Rows in, HTML out (UD-12)."""
+"""The diagnosis page of a topic and a callback: why nothing arrives. Rows in, HTML out (UD-12)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the page shows; rows as the statements of ``diagnosis.sql`` give them."""
+    """What the page shows, in rows of the statements of ``diagnosis.sql``."""
 
     topic: str
     callback: str
@@ -41,7 +41,7 @@ class Diagnosis:
 
 
 def diagnosis_content(about: Diagnosis) -> str:
-    """Where it stands, what was asked, what is owed, what was tried."""
+    """Return the status, the requests, the open deliveries and the attempts."""
     return "\n".join([_standing(about), _requests(about), _owed(about), _attempts(about)])
 
 
@@ -54,7 +54,7 @@ def _soft(text: str | None) -> str:
 
 
 def _standing(about: Diagnosis) -> str:
-    facts = [["Topic", code(about.topic)], ["Callback", callback(about.callback)], ["Stands", _pill(about.standing)]]
+    facts = [["Topic", code(about.topic)], ["Callback", callback(about.callback)], ["Status", _pill(about.standing)]]
     one = about.subscription
     if one is not None:
         found = subscription_condition(one)
@@ -68,14 +68,14 @@ def _standing(about: Diagnosis) -> str:
             ["Failing since", moment(one["failing_since"], about.now)],
             ["Last success", moment(one["last_success_at"], about.now)],
             ["Lease ends", moment(one["lease_until"], about.now)],
-            ["Made", moment(one["created_at"], about.now)],
+            ["Created", moment(one["created_at"], about.now)],
         ]
     return section("A topic and a callback", table(["", ""], facts), '<a href=".">status</a>')
 
 
 def _requests(about: Diagnosis) -> str:
     if not about.requests:
-        return section("Requests", '<p class="soft">None within a day: nothing is being verified.</p>')
+        return section("Requests", '<p class="soft">None within a day. Nothing is being verified.</p>')
     rows = [
         [
             escape(row["mode"]),
@@ -83,16 +83,18 @@ def _requests(about: Diagnosis) -> str:
             str(row["attempts"]),
             moment(row["created_at"], about.now),
             moment(row["decided_at"], about.now),
-            moment(row["next_try_at"], about.now),
+            moment(row["next_attempt_at"], about.now),
         ]
         for row in about.requests
     ]
-    return section("Requests", table(["Mode", "State", "#Asked", "Made", "Decided", "Next try"], rows), "latest first")
+    return section(
+        "Requests", table(["Mode", "State", "#Attempts", "Created", "Decided", "Next"], rows), "latest first"
+    )
 
 
 def _owed(about: Diagnosis) -> str:
     if not about.owed:
-        return section("Owed", '<p class="soft">Nothing waits to be delivered.</p>')
+        return section("Open deliveries", '<p class="soft">None. Nothing waits to be delivered.</p>')
     rows = [
         [
             _event(about, row["event_id"]),
@@ -103,12 +105,12 @@ def _owed(about: Diagnosis) -> str:
         ]
         for row, found in ((row, delivery_condition(row)) for row in about.owed)
     ]
-    return section("Owed", table(["Event", "State", "#Attempts", "~Made", "Next"], rows), "next first")
+    return section("Open deliveries", table(["Event", "State", "#Attempts", "~Created", "Next"], rows), "next first")
 
 
 def _attempts(about: Diagnosis) -> str:
     if not about.attempts:
-        return section("Attempts", '<p class="soft">None was made yet.</p>')
+        return section("Attempts", '<p class="soft">None yet.</p>')
     rows = [
         [
             _event(about, row["event_id"]),

@@ -1,4 +1,4 @@
-"""``/pair``: the page that says why nothing arrives at a callback, by subscription or by topic and callback (UD-12)."""
+"""The route ``/pair``: why nothing arrives at a callback, by subscription or by topic and callback (UD-12)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _ROWS: Final = 10
 @router.get("/pair")
 @needs("read")
 async def diagnosis_page(context: In, subscription: Text = "", topic: Text = "", callback: Text = "") -> Response:
-    """Of ``subscription``, or of ``topic`` and ``callback`` as in a subscribe request."""
+    """Return the page of ``subscription``, or of ``topic`` and ``callback`` as in a subscribe request."""
     if subscription:
         about = await _of_subscription(context, subscription)
     elif topic and callback:
         about = await _of_pair(context, topic, callback)
     else:
-        raise Problem("invalid-parameter", "Name a subscription, or a topic and a callback.", parameter="subscription")
+        raise Problem("invalid-parameter", "Give ?subscription=, or ?topic= and &callback=.", parameter="subscription")
     nonce = secrets.token_urlsafe(16)
     headers = {"Content-Security-Policy": PAGE_POLICY.format(nonce=nonce), "Cache-Control": "no-store"}
     return Response(page(diagnosis_content(about), nonce), headers=headers, media_type="text/html")
@@ -43,10 +43,10 @@ async def diagnosis_page(context: In, subscription: Text = "", topic: Text = "",
 
 async def _of_subscription(context: Context, public_id: str) -> Diagnosis:
     if "\0" in public_id:
-        raise Problem("invalid-parameter", "An id holds no NUL character.", parameter="subscription")
+        raise Problem("invalid-parameter", "An id must not contain a NUL character.", parameter="subscription")
     row = await context.database.fetchrow("diagnosis.subscription", "default", public_id)
     if row is None:
-        raise Problem("not-found", "There is no subscription of this id.")
+        raise Problem("not-found", "There is no subscription with this id.")
     standing = str(row["state"])
     if row["protocol"] == "websub":
         standing = await standing_of(context, row["topic"], row["identity"])

@@ -1,4 +1,4 @@
-"""The status page: rows in, HTML out. Where there is nothing yet it says what to do next."""
+"""The status page: rows in, HTML out. An empty part says what to do next."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _HEALTH_TONES: Final = {
 _OUTAGES: Final = {
     Outage.UNREACHABLE: (
         "The database cannot be reached",
-        f"<p>{pill('down', 'bad')} Publishing answers 503 until it is back; what was accepted is safe in it, and goes "
-        'on from where it stopped. See <a href="readyz">/readyz</a> and '
+        f"<p>{pill('down', 'bad')} Publishing answers 503 until it is back. Every accepted event is safe in it, and "
+        'delivery continues where it stopped. See <a href="readyz">/readyz</a> and '
         '<a href="problems/database-unavailable">what to do</a>.</p>',
     ),
     Outage.FULL: (
@@ -39,23 +39,23 @@ _OUTAGES: Final = {
     Outage.SLOW: ("The database is too slow", files("app.web.console").joinpath("slow.html").read_text("utf-8")),
     Outage.FAILING: ("The database cannot work", files("app.web.console").joinpath("failing.html").read_text("utf-8")),
 }
-"""Title and words, by why the database says nothing."""
+"""Title and text for each reason why the database does not answer."""
 
 
 def page(content: str, nonce: str) -> str:
-    """The whole document; ``nonce`` lets its own style and script act."""
+    """Return the whole document. ``nonce`` permits its own style and script."""
     return _PAGE.substitute(content=content, nonce=nonce)
 
 
 def outage_content(outage: Outage, relay_states: Mapping[str, tuple[str, str]]) -> str:
-    """What can be said without the database, and where to look."""
+    """Return what is known without the database, and where to look."""
     rows = [[code(sink), escape(state), escape(error)] for sink, (state, error) in relay_states.items()]
     title, words = _OUTAGES[outage]
     return section(title, words + (table(["Sink", "State", "Last error"], rows) if rows else ""))
 
 
 def status_content(status: Status) -> str:
-    """All tiles and sections."""
+    """Return all tiles and sections."""
     return "\n".join(
         [
             _verdict(status),
@@ -71,7 +71,7 @@ def status_content(status: Status) -> str:
 
 
 def _verdict(status: Status) -> str:
-    """The first line: whether anybody has to act."""
+    """Return the first line: whether an operator has to act."""
     found = Counter(subscription_condition(row).state for row in status.troubled)
     total = sum(row["subscriptions"] for row in status.subscription_counts)
     numbers = {health: count(number, COUNTED_MAX - 1) for health, number in found.items()}
@@ -84,7 +84,7 @@ def _verdict(status: Status) -> str:
     if not words:
         return f'<p class="verdict">{pill("ok", "good")} No subscription fails, and nothing is held.</p>'
     tone = "bad" if found["failing"] else "warn"
-    return f'<p class="verdict">{pill("look", tone)} {escape("; ".join(words))}.</p>'
+    return f'<p class="verdict">{pill("attention", tone)} {escape("; ".join(words))}.</p>'
 
 
 def _tiles(status: Status) -> str:
@@ -161,7 +161,7 @@ def _event_link(status: Status, number: int | None) -> str:
 
 def _first_publish(public_url: str) -> str:
     return _empty(
-        "Nothing was published yet. Publish the first event:",
+        "Nothing has been published yet. Publish the first event:",
         f"curl {public_url}/topics/orders.created/events \\\n  --json '{{\"order\": 4711}}'",
     )
 
@@ -172,7 +172,7 @@ def _subscriptions(status: Status) -> str:
             f"curl {status.public_url}/subscriptions \\\n"
             '  --json \'{"topic": "orders.#", "callback": "http://127.0.0.1:9000/"}\''
         )
-        return section("Subscriptions", _empty("Nobody subscribed yet. Subscribe a callback:", command))
+        return section("Subscriptions", _empty("There is no subscription yet. Subscribe a callback:", command))
     counts = ", ".join(f"{row['subscriptions']:,} {escape(row['state'])}" for row in status.subscription_counts)
     shown = {row["id"]: row for row in [*status.troubled[:_ROWS], *status.subscriptions]}
     rows = [_subscription(row, status.now) for row in [*shown.values()][:_ROWS]]
@@ -194,7 +194,7 @@ def _subscription(row: Row, now: datetime) -> list[str]:
 
 def _deliveries(status: Status) -> str:
     if not status.open_deliveries:
-        return section("Open deliveries", '<p class="soft">None: nothing waits to be delivered.</p>')
+        return section("Open deliveries", '<p class="soft">None. Nothing waits to be delivered.</p>')
     rows = [
         [
             _event_link(status, row["event_id"]),
@@ -207,19 +207,19 @@ def _deliveries(status: Status) -> str:
     ]
     oldest = ago(status.totals["oldest_delivery_at"], status.now)
     total = count(status.totals["open_deliveries"], COUNTED_MAX)
-    aside = f'the oldest of {total}, made {oldest}, <a href="deliveries">list</a>'
+    aside = f'the oldest of {total}, created {oldest}, <a href="deliveries">list</a>'
     return section("Open deliveries", table(["Event", "Callback", "State", "#Attempts", "Next"], rows), aside)
 
 
 def next_attempt(found: Condition, now: datetime) -> str:
-    """When something is tried next."""
+    """Return when something is tried next."""
     if found.next_attempt_at is None:
         return {"order": "in turn", "hold": "held", "pause": "paused"}.get(found.blocked_by or "", "&ndash;")
     return "now" if found.next_attempt_at <= now else moment(found.next_attempt_at, now)
 
 
 def delivery_state(found: Condition) -> str:
-    """The state of an open delivery, and why."""
+    """Return the state of an open delivery with its reason."""
     tone = {"retrying": "warn", "parked": "bad"}.get(found.state, "")
     return f'{pill(found.state, tone)} <span class="soft">{escape(found.reason)}</span>'
 
@@ -231,7 +231,7 @@ def _outcome(row: Row) -> str:
 
 def _dead_letters(status: Status) -> str:
     if not status.dead_letters:
-        return section("Dead letters", '<p class="soft">None: nothing was given up.</p>')
+        return section("Dead letters", '<p class="soft">None. Nothing was given up.</p>')
     rows = [
         [
             _event_link(status, row["event_id"]),
@@ -249,7 +249,7 @@ def _dead_letters(status: Status) -> str:
 
 def _holds(status: Status) -> str:
     if not status.holds:
-        return section("Holds", '<p class="soft">None: no key and no topic is held back on its way to a sink.</p>')
+        return section("Holds", '<p class="soft">None. No sink holds back a key or a topic.</p>')
     rows = [
         [
             code(row["sink"]),
@@ -262,12 +262,12 @@ def _holds(status: Status) -> str:
         ]
         for row in status.holds
     ]
-    heads = ["Sink", "Topic", "Key", "Reason", "#Records", "Since", "Next try"]
-    return section("Holds", table(heads, rows), "waiting behind a refused record; everything else goes on")
+    heads = ["Sink", "Topic", "Key", "Reason", "#Records", "Since", "Next"]
+    return section("Holds", table(heads, rows), "they wait behind a refused record; other keys continue")
 
 
 def _held_key(key: str) -> str:
-    """A record without a key is held under its own number, marked by U+001F."""
+    """Return the held key. A record without a key is held under its own number, marked by U+001F."""
     if not key:
         return "whole topic"
     return f"none, event {escape(key[1:])}" if key.startswith("\x1f") else code(key)

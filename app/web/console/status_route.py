@@ -1,4 +1,4 @@
-"""The status page at ``/``: for the person who wants to see that nothing is lost."""
+"""The route of the status page at ``/``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PAGE_POLICY: Final = (
     "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What a page of ours may do in a browser; ``nonce`` is that of its own style and script."""
+"""What our pages may do in a browser. ``nonce`` is that of their own style and script."""
 
 
 @router.get("/")
 @needs("read")
 async def status_page(context: In) -> Response:
-    """Server-rendered; its one script only fetches the page again. All who look share an answer for a second."""
+    """Return the page, rendered here; its script only fetches it again. Viewers share an answer for a second."""
     found = await context.overview.get()
     if isinstance(found, Status):
         code, content = 200, status_content(found)

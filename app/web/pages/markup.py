@@ -73,13 +73,18 @@ def section(title: str, content: str, aside: str = "") -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are markup already. In a head ``#`` makes a column of numbers, ``~`` one that narrow
-    screens omit.
+    """Return a table whose cells are markup already.
+
+    In a head ``#`` makes a column of numbers, ``~`` one that narrow screens omit. There each row is a card, and each
+    cell shows its head, which it has as an attribute.
     """
     classes = [_classes(head) for head in heads]
-    top = "".join(f"<th{c}>{escape(head.lstrip('#~'))}</th>" for head, c in zip(heads, classes, strict=True))
+    names = [escape(head.lstrip("#~")) for head in heads]
+    top = "".join(f"<th{c}>{name}</th>" for name, c in zip(names, classes, strict=True))
+    marks = [f'{c} data-head="{name}"' if name else c for name, c in zip(names, classes, strict=True)]
     body = "".join(
-        "<tr>" + "".join(f"<td{c}>{cell}</td>" for cell, c in zip(row, classes, strict=True)) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td{mark}>{cell}</td>" for cell, mark in zip(row, marks, strict=True)) + "</tr>"
+        for row in rows
     )
     return f"<table><tr>{top}</tr>{body}</table>"
 

@@ -224,22 +224,22 @@ def renumbered(arrivals: list[Arrival]) -> list[Arrival]:
         pytest.param([], a_sink_report(accepted=4, lost=4), id="everything lost"),
         pytest.param(GOOD[1:], a_sink_report(accepted=4, delivered=3, lost=1), id="first lost"),
         pytest.param(GOOD[:-1], a_sink_report(accepted=4, delivered=3, lost=1), id="last lost"),
-        pytest.param([*GOOD, Arrival("sink", 9, a_mark(5))], a_sink_report(**SEEN, phantom=1), id="refused one came"),
-        pytest.param([*GOOD, Arrival("sink", 9, a_mark(6))], a_sink_report(**SEEN, phantom=1), id="never published"),
+        pytest.param([*GOOD, Arrival("sink", 9, a_mark(5))], a_sink_report(**SEEN, invented=1), id="refused one came"),
+        pytest.param([*GOOD, Arrival("sink", 9, a_mark(6))], a_sink_report(**SEEN, invented=1), id="never published"),
         pytest.param(
             [*GOOD, Arrival("sink", 9, a_mark(1)._replace(run="other"))],
-            a_sink_report(**SEEN, phantom=1),
+            a_sink_report(**SEEN, invented=1),
             id="of another run",
         ),
         pytest.param(
             [*GOOD, Arrival("sink", 9, a_mark(4), "evt_abcd2345_99")],
-            a_sink_report(**SEEN, phantom=1),
+            a_sink_report(**SEEN, invented=1),
             id="a second event for one publish (F01)",
         ),
         pytest.param(
             [*GOOD, *[Arrival("sink", index, a_mark(6)) for index in (9, 10)]],
-            a_sink_report(**SEEN, phantom=1),
-            id="one phantom twice is one",
+            a_sink_report(**SEEN, invented=1),
+            id="one invention twice is one",
         ),
         pytest.param(a_log("1 3 2 4"), a_sink_report(**SEEN, inverted=1), id="two swapped"),
         pytest.param(a_log("4 3 2 1"), a_sink_report(**SEEN, inverted=3), id="backwards"),
@@ -277,11 +277,11 @@ def test_a_sink_from_which_nothing_was_heard_has_lost_everything() -> None:
     assert (report.total("lost"), report.holds) == (2, False)
 
 
-def test_a_refused_event_among_the_dead_letters_is_a_phantom() -> None:
+def test_a_refused_event_among_the_dead_letters_is_invented() -> None:
     """I2: it appears nowhere."""
     report = judge(HISTORY, GOOD, dead_letters=[DeadLetter("sink", a_mark(5))])
 
-    assert report == a_sink_report(**SEEN, phantom=1)
+    assert report == a_sink_report(**SEEN, invented=1)
 
 
 @pytest.mark.parametrize(("at_amqp", "given_up", "half"), [("1 2", [], 0), ("1", [], 1), ("1", ["amqp"], 0)])
@@ -297,10 +297,10 @@ def test_an_unknown_event_may_not_be_half_there(at_amqp: str, given_up: list[str
     assert (report.unknown_half_present, report.holds) == (half, half == 0)
 
 
-def test_an_unknown_event_that_became_two_is_a_phantom() -> None:
+def test_an_unknown_event_that_became_two_is_invented() -> None:
     arrivals = [Arrival("sink", index, a_mark(1), f"evt_abcd2345_{index + 1}") for index in range(2)]
 
-    assert judge([Attempt(a_mark(1), UNKNOWN)], arrivals).phantom == 1
+    assert judge([Attempt(a_mark(1), UNKNOWN)], arrivals).invented == 1
 
 
 def test_an_unknown_event_has_no_place_in_the_order() -> None:

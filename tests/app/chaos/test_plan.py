@@ -18,7 +18,7 @@ def test_every_kind_of_fault_has_its_turn_before_any_comes_again() -> None:
 def test_what_finds_bugs_that_nothing_else_finds_comes_first_however_short_the_run() -> None:
     for seed in range(50):
         kinds = [fault.kind for fault in make_plan(seed, 0, POINTS)]
-        assert (kinds[0], set(kinds)) == (FaultKind.USURP, set(INDISPENSABLE))
+        assert (kinds[0], set(kinds)) == (FaultKind.TAKE_OVER, set(INDISPENSABLE))
 
 
 def test_faults_follow_each_other_and_end_in_time() -> None:

@@ -57,7 +57,7 @@ NEEDS = [
     ("GET", "/subscriptions", "subscribe"),
     ("POST", "/subscriptions", "subscribe"),
     ("GET", "/metrics", "read"),
-    ("POST", "/deliveries/x/try", "operate"),
+    ("POST", "/deliveries/x/retry", "operate"),
     ("PUT", "/topics/a/settings", "admin"),
     ("POST", "/keys", "admin"),
     ("POST", "/rabbithub/endpoint/x/e", "publish"),

@@ -49,7 +49,7 @@ async def test_an_empty_hub_says_what_to_do_next(running_hub: RunHub) -> None:
             f"{hub.url}/subscriptions",
         ]
         assert "not configured set HOOKWIRE_AMQP_URL" in page.text
-        assert "None: nothing was given up." in page.text
+        assert "None. Nothing was given up." in page.text
 
 
 async def test_a_busy_hub_shows_topics_sinks_subscriptions_and_dead_letters(
@@ -150,3 +150,15 @@ async def test_holds_are_shown_with_their_reason(running_hub: RunHub) -> None:
 
         assert "amqp a customer-17 unroutable no queue is bound 0" in page.text
         assert "kafka b whole topic topic missing there is no such topic 0" in page.text
+
+
+async def test_a_cell_names_its_column_for_narrow_screens(running_hub: RunHub) -> None:
+    """FT-06: there each row is a card, whose cells have no head above them."""
+    async with running_hub() as hub:
+        markup = (await hub.client.get("/")).text
+
+        heads = re.findall("<th[^>]*>([^<]+)<", markup)
+        assert (set(re.findall(r'<td[^>]* data-head="([^"]+)"', markup)), "attr(data-head)" in markup) == (
+            set(heads),
+            True,
+        )

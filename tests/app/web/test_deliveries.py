@@ -113,7 +113,7 @@ async def test_a_parked_delivery_is_seen_and_decided_about(running_hub: RunHub, 
         first = (await hub.publish("a", b"1", hookwire_key="k")).json()["id"]
         [parked] = (await hub.until("/deliveries?state=parked", lambda page: page["items"]))["items"]
         story = (await hub.client.get(f"/events/{first}")).json()["summary"]
-        tried = await hub.client.post(f"/deliveries/{parked['id']}/try")
+        tried = await hub.client.post(f"/deliveries/{parked['id']}/retry")
         await receiver.wait_for(2)
         await hub.until("/deliveries?state=parked", lambda page: page["items"])
         receiver.status = 204
@@ -123,6 +123,6 @@ async def test_a_parked_delivery_is_seen_and_decided_about(running_hub: RunHub, 
         again = await hub.client.post(f"/deliveries/{parked['id']}/try", json={})
 
         assert (story, tried.json()["done"], given_up.json()["done"], kind(again)[::2]) == (
-            "1 parked.", "due", "given_up", (404, "not-found"),
+            "1 parked.", "retried", "given_up", (404, "not-found"),
         )  # fmt: skip
         assert [delivered.body for delivered in receiver.delivered] == [b"1", b"1", b"2"]

@@ -23,10 +23,10 @@ async def test_the_page_shows_where_a_callback_stands_and_what_was_tried(running
         answer = await hub.client.get(f"/{address}")
         by_pair = await hub.client.get("/pair", params=pair)
 
-        assert ("Stands none" in before, address) == (True, f"pair?subscription={found['items'][0]['id']}")
+        assert ("Status none" in before, address) == (True, f"pair?subscription={found['items'][0]['id']}")
         text = _Page(answer.text).text
         assert all(
-            word in text for word in ("Stands active", "subscribe verified", "server error (500)", "Lease ends in 9 d")
+            word in text for word in ("Status active", "subscribe verified", "server error (500)", "Lease ends in 9 d")
         )
         assert "canary" not in answer.text + by_pair.text
         assert "script" in _Page(by_pair.text).tags

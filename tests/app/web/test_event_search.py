@@ -89,6 +89,25 @@ async def test_lists_are_cut_by_time(running_hub: RunHub, receiver: Receiver) ->
         assert [[item["event_id"] for item in items] for items in lists] == [[ids[2], ids[1]], [ids[0]]]
 
 
+async def test_dead_letters_are_cut_by_time(running_hub: RunHub) -> None:
+    """FT-13: by when their event was accepted, page by page."""
+    async with running_hub() as hub:
+        subscription = (await hub.subscribe("a", "http://127.0.0.1:65534/"))["id"]
+        made = [(await hub.publish("a", b"%d" % n)).json() for n in range(4)]
+        await hub.sql(
+            "INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts)"
+            " SELECT e.id, s.id, 'default', 'exhausted', 1 FROM hookwire.events e, hookwire.subscriptions s"
+            " WHERE s.public_id = $1",
+            subscription,
+        )
+        span = {"since": made[1]["accepted_at"], "until": made[3]["accepted_at"]}
+        first = (await hub.client.get("/dead-letters", params={**span, "limit": 1})).json()
+        second = (await hub.client.get("/dead-letters", params={**span, "cursor": first["next_cursor"]})).json()
+
+        found = [one["event_id"] for page in (first, second) for one in page["items"]]
+        assert found == [made[2]["id"], made[1]["id"]]
+
+
 @pytest.mark.parametrize(
     "query", ["outcome=lost", "since=yesterday", "since=2026-01-01T00:00:00", "topic=%00", "cursor=x", "keys=k"]
 )

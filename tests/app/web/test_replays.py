@@ -104,7 +104,7 @@ async def test_a_replay_of_nothing_that_is_known_is_refused(
 
 
 @pytest.mark.parametrize("path", ["/holds/hold_1", "/dead-letters/dlv_1_1", "/dead-letters/dead_kafka_1"])
-@pytest.mark.parametrize("verb", ["", "/retry", "/purge"])
+@pytest.mark.parametrize("verb", ["", "/retry"])
 async def test_what_is_not_there_is_said_so(running_hub: RunHub, path: str, verb: str) -> None:
     async with running_hub() as hub:
         answer = await (hub.client.post(path + verb, json={}) if verb else hub.client.get(path))
@@ -115,7 +115,7 @@ async def test_a_hold_is_listed_shown_and_purged(running_hub: RunHub, monkeypatc
     """RU-10, RO-08: all that waits becomes dead letters, which can be shown, taken up again and forgotten; only the
     first of them was refused.
     """
-    monkeypatch.setattr("app.web.api.holds._PURGE_BATCH", 2)
+    monkeypatch.setattr("app.web.api.holds._GIVE_UP_BATCH", 2)
     async with running_hub() as hub:
         await hub.sql("UPDATE hookwire.sinks SET configured = (name = 'kafka')")
         events = [(await hub.publish("a", hookwire_key="k")).json()["id"] for _ in range(3)]
@@ -130,13 +130,13 @@ async def test_a_hold_is_listed_shown_and_purged(running_hub: RunHub, monkeypatc
         [hold] = (await hub.client.get("/holds?sink=kafka&topic=a")).json()["items"]
         shown = (await hub.client.get(f"/holds/{hold['id']}")).json()
         retried = await hub.client.post(f"/holds/{hold['id']}/retry", json={})
-        purged = await hub.client.post(f"/holds/{hold['id']}/purge", json={"reason": "test data"})
+        purged = await hub.client.post(f"/holds/{hold['id']}/give-up", json={"reason": "test data", "all": True})
         listed = await command(hub, "deadletters", "list", "--json")
         letters = json.loads(listed.stdout)["dead_letters"]
         one = json.loads((await command(hub, "deadletters", "show", letters[0]["id"])).stdout)
         again = await command(hub, "deadletters", "retry", letters[0]["id"], "--why", "mended")
         gone = await command(hub, "deadletters", "purge", letters[1]["id"])
-        wrong = await command(hub, "deadletters", "skip", letters[2]["id"])
+        wrong = await command(hub, "deadletters", "give-up", letters[2]["id"])
         left = (await hub.client.get("/dead-letters")).json()["items"]
 
         assert (hold["scope"], hold["key"], hold["records"], shown["oldest"]) == ("key", "k", 3, events)

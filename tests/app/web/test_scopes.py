@@ -53,8 +53,9 @@ _TABLE = {
     ],
     "read and payloads": ["GET /topics/{topic}"],
     "operate": [
-        "POST /deliveries/{delivery_id}/try", "POST /deliveries/{delivery_id}/give-up", "POST /holds/{hold}/retry",
-        "POST /holds/{hold}/skip", "POST /holds/{hold}/purge", "POST /dead-letters/{dead_letter}/retry",
+        "POST /deliveries/{delivery_id}/retry", "POST /holds/{hold}/give-up",
+        "POST /deliveries/{delivery_id}/give-up", "POST /holds/{hold}/retry",
+        "POST /dead-letters/{dead_letter}/retry",
         "POST /dead-letters/{dead_letter}/purge", "POST /replays", "POST /replays/{replay}/pause",
         "POST /replays/{replay}/resume", "POST /replays/{replay}/cancel", "POST /queues/{queue}/pause",
         "POST /queues/{queue}/resume", "POST /queues/{queue}/dead/redrive", "POST /queues/{queue}/dead/purge",

@@ -83,9 +83,9 @@ async def test_what_is_not_fanned_out_yet_is_told_too(running_hub: RunHub) -> No
         await hub.sql("UPDATE hookwire.sinks SET configured = true WHERE name = 'webhooks'")
         events = [(await hub.publish(topic)).json()["id"] for topic in ("a.x", "b", "a.y", "a.z", "b")]
 
-        assert places(await pages(hub)) == [("queued", event, None) for event in events]
+        assert places(await pages(hub)) == [("pending", event, None) for event in events]
         assert places(await pages(hub, f"subscription_id={made['id']}")) == [
-            ("queued", events[n], None) for n in (0, 2, 3)
+            ("pending", events[n], None) for n in (0, 2, 3)
         ]
 
 
@@ -103,11 +103,12 @@ async def test_pages_follow_each_other_without_gap_or_repeat(running_hub: RunHub
 
 
 async def test_a_part_can_be_asked_for_alone(running_hub: RunHub) -> None:
-    """WH-15."""
+    """WH-15, FT-15: by the words of /events."""
     async with running_hub() as hub:
         await owe(hub, 6, (await hub.subscribe("a", CALLBACK))["id"])
 
-        assert [item["state"] for item in await pages(hub, "state=dead")] == ["dead"] * 3
+        dead, waiting = await pages(hub, "outcome=dead"), await pages(hub, "outcome=waiting")
+        assert [[item["state"] for item in found] for found in (dead, waiting)] == [["dead"] * 3, ["pending"] * 3]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ async def test_a_part_can_be_asked_for_alone(running_hub: RunHub) -> None:
         ("cursor=x", (400, "invalid-cursor")),
         ("cursor=WyJ4IiwwLDAsMF0", (400, "invalid-cursor")),  # ["x",0,0,0]
         ("cursor=WyJ3YWl0aW5nIiw5OTk5OTk5OTk5OTk5OTk5OTksMCwwXQ", (400, "invalid-cursor")),  # too far in time
-        ("state=delivered", (400, "invalid-parameter")),
+        ("outcome=delivered", (400, "invalid-parameter")),
         ("subscription_id=sub_none", (404, "not-found")),
     ],
 )

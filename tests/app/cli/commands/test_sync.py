@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from app.cli.commands.sync import _document, _sync, sync
-from app.cli.commands.sync_plan import SyncStep, plan, read_wanted
+from app.cli.commands.sync_check import check_wanted
+from app.cli.commands.sync_plan import SyncStep, plan, read_wanted, summary
 from app.cli.failure import CommandFailed
 from tests.app.conftest import RunHub, RunningHub
 
@@ -103,6 +104,50 @@ def test_a_file_that_means_nothing_is_wrong_use(document: dict[str, Any]) -> Non
     assert caught.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("topics", "one", "told"),
+    [
+        ({}, {"timeout_secs": 5}, "timeout_secs: there is no such name; did you mean timeout_seconds?"),
+        ({}, {"mode": "exactly_once"}, "mode: Input should be 'at_least_once', 'at_most_once' or 'ordered'"),
+        ({}, {"rate_per_second": 0}, "rate_per_second: Input should be greater than or equal to 0.001"),
+        ({}, {"filter": {"body": 1}}, "filter: body is no part of an event"),
+        ({}, {"format": "batch"}, "format batch requires batch_max"),
+        ({"a": {"sink": ["kafka"]}}, {}, "topic a: sink: there is no such name; did you mean sinks?"),
+        ({"a": {"sinks": ["kafkaa"]}}, {}, "topic a: sinks.0: Input should be"),
+        ({"a..b": {}}, {}, "topic a..b: "),
+    ],
+    ids=str,
+)
+def test_what_the_hub_would_refuse_is_found_before_anything_is_done(
+    topics: dict[str, Any], one: dict[str, Any], told: str
+) -> None:
+    """FT-11: a dry run told the differences, and the real one stopped in the middle."""
+    with pytest.raises(CommandFailed, match="the hub would refuse 1 thing in the file; nothing was changed") as caught:
+        check_wanted(topics, [SHOP | one])
+    assert (told in str(caught.value), caught.value.code) == (True, 2)
+
+
+def test_a_file_that_the_hub_takes_has_no_findings() -> None:
+    """FT-11."""
+    check_wanted({"a": {"sinks": ["webhooks"]}}, [SHOP | {"filter": {"data": {"amount": {"$gte": 1}}}}, AUDIT])
+
+
+@pytest.mark.parametrize(
+    ("waiting", "told"),
+    [
+        ([0], "1 subscription would end"),
+        ([1], "1 subscription would end; 1 open delivery would become a dead letter"),
+        ([2, 0, 7], "3 subscriptions would end; 9 open deliveries would become dead letters"),
+        ([1000, 2], "2 subscriptions would end; at least 1,002 open deliveries would become dead letters"),
+    ],
+    ids=str,
+)
+def test_what_pruning_would_end_is_counted(waiting: list[int], told: str) -> None:
+    """FT-11: five subscriptions with a thousand owed deliveries."""
+    there = [present({**SHOP, "topic": f"t{n}"}, waiting=owed) for n, owed in enumerate(waiting)]
+    assert summary(plan({}, [], {}, there, prune=True), is_done=False) == told
+
+
 def test_sinks_in_another_order_are_the_same_routing() -> None:
     topics, _ = read_wanted({"topics": {"a": {"sinks": ["webhooks", "kafka", "kafka"]}}})
     assert plan(topics, [], {"a": {"topic": "a", "sinks": ["kafka", "webhooks"]}}, [], prune=False) == []
@@ -168,6 +213,7 @@ async def test_a_hub_becomes_as_the_file_says_and_then_nothing_differs(
                 "    timeout_seconds: 5.0 -> 10",
                 f"+ subscription {AUDIT['topic']} -> {AUDIT['callback']}",
                 "- subscription old -> http://127.0.0.1:9000/old",
+                "1 subscription would end",
             ],
         )
         assert [one["id"] for one in untouched] == [made["id"], other["id"]]

@@ -1,0 +1,144 @@
+"""Verdict: what a run of ``hookwire prove`` has shown, in one sentence, as a table with a legend, and as JSON. Pure.
+
+::
+
+    PASS  the promise held               every accepted event arrived at every sink, each key in order
+    FAIL  a promise was broken, or a process did not do what it must
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
+from app.chaos.nemesis import Harm
+
+__all__ = ["COLUMNS", "LEGEND", "PROMISES", "ProveRun", "document", "duplicated", "evidence", "reordered", "sentence",
+           "summary", "table"]  # fmt: skip
+
+_ORDER = ("inverted", "duplicate_forbidden", "sequence_disorder", "stale_term")
+COLUMNS = {
+    "delivered": "delivered",
+    "dead_lettered": "dead letters",
+    "lost": "lost",
+    "invented": "invented",
+    "duplicate_adjacent": "repeated",
+    "duplicate_non_adjacent": "repeated later",
+    "inverted": "out of order",
+    "duplicate_forbidden": "forbidden repeats",
+    "sequence_disorder": "wrong sequence",
+    "stale_term": "stale leader",
+}
+"""The heading of each count of a sink."""
+LEGEND = {
+    "accepted": "answered with 2xx, or committed by SQL",
+    "delivered": "accepted events that arrived",
+    "dead letters": "events that were given up with a reason",
+    "lost": "accepted events that neither arrived nor became dead letters; must be 0",
+    "invented": "arrivals without a publish, or whose publish was refused; must be 0",
+    "repeated": "repeats that directly follow their event; allowed after a fault",
+    "repeated later": "other repeats; allowed where the sink's promise says so",
+    "out of order": "first arrivals behind a later event of the same key; must be 0",
+    "forbidden repeats": "repeats that the sink's promise excludes; must be 0",
+    "wrong sequence": "sequence numbers that do not rise with the commits of a key; must be 0",
+    "stale leader": "records of a former leader behind those of its successor; must be 0",
+}
+"""The meaning of each word of the table."""
+PROMISES = {
+    Promise.RECORD: "each key in order; a repeat directly follows its event",
+    Promise.BATCH: "each key in order; repeats are whole runs",
+    Promise.UNORDERED: "at least once, in any order",
+}
+
+
+@dataclass(slots=True)
+class ProveRun:
+    """The result of a run."""
+
+    seed: int
+    seconds: float = 0.0
+    harms: list[Harm] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    crashes: list[str] = field(default_factory=list)
+    report: Report | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Return whether the promise held, and every process did what it must."""
+        return not (self.failures or self.crashes) and self.report is not None and self.report.holds
+
+    @property
+    def is_broken(self) -> bool:
+        """Return whether the witness has seen a promise broken, by processes that ran; that alone finds a
+        seeded bug.
+        """
+        return not self.crashes and self.report is not None and not self.report.holds
+
+
+def duplicated(report: Report) -> int:
+    """Return the number of repeats, summed over the sinks."""
+    return report.total("duplicate_adjacent") + report.total("duplicate_non_adjacent")
+
+
+def reordered(report: Report) -> int:
+    """Return the number of arrivals out of order, summed over the sinks."""
+    return sum(report.total(kind) for kind in _ORDER)
+
+
+def summary(report: Report) -> str:
+    """Return the counts in one line, also for programs."""
+    delivered = min(sink.delivered for sink in report.sinks)
+    return (
+        f"accepted={report.accepted} delivered={delivered} lost={report.total('lost')} "
+        f"duplicated={duplicated(report)} reordered={reordered(report)}"
+    )
+
+
+def sentence(run: ProveRun) -> str:
+    """Return the verdict as a person says it."""
+    report, faults = run.report, f"{len(run.harms)} fault{'' if len(run.harms) == 1 else 's'}"
+    if run.holds and report is not None:
+        arrived = "arrived at every sink" + (" or became a dead letter" if report.total("dead_lettered") else "")
+        return (
+            f"PASS: {report.accepted:,} events were accepted during {faults} and each {arrived}; "
+            "nothing was lost and no key was out of order."
+        )
+    if report is None:
+        return f"FAIL: the run ended before its events could be counted, after {faults}."
+    if report.holds:
+        return f"FAIL: the counts are right, but a process did not do what it must during {faults}."
+    broken = [f"{COLUMNS[kind]}: {report.total(kind)}" for kind in VIOLATIONS if report.total(kind)]
+    if report.unknown_half_present:
+        broken.append(f"at some sinks only: {report.unknown_half_present}")
+    return f"FAIL: a promise was broken during {faults}: {', '.join(broken)}."
+
+
+def table(sinks: Sequence[SinkReport]) -> list[list[str]]:
+    """Return a row of heads, then a row for each sink."""
+    rows = [[sink.sink, str(sink.promise), *(str(getattr(sink, name)) for name in COLUMNS)] for sink in sinks]
+    return [["sink", "promise", *COLUMNS.values()], *rows]
+
+
+def evidence(report: Report) -> list[str]:
+    """Return the first finding of each kind and sink that broke the promise."""
+    first: dict[tuple[str, str], str] = {}
+    for finding in report.findings:
+        if finding.kind in (*VIOLATIONS, "unknown_half_present"):
+            text = f"{finding.kind} at {finding.sink}: {finding.mark} {finding.detail}".strip()
+            first.setdefault((finding.kind, finding.sink), text)
+    return list(first.values())
+
+
+def document(run: ProveRun) -> dict[str, object]:
+    """Return all of it, ready for JSON."""
+    return {
+        "holds": run.holds,
+        "verdict": sentence(run),
+        "seed": run.seed,
+        "seconds": round(run.seconds, 1),
+        "failures": run.failures,
+        "crashes": run.crashes,
+        "faults": [asdict(harm) for harm in run.harms],
+        "report": asdict(run.report) if run.report is not None else None,
+    }

@@ -1,0 +1,39 @@
+"""Refusals of the database's functions as problems, and checked names of queues and services (DESIGN section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from app.web.problem import Problem
+from db.errors import Refused
+from event.topic import TopicError, validate_topic
+
+__all__ = ["checked_name", "refused_as"]
+
+_NAME_MAX: Final = 200
+
+
+@contextmanager
+def refused_as(slugs: Mapping[str, str]) -> Iterator[None]:
+    """Turn refusals into the problems of their SQLSTATE, or of its class of two characters; other errors pass."""
+    try:
+        yield
+    except Refused as error:
+        slug = slugs.get(error.sqlstate) or slugs.get(error.sqlstate[:2])
+        if slug is None:
+            raise
+        raise Problem(slug, error.message) from error
+
+
+def checked_name(what: str, name: str, *, parameter: str, reserved: tuple[str, ...] = ()) -> str:
+    """Return the name of a queue or a service, or raise a problem that names the parameter."""
+    try:
+        if len(name) > _NAME_MAX:
+            raise TopicError(f"a {what} has 1 to {_NAME_MAX} characters")
+        if reserved and name.startswith(reserved):
+            raise TopicError(f"{name[:80]} is the broker's own; {', '.join(reserved)} are reserved")
+        return validate_topic(name)
+    except TopicError as error:
+        raise Problem("invalid-parameter", f"{what}: {error}", parameter=parameter) from None

@@ -1,0 +1,35 @@
+"""JsonRoute: a route whose JSON answer ends with a line feed, so that a prompt begins on a line of its own (FT-17)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from typing_extensions import override
+
+__all__ = ["JsonRoute"]
+
+
+class JsonRoute(APIRoute):
+    """Add the line feed to the framework's serialised answer."""
+
+    @override
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the framework's handler with our end of its answer."""
+        handle = super().get_route_handler()
+
+        async def handle_and_end(request: Request) -> Response:
+            return _ended(await handle(request))
+
+        return handle_and_end
+
+
+def _ended(response: Response) -> Response:
+    body = getattr(response, "body", b"")  # a streamed answer has none
+    if body and response.headers.get("content-type") == "application/json":
+        response.body = bytes(body) + b"\n"
+        response.headers["content-length"] = str(len(response.body))
+    return response

@@ -1,0 +1,180 @@
+-- Settlement of deliveries: results of attempts, in batches, and what they say of their receivers.
+-- Rows are found and found again as delivery.claim.sql says.
+
+-- name: settle
+-- A late settlement by a former owner finds another fence and changes nothing; of two results for one delivery, made
+-- under two claims, at most one does. What waited behind an ended one is due.
+--
+-- $19 says of each result whether it speaks against its receiver; NULL: it says nothing of it. Of those who fail, and of
+-- nobody else, the whole fleet's last $20 attempts within $21 seconds and failures in a row are kept, and given back as
+-- this settlement has left them (WH-I07, WH-I08). What a tripped breaker lets through does not count towards opening it.
+WITH result AS MATERIALIZED (
+    SELECT * FROM unnest(
+        $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::double precision[], $6::text[], $7::smallint[],
+        $8::timestamptz[], $9::real[], $10::real[], $11::real[], $12::text[], $13::text[], $14::text[], $15::bytea[], $16::text[],
+        $18::text[], $19::boolean[])
+    WITH ORDINALITY
+    AS r(event_id, subscription_id, fence, decision, delay_seconds, outcome, status,
+         started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason,
+         failed, place)
+), ended AS (
+    -- The fence once more, here and below: a server before the minor releases of autumn 2025 does not look again at where a
+    -- row is when somebody has claimed it meanwhile, and would take the successor's.
+    DELETE FROM hookwire.deliveries
+    WHERE ctid = ANY (ARRAY(
+        SELECT d.place FROM result r CROSS JOIN LATERAL (
+            SELECT x.ctid AS place FROM hookwire.deliveries x
+            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+            ORDER BY x.event_id LIMIT 1
+        ) AS d
+        WHERE r.decision NOT IN ('retry', 'park')))
+      AND fence = ANY ($3::bigint[])
+    RETURNING event_id, subscription_id, fence, attempts, tenant, lane, replay_id
+), again AS (
+    UPDATE hookwire.deliveries d
+    SET due_at = CASE r.decision WHEN 'park' THEN 'infinity' ELSE now() + make_interval(secs => r.delay_seconds) END,
+        parked_at = CASE r.decision WHEN 'park' THEN now() END, planned_at = NULL, fence = NULL,
+        last_outcome = r.outcome, last_status = r.status, last_seconds = r.total_seconds
+    FROM result r CROSS JOIN LATERAL (
+        SELECT x.ctid AS place FROM hookwire.deliveries x
+        WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+        ORDER BY x.event_id LIMIT 1
+    ) AS found
+    WHERE r.decision IN ('retry', 'park') AND d.ctid = found.place AND d.fence = r.fence
+    RETURNING d.event_id, d.subscription_id, r.fence, d.attempts, d.tenant, d.lane, d.replay_id
+), promoted AS (
+    UPDATE hookwire.deliveries d SET due_at = now()
+    FROM ended e CROSS JOIN LATERAL hookwire.next_in_lane(e.subscription_id, e.lane, e.event_id) AS next
+    WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL
+), settled AS MATERIALIZED (
+    SELECT * FROM ended UNION ALL SELECT * FROM again
+), logged AS (
+    INSERT INTO hookwire.attempts (event_id, subscription_id, number, tenant, started_at, status, connect_seconds,
+        first_byte_seconds, total_seconds, outcome, decision, trigger, worker, address, detail, response_headers, response_body)
+    SELECT s.event_id, s.subscription_id, s.attempts, s.tenant, r.started_at, r.status, r.connect_seconds,
+           r.first_byte_seconds, r.total_seconds, r.outcome, r.decision,
+           CASE WHEN s.replay_id = 0 THEN 'manual' WHEN s.replay_id IS NOT NULL THEN 'replay'
+                WHEN s.attempts = 1 THEN 'first' ELSE 'retry' END, $17, r.address, coalesce(r.detail, r.reason), r.headers::jsonb, r.body
+    FROM settled s JOIN result r USING (event_id, subscription_id, fence)
+    -- Of an event that a replay overtook, which is fanned out afterwards, the first attempt is on record already.
+    ON CONFLICT DO NOTHING
+), buried AS (
+    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
+    SELECT s.event_id, s.subscription_id, s.tenant, r.kind, s.attempts, r.status, r.outcome, coalesce(r.reason, r.detail)
+    FROM settled s JOIN result r USING (event_id, subscription_id, fence) WHERE r.decision = 'dead'
+    ON CONFLICT DO NOTHING
+), watched AS MATERIALIZED (
+    SELECT r.subscription_id FROM result r WHERE r.failed IS NOT NULL
+    GROUP BY r.subscription_id
+    HAVING bool_or(r.decision <> 'delivered')
+        OR EXISTS (SELECT FROM hookwire.delivery_failures f WHERE f.subscription_id = r.subscription_id)
+), counted AS MATERIALIZED (
+    SELECT s.subscription_id, s.tenant, r.place, r.decision, r.outcome, r.status,
+           CASE WHEN NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = s.subscription_id AND g.trips > 0)
+                THEN r.failed END AS failed,
+           max(r.place) FILTER (WHERE r.decision = 'delivered') OVER (PARTITION BY s.subscription_id) AS success
+    FROM settled s JOIN result r USING (event_id, subscription_id, fence)
+    WHERE r.failed IS NOT NULL AND s.subscription_id IN (SELECT w.subscription_id FROM watched w)
+)
+INSERT INTO hookwire.delivery_failures AS f (subscription_id, tenant, failures, failing_since, last_outcome, last_status,
+                                             succeeded_at, settled_at, failed)
+SELECT c.subscription_id, min(c.tenant), count(*) FILTER (WHERE c.place > coalesce(c.success, 0)),
+       max(now()) FILTER (WHERE c.place > coalesce(c.success, 0)),
+       (array_agg(c.outcome ORDER BY c.place DESC) FILTER (WHERE c.decision <> 'delivered'))[1],
+       (array_agg(c.status ORDER BY c.place DESC) FILTER (WHERE c.decision <> 'delivered'))[1],
+       CASE WHEN max(c.success) IS NOT NULL THEN now() END,
+       coalesce(array_agg(now() ORDER BY c.place) FILTER (WHERE c.failed IS NOT NULL), '{}'),
+       coalesce(array_agg(c.failed ORDER BY c.place) FILTER (WHERE c.failed IS NOT NULL), '{}')
+FROM counted c
+GROUP BY c.subscription_id
+ORDER BY c.subscription_id -- in the same order everywhere: two workers settle for the same subscriptions at once
+ON CONFLICT (subscription_id) DO UPDATE
+SET failures = excluded.failures + CASE WHEN excluded.succeeded_at IS NULL THEN f.failures ELSE 0 END,
+    failures_before = f.failures,
+    failing_since = CASE WHEN excluded.succeeded_at IS NULL THEN coalesce(f.failing_since, excluded.failing_since)
+                         ELSE excluded.failing_since END,
+    last_outcome = coalesce(excluded.last_outcome, f.last_outcome),
+    last_status = CASE WHEN excluded.last_outcome IS NULL THEN f.last_status ELSE excluded.last_status END,
+    succeeded_at = coalesce(excluded.succeeded_at, f.succeeded_at),
+    (settled_at, failed) = (
+        SELECT coalesce(array_agg(x.at ORDER BY x.place), '{}'), coalesce(array_agg(x.failed ORDER BY x.place), '{}')
+        FROM (SELECT u.* FROM unnest(f.settled_at || excluded.settled_at, f.failed || excluded.failed)
+                  WITH ORDINALITY AS u(at, failed, place)
+              WHERE u.at > now() - make_interval(secs => $21::double precision)
+              ORDER BY u.place DESC LIMIT $20::integer) AS x)
+RETURNING f.subscription_id, f.failures_before, f.failures, cardinality(f.failed) AS attempts,
+          cardinality(array_positions(f.failed, true)) AS failed, coalesce(f.failed[cardinality(f.failed)], false) AS last_failed,
+          f.failures_before = 0 AND f.succeeded_at IS NULL AS is_unknown;
+
+-- name: settle_late
+-- Successes whose settlement had to be repeated, under whatever fence. At most once nobody sends again, so a success is
+-- the truth: meanwhile another worker may have claimed the delivery, or made a dead letter "unknown" of it (FC-06).
+WITH result AS MATERIALIZED (
+    SELECT r.* FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::real[])
+        AS r(event_id, subscription_id, started_at, status, total_seconds)
+    WHERE (SELECT s.at_most_once FROM hookwire.subscriptions s WHERE s.id = r.subscription_id)
+), claimed AS (
+    DELETE FROM hookwire.deliveries
+    WHERE ctid = ANY (ARRAY(
+        SELECT d.place FROM result r CROSS JOIN LATERAL (
+            SELECT x.ctid AS place FROM hookwire.deliveries x
+            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id
+            ORDER BY x.event_id LIMIT 1
+        ) AS d))
+      AND fence IS NOT NULL
+    RETURNING event_id, subscription_id, attempts, tenant
+), risen AS (
+    DELETE FROM hookwire.dead_letters
+    WHERE ctid = ANY (ARRAY(
+        SELECT l.place FROM result r CROSS JOIN LATERAL (
+            SELECT x.ctid AS place FROM hookwire.dead_letters x
+            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id
+            ORDER BY x.event_id LIMIT 1
+        ) AS l))
+      AND kind = 'internal' AND last_outcome = 'unknown'
+    RETURNING event_id, subscription_id, attempts, tenant
+)
+INSERT INTO hookwire.attempts AS a (event_id, subscription_id, number, tenant, started_at, status, total_seconds, outcome,
+    decision, trigger, worker)
+SELECT t.event_id, t.subscription_id, t.attempts, t.tenant, r.started_at, r.status, r.total_seconds, 'delivered',
+       'delivered', 'first', $6
+FROM (SELECT * FROM claimed UNION ALL SELECT * FROM risen) AS t JOIN result r USING (event_id, subscription_id)
+ON CONFLICT (event_id, subscription_id, number) DO UPDATE
+SET started_at = excluded.started_at, status = excluded.status, total_seconds = excluded.total_seconds,
+    outcome = excluded.outcome, decision = excluded.decision, worker = excluded.worker, detail = NULL;
+
+-- name: recall_success
+-- These begin to fail, and their last success is not on record: it is the latest of their attempts.
+UPDATE hookwire.delivery_failures f
+SET succeeded_at = (SELECT max(a.started_at) FROM (
+                        SELECT x.started_at, x.decision FROM hookwire.attempts x
+                        WHERE x.subscription_id = f.subscription_id ORDER BY x.event_id DESC LIMIT 1000) AS a
+                    WHERE a.decision = 'delivered')
+WHERE f.subscription_id = ANY ($1::bigint[]) AND f.succeeded_at IS NULL;
+
+-- name: reset_failures
+-- Nothing speaks against these any more.
+DELETE FROM hookwire.delivery_failures f
+WHERE subscription_id = ANY ($1::bigint[]) AND failures = 0 AND NOT true = ANY (failed);
+
+-- name: dead_letter_orphans
+-- Claimed, but there is nothing to send: the event's contents are gone.
+WITH ended AS (
+    DELETE FROM hookwire.deliveries
+    WHERE ctid = ANY (ARRAY(
+        SELECT d.place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
+        CROSS JOIN LATERAL (
+            SELECT x.ctid AS place FROM hookwire.deliveries x
+            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+            ORDER BY x.event_id LIMIT 1
+        ) AS d))
+      AND fence = ANY ($3::bigint[])
+    RETURNING event_id, subscription_id, tenant, lane, attempts, last_status, last_outcome
+), promoted AS (
+    UPDATE hookwire.deliveries d SET due_at = now()
+    FROM ended e CROSS JOIN LATERAL hookwire.next_in_lane(e.subscription_id, e.lane, e.event_id) AS next
+    WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL
+)
+INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
+SELECT event_id, subscription_id, tenant, 'internal', attempts - 1, last_status, last_outcome, $4 FROM ended
+ON CONFLICT DO NOTHING;

@@ -1,0 +1,73 @@
+// Run by scripts/interop_clients.py beside the package that oapi-codegen generates: publish, subscribe, rotate, list. It
+// prints as JSON what it got.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log"
+	"net/http"
+	"os"
+	"strings"
+
+	"interop/hookwire"
+)
+
+func main() {
+	url, callback := os.Args[1], os.Args[2]
+	ctx := context.Background()
+	login := func(_ context.Context, request *http.Request) error {
+		request.Header.Set("Authorization", "Bearer hwk_of_nobody")
+		return nil
+	}
+	client, err := hookwire.NewClientWithResponses(url, hookwire.WithRequestEditorFn(login))
+	check(err)
+
+	topic, key := "orders", "k"
+	made, err := client.SubscriptionsCreateWithResponse(ctx, hookwire.SubscriptionIn{Topic: &topic, Callback: callback})
+	check(err)
+	published, err := client.EventsPublishWithResponse(
+		ctx, topic, &hookwire.EventsPublishParams{HookwireKey: &key}, map[string]int{"order": 4711},
+	)
+	check(err)
+	accepted, err := published.JSON202.AsAccepted()
+	check(err)
+	refused, err := client.EventsPublishWithResponse(ctx, "a..b", &hookwire.EventsPublishParams{}, 1)
+	check(err)
+	rotated, err := client.SubscriptionsRotateKeyWithResponse(ctx, made.JSON201.Id, hookwire.SigningKeyIn{})
+	check(err)
+	keys, err := client.SubscriptionsListKeysWithResponse(ctx, made.JSON201.Id)
+	check(err)
+	event, err := client.EventsGetWithResponse(ctx, accepted.Id)
+	check(err)
+	subscriptions, err := client.SubscriptionsListWithResponse(ctx, &hookwire.SubscriptionsListParams{})
+	check(err)
+	waiting := hookwire.DeliveriesListUndeliveredParamsOutcome("waiting")
+	undelivered, err := client.DeliveriesListUndeliveredWithResponse(
+		ctx, &hookwire.DeliveriesListUndeliveredParams{Outcome: &waiting},
+	)
+	check(err)
+
+	numbers, healths := []int{}, [][]any{}
+	for _, one := range keys.JSON200.Items {
+		numbers = append(numbers, one.Number)
+	}
+	for _, one := range subscriptions.JSON200.Items {
+		healths = append(healths, []any{one.Id == made.JSON201.Id, one.Health})
+	}
+	problem := refused.ApplicationproblemJSON422
+	check(json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"event":         []any{event.JSON200.Topic, event.JSON200.Key, event.JSON200.Payload},
+		"refused":       []any{problem.Status, problem.Type[strings.LastIndex(problem.Type, "/")+1:]},
+		"rotated":       rotated.JSON201.Number,
+		"keys":          numbers,
+		"subscriptions": healths,
+		"undelivered":   undelivered.JSON200 != nil,
+	}))
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,33 @@
+"""What `make test-interop` needs and fetches, without running it: FT-05."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from scripts import interop_clients
+
+SOURCES = Path(interop_clients.__file__).with_name("interop") / "api"
+
+
+def test_the_generators_of_clients_are_pinned() -> None:
+    """FT-05: a new version of a generator is a change of ours."""
+    packages = json.loads((SOURCES / "ts" / "package.json").read_text())["dependencies"]
+    generator, runtime = interop_clients._OAPI_CODEGEN.rpartition("@")[2], interop_clients._GO_MODULE.split()[-1]
+
+    assert [version for version in packages.values() if not re.fullmatch(r"\d+\.\d+\.\d+", version)] == []
+    assert [bool(re.fullmatch(r"v\d+\.\d+\.\d+", version)) for version in (generator, runtime)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [((), "Node"), (("node",), "Node"), (("node", "npm"), "Go"), (("node", "npm", "go"), None)],
+    ids=["nothing", "no npm", "no Go", "all"],
+)
+def test_what_is_missing_is_named_in_one_sentence(there: tuple[str, ...], told: str | None) -> None:
+    """FT-05."""
+    found = interop_clients.missing(lambda name: name if name in there else None)
+    assert (found is None) if told is None else (found is not None and f"install {told}" in found)
