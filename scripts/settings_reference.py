@@ -60,7 +60,7 @@ _SECTIONS = {
     "Pipeline": ("pipeline_",),
     "Tests": ("failpoints",),
 }  # fmt: skip
-"""Where a setting stands on the page, by what its name begins with: what most people need comes first."""
+"""The section of a setting on the page, by the beginning of its name: the most needed sections come first."""
 
 
 def text() -> str:
@@ -73,7 +73,7 @@ def text() -> str:
 
 
 def _section(name: str) -> str:
-    """Whoever adds a setting gives it a place on the page; raises LookupError for one without."""
+    """Return the section of a setting; raise LookupError for a setting without one."""
     for title, beginnings in _SECTIONS.items():
         if name.startswith(beginnings):
             return title

@@ -37,7 +37,7 @@ def table(heads: Sequence[str], folds: Collection[str] = (), title: str | None =
 def show(
     heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Collection[str] = (), title: str | None = None
 ) -> None:
-    """Print texts as they are, brackets too, but for line ends and what acts on a terminal."""
+    """Print texts as they are, brackets too, except line ends and control characters of a terminal."""
     from rich.markup import escape
 
     made, where = table(heads, folds, title), console()

@@ -74,7 +74,7 @@ class ProsodyServer(ServerProcess):
 
     @property
     def ca_path(self) -> Path:
-        """PEM file of who signed the server's certificate: itself."""
+        """Return the PEM file of the signer of the server's certificate: itself."""
         return self.folder / "server.pem"
 
     @property
@@ -91,7 +91,7 @@ class ProsodyServer(ServerProcess):
 
     @cached_property
     def version(self) -> str:
-        """What the package says, such as "0.12.3"; "unknown" where nobody does."""
+        """Return the package's version, such as "0.12.3"; "unknown" without a package."""
         try:
             answer = subprocess.run(
                 ["dpkg-query", "-W", "-f", "${Version}", "prosody"], capture_output=True, text=True, check=True

@@ -52,7 +52,7 @@ class RabbitServer(ServerProcess):
 
     @property
     def version(self) -> str:
-        """What the node wrote into its log, such as "3.10.8"; "unknown" before its first start."""
+        """Return the version in the node's log, such as "3.10.8"; "unknown" before its first start."""
         log = self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
         found = re.findall(r"Starting RabbitMQ (\S+) on Erlang", log)
         return found[-1] if found else "unknown"

@@ -1,4 +1,4 @@
-"""``hookwire pump``: load for a relay, and a check of what arrives. The work is ``app.cli.goharvest.pump``'s."""
+"""``hookwire pump``: load for a relay, and a check of the arrivals. ``app.cli.goharvest.pump`` does the work."""
 
 from __future__ import annotations
 
@@ -83,8 +83,9 @@ def pump(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Which database: ``postgres`` is a URL, or None for the one that the settings name; ``maria`` are settings whose
-    ``outbox_url`` is it. ``named`` says by what, for people."""
+    """The database: ``postgres`` is a URL, or None for that of the settings. ``maria`` are settings with an
+    ``outbox_url``. ``named`` is its source, for people.
+    """
 
     named: str
     postgres: str | None = None

@@ -1,4 +1,4 @@
-"""Consumed message: what we remember of it between its deliveries, and what we say about it."""
+"""Consumed message: its memory between deliveries, and its line of output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REMEMBERED_MAX = 10_000
 
 
 class Memory:
-    """Failures so far, and what was settled although its acknowledgement may be lost; the oldest is forgotten.
+    """Failures so far, and settled messages whose acknowledgement may be lost; the oldest is forgotten.
 
     ``count``: how many messages were settled, done or dead.
     """
@@ -76,7 +76,7 @@ def buried(message: AbstractIncomingMessage, attempts: int, reason: str) -> Mess
 
 
 def line_of(message: AbstractIncomingMessage, *, body: bool, **more: object) -> str:
-    """One line of JSON about a message, with its body (as text where it is UTF-8) if asked."""
+    """Return one line of JSON about a message, with its body (as text where it is UTF-8) if asked."""
     line: dict[str, object] = {
         "event_id": message.message_id,
         "topic": message.headers.get("hookwire-topic", message.routing_key),

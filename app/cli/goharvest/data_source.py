@@ -14,9 +14,7 @@ _PART = re.compile(r"(?<![a-z_])([a-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']*)")
 
 
 def postgres_url(source: str) -> str:
-    """Return a PostgreSQL URL for what lib/pq calls a connection string, or the URL that it is already; raises
-    ValueError.
-    """
+    """Return a PostgreSQL URL for a connection string of lib/pq, or an existing URL; raise ValueError."""
     if source.startswith(("postgres://", "postgresql://")):
         return source
     parts = _parts(source)

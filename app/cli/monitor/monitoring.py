@@ -1,4 +1,4 @@
-"""Monitoring: events become lines of a chat; what comes too fast is summed up in one.
+"""Monitoring: events become lines of a chat; events that come too fast are summed up in one line.
 
 ::
 
@@ -6,8 +6,8 @@
               |                                              ^                            ^
               '-- too fast --> left out, held --> "... 214 more: orders.paid 200, ..." ---'
 
-Nothing is acknowledged before the line that stands for it was taken. Until then its lease is renewed, however long the
-chat server is away; whatever happens to us, what was not acknowledged is fetched again (at least once).
+No event is acknowledged before the chat server has accepted its line. Until then its lease is renewed, for any time
+that the chat server is down. An event without an acknowledgement is fetched again (at least once).
 """
 
 from __future__ import annotations

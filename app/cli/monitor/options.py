@@ -1,4 +1,4 @@
-"""XMPP options: who writes to whom, over which connection; what is wrong with them, by the setting's name."""
+"""XMPP options: sender, receiver and connection; their errors by the setting's name."""
 
 from __future__ import annotations
 
