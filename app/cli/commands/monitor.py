@@ -46,7 +46,7 @@ def monitor(
     from webhooks.chat import TEMPLATE_MAX, TemplateRefused, check_template
 
     if (to is None) == (room is None):
-        raise CommandFailed("give --to ADDRESS or --room ADDRESS: the chat address that gets the lines", 2)
+        raise CommandFailed("give either --to ADDRESS or --room ADDRESS: the chat address that gets the lines", 2)
     if template is not None:
         if len(template) > TEMPLATE_MAX:
             raise CommandFailed(f"--template has more than {TEMPLATE_MAX} characters", 2)
