@@ -5,6 +5,7 @@ It appends the body to the file `started`, then waits while a file `hold` is in 
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from hookwire.services import HeartbeatOptions, PirateOptions, PirateWorker, Worker
@@ -33,12 +34,13 @@ def pirate(is_paranoid: bool) -> PirateWorker:
     return PirateWorker(endpoint, echo, is_paranoid=is_paranoid, options=options)
 
 
-made = {
+kinds: dict[str, Callable[[], Worker | PirateWorker | ReplyServer | FreelanceServer]] = {
     "lazy": lambda: ReplyServer(endpoint, echo),
     "simple": lambda: pirate(is_paranoid=False),
     "paranoid": lambda: pirate(is_paranoid=True),
     "majordomo": majordomo,
     "freelance": lambda: FreelanceServer(endpoint, echo),
-}[kind]()
+}
+made = kinds[kind]()
 print("ready", flush=True)
 made.run()
