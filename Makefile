@@ -41,7 +41,7 @@ prove: ## Kill and pause our own processes for at most a minute: PASS or FAIL, a
 test: dev-environment ## Lint, then every test but the long ones, on real servers (at most 20 minutes; PROCESSES=3)
 	@scripts/install-servers
 	@$(MAKE) --no-print-directory check
-	@$(PYTEST) --dist loadfile -m "not slow"
+	@$(PYTEST) --dist loadfile -m "not slow and not interop"
 
 .PHONY: unit
 unit: ## The tests that need no server (some 15 s); on another Python: make unit PYTHON=python3.13
@@ -71,10 +71,11 @@ fuzz: dev-environment ## schemathesis over the OpenAPI file: some 9,000 requests
 	@$(PYTHON_IN_VENV) -m scripts.fuzz
 
 .PHONY: test-interop
-test-interop: dev-environment ## Peers in Node and Go, and clients generated in TypeScript and Go, against ours (needs both)
-	@scripts/install-servers libzmq
+test-interop: dev-environment ## Public and generated clients in Python, Node and Go against ours (needs Node and Go)
+	@scripts/install-servers libzmq rabbitmq
 	@$(PYTHON_IN_VENV) -m scripts.interop_services
 	@$(PYTHON_IN_VENV) -m scripts.interop_clients
+	@$(PYTHON_IN_VENV) -m pytest -m interop
 
 .PHONY: servers
 servers: dev-environment ## Start PostgreSQL, MariaDB, Kafka, RabbitMQ and Prosody in the background (stop them: make servers-down)

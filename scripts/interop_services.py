@@ -1,7 +1,8 @@
-"""Majordomo with foreign programs (`make test-interop`): the npm package zeromq, and the Go package pebbe/zmq4.
+"""Majordomo and Titanic with other languages (`make test-interop`): npm's zeromq, and the Go package pebbe/zmq4.
 
-Each is client and worker of our broker. A broker in Go then serves our client and our worker. The script needs Node >=
-20, npm, Go >= 1.19 and the packages of `scripts/install-servers libzmq`. It fetches two pinned packages.
+Each is client and worker of our broker, and client of its Titanic with a file. A broker in Go then serves our client
+and our worker. The script needs Node >= 20, npm, Go >= 1.19 and the packages of `scripts/install-servers libzmq`. It
+fetches two pinned packages, and names a package that cannot be fetched.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from pathlib import Path
 from hookwire.services import Client, HeartbeatOptions, Worker
 from reqrep.majordomo.options import BrokerOptions
 from reqrep.majordomo.program import BrokerProgram
+from reqrep.titanic.file_store import FileStoreOptions, open_file_store
+from reqrep.titanic.thread import TitanicPlan
 
 _NPM_PACKAGE = "zeromq@6.8.0"
 _GO_MODULE = "module interop\n\ngo 1.19\n\nrequire github.com/pebbe/zmq4 v1.4.0\n"
 _SOURCES = Path(__file__).with_name("interop")
 _COUNT = 1_000
+_STORED = 200
 # The broker in Go and the worker in Node have the same interval; a silent peer is gone after three.
 _HEARTBEAT = HeartbeatOptions(interval_seconds=1.0, liveness=3)
 _IDLE_SECONDS = 4.5
@@ -36,11 +40,15 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory(prefix="hookwire-interop-") as folder:
         node, go = _in_node(Path(folder)), _in_go(Path(folder))
+        titanic_clients = {"npm zeromq": ["node", f"{folder}/titanic.mjs"], "Go pebbe/zmq4": [*go, "titanic"]}
         for name, program in (("npm zeromq", node), ("Go pebbe/zmq4", go)):
-            with _our_broker() as endpoint:
+            with _our_broker(Path(folder) / f"requests of {program[0].rsplit('/')[-1]}") as endpoint:
                 with _our_worker(endpoint):
                     subprocess.run([*program, "client", endpoint, str(_COUNT)], check=True, timeout=120)
-                print(f"interop: {name} client -> our broker -> our worker: passed", flush=True)
+                    print(f"interop: {name} client -> our broker -> our worker: passed", flush=True)
+                    stored = [*titanic_clients[name], endpoint, str(_STORED)]
+                    subprocess.run(stored, check=True, timeout=120)
+                print(f"interop: {name} client -> our Titanic -> our worker: passed", flush=True)
                 with _printing([*program, "worker", endpoint]) as line:
                     _require(line == "ready", f"the worker printed {line!r}")
                     _call(endpoint)
@@ -62,8 +70,11 @@ def _missing() -> str | None:
 
 def _in_node(folder: Path) -> list[str]:
     """Install the package of npm; return the command of the program."""
-    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", _NPM_PACKAGE], cwd=folder, check=True)
-    shutil.copy(_SOURCES / "mdp.mjs", folder)
+    install = ["npm", "install", "--silent", "--no-audit", "--no-fund", _NPM_PACKAGE]
+    fetched = subprocess.run(install, cwd=folder, check=False)
+    _require(fetched.returncode == 0, f"npm cannot install {_NPM_PACKAGE}; is its registry reachable?")
+    for source in _SOURCES.glob("*.mjs"):
+        shutil.copy(source, folder)
     return ["node", str(folder / "mdp.mjs")]
 
 
@@ -72,14 +83,17 @@ def _in_go(folder: Path) -> list[str]:
     for source in _SOURCES.glob("*.go"):
         shutil.copy(source, folder)
     (folder / "go.mod").write_text(_GO_MODULE)
-    subprocess.run(["go", "build", "-mod=mod", "-o", "mdp", "."], cwd=folder, check=True)
+    built = subprocess.run(["go", "build", "-mod=mod", "-o", "mdp", "."], cwd=folder, check=False)
+    _require(built.returncode == 0, "Go cannot fetch or build github.com/pebbe/zmq4; are its proxy and libzmq there?")
     return [str(folder / "mdp")]
 
 
 @contextmanager
-def _our_broker() -> Iterator[str]:
+def _our_broker(folder: Path) -> Iterator[str]:
+    """Run a broker with Titanic, which keeps its requests in the folder."""
     options = BrokerOptions(heartbeat_seconds=_HEARTBEAT.interval_seconds, liveness=_HEARTBEAT.liveness)
-    broker = BrokerProgram(["tcp://127.0.0.1:*"], options)
+    titanic = TitanicPlan(lambda: open_file_store(FileStoreOptions(folder)))
+    broker = BrokerProgram(["tcp://127.0.0.1:*"], options, titanic=titanic)
     thread = threading.Thread(target=broker.run)
     thread.start()
     try:

@@ -28,10 +28,12 @@ _STARTS_PROCESSES = re.compile(r"\bsubprocess\b|create_subprocess|\bdb\.embedded
 
 
 def mark_storeys(items: Sequence[pytest.Item]) -> None:
-    """Mark scenarios as `fault`, each `soak` as `slow`, and tests that need no server as `unit`."""
+    """Mark scenarios as `fault`, public clients as `interop`, `soak` as `slow`, and tests without servers as `unit`."""
     for item in items:
         if item.nodeid.startswith("tests/faults/"):
             item.add_marker("fault")
+        if item.nodeid.startswith("tests/interop/"):
+            item.add_marker("interop")
         if item.get_closest_marker("soak"):
             item.add_marker("slow")
         if is_unit(item):

@@ -1,5 +1,5 @@
-// A Majordomo 0.1 client, worker and broker on the Go package pebbe/zmq4:
-// mdp client|worker ENDPOINT [COUNT], or mdp broker.
+// A Majordomo 0.1 client, worker and broker, and a Titanic client, on the Go package pebbe/zmq4:
+// mdp client|titanic ENDPOINT COUNT, mdp worker ENDPOINT, or mdp broker.
 package main
 
 import (
@@ -32,12 +32,14 @@ func main() {
 	switch {
 	case len(os.Args) == 4 && os.Args[1] == "client":
 		err = runClient(os.Args[2], os.Args[3])
+	case len(os.Args) == 4 && os.Args[1] == "titanic":
+		err = runTitanic(os.Args[2], os.Args[3])
 	case len(os.Args) == 3 && os.Args[1] == "worker":
 		err = runWorker(os.Args[2])
 	case len(os.Args) == 2 && os.Args[1] == "broker":
 		err = runBroker()
 	default:
-		err = fmt.Errorf("usage: mdp client ENDPOINT COUNT | mdp worker ENDPOINT | mdp broker")
+		err = fmt.Errorf("usage: mdp client|titanic ENDPOINT COUNT | mdp worker ENDPOINT | mdp broker")
 	}
 	if err != nil {
 		log.Fatal(err)
