@@ -21,6 +21,9 @@ from pyspark.sql import SparkSession
 __all__ = ["SessionFailed", "SessionOptions", "settings_of", "spark_session"]
 
 _DEFAULT_MASTER: Final = "local[*]"
+# Lines of a Java trace that are no reason, and what stands before a reason.
+_FRAME: Final = re.compile(r"\s+at |\s+\.\.\. ")
+_CLASS: Final = re.compile(r"""^(Exception in thread "[^"]*" |Caused by: )?[\w.$]+(Exception|Error): """)
 
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
@@ -76,8 +79,9 @@ def spark_session(options: SessionOptions) -> SparkSession:
             return builder.getOrCreate()
         except (PySparkException, Py4JError) as error:
             log.seek(0)
-            lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-            reason = lines[-1] if lines else str(error).partition("\n")[0]
+            lines = log.read().decode(errors="replace").splitlines()
+            said = [line for line in lines if line.strip() and not _FRAME.match(line)]
+            reason = _CLASS.sub("", said[-1]) if said else str(error).partition("\n")[0]
             raise SessionFailed(f"Spark did not start: {reason[:500]}") from error
 
 

@@ -194,7 +194,7 @@ def test_the_executor_of_the_kubernetes_page_starts_spark_with_what_kubernetes_g
 
 
 def test_spark_asks_for_the_configuration_of_yarn_in_one_sentence(tmp_path: Path) -> None:
-    """The last line of the YARN page."""
+    """FP-13, the last line of the YARN page: it was a line of the trace, `at org.apache.spark.deploy...`."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     done = subprocess.run(
         [Path(sys.executable).with_name("hookwire"), "pipeline", "usage", "--lake", str(tmp_path), "--json"],
