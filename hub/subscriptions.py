@@ -54,7 +54,8 @@ class Options:
 class NewSubscription(Options):
     """A new subscription, with validated fields. ``secret`` None: one is generated.
 
-    With a ``service`` the callback works for it, and no event has its ``topic``.
+    With a ``service``, or the ``kind`` of jobs in a ``queue``, the callback works for it, and no event
+    has its ``topic``.
     """
 
     topic: str
@@ -62,6 +63,8 @@ class NewSubscription(Options):
     secret: str | None = None
     state: str = "active"
     service: str | None = None
+    kind: str | None = None
+    queue: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,7 @@ class Subscriptions:
                     await transaction.execute("throttle.close", [number])
                 await transaction.execute("throttle.ensure", number)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
-        if row is None or row["protocol"] not in ("webhook", "service"):
+        if row is None or row["protocol"] not in ("webhook", "service", "job"):
             return None
         if number is None:
             raise Stale

@@ -25,6 +25,7 @@ from app.settings.jobs import JobsSettings
 from app.settings.kafka import KafkaSettings
 from app.settings.outbox import OutboxSettings
 from app.settings.pages import PageSettings
+from app.settings.pipeline import PipelineSettings
 from app.settings.rabbithub import RabbitHubSettings
 from app.settings.websub import VerificationSettings
 
@@ -50,8 +51,8 @@ def _data_dir() -> Path:
 
 
 class Settings(
-    AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSettings, OutboxSettings, PageSettings, RabbitHubSettings,
-    VerificationSettings,
+    AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSettings, OutboxSettings, PageSettings, PipelineSettings,
+    RabbitHubSettings, VerificationSettings,
 ):  # fmt: skip
     """All settings. Times are in seconds, sizes in bytes."""
 
@@ -126,29 +127,6 @@ class Settings(
         description="After a broker refuses a record for good: its key waits; or the record becomes a dead letter and "
         "its key goes on; or the whole sink stops. A topic's own setting wins.",
     )
-    pipeline_lake: str = Field(
-        "",
-        description="Folder or URI (file:, s3a:, hdfs:) of the data pipeline's lake; default: lake/ in the data "
-        "folder.",
-    )
-    pipeline_source: Literal["python", "jvm"] = Field(
-        "python",
-        description="Reader of Kafka for the lake: our own source, which needs no jars, or Spark's connector.",
-    )
-    pipeline_master: str | None = Field(
-        "local[*]", description="Spark's master; under spark-submit its own master wins."
-    )
-    pipeline_memory: str = Field(
-        "1g", pattern=r"^[1-9][0-9]*[mg]$", description="Memory of Spark's driver; a local Spark has no other memory."
-    )
-    pipeline_conf: dict[str, str] = Field(
-        {}, description='Settings of Spark, as a JSON object ({"spark.ui.enabled": "true"}); they win over all others.'
-    )
-    pipeline_late_seconds: float = Field(
-        3600,
-        gt=0,
-        description="Age after which the audit reports an arrival at Kafka or a webhook as late.",
-    )
     topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
     sql_notify: bool | None = Field(
         None, description="hookwire.publish wakes the relay by NOTIFY; default on in development, off in production."
@@ -159,6 +137,10 @@ class Settings(
         ge=0.1,
         le=30,
         description="Time limit of a statement that applies filters and patterns; a longer one is cut.",
+    )
+    direct_deliveries: bool = Field(
+        True,
+        description="Make the deliveries of an event in the commit that publishes it, if no earlier event waits.",
     )
     lease_seconds: float = Field(6.0, ge=0.5, le=300, description="Time that a silent relay keeps its lease.")
     egress_allow_cidrs: Annotated[tuple[str, ...], NoDecode] = Field(

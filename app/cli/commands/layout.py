@@ -135,10 +135,10 @@ async def _change(
 
 
 def _fencing_sink(settings: Settings, name: str, incarnation: str) -> Sink | None:
-    """Return the sink to fence. The fan-out names its term in one statement, so it needs no other fence."""
-    from app.sinks import sink_maker
+    """Return the sink to fence. An inner sink names its term in its statement, so it needs no other fence."""
+    from app.sinks import INNER_SINKS, sink_maker
 
-    return None if name == "webhooks" else sink_maker(name, settings, incarnation)(lambda: True)
+    return None if name in INNER_SINKS else sink_maker(name, settings, incarnation)(lambda: True)
 
 
 def _refuse_strange_sinks(settings: Settings, plan: LayoutPlan) -> None:

@@ -1,10 +1,10 @@
-"""Callbacks of services: read from their subscriptions in ``webhooks``, behind the port of ``reqrep``."""
+"""Callbacks of services and of kinds of jobs: read from their subscriptions in ``webhooks``, as a port."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from reqrep.bridge.callbacks import Callback
+from egress.callback import Callback
 from webhooks.signature import webhook_headers
 from webhooks.subscriber import Subscriber, Subscribers
 
