@@ -71,9 +71,7 @@ class Relaying:
         self.relays = [self._relay(name) for name in sinks]
 
     def notify(self) -> None:
-        """Wake the relays: something was committed. Until a topic has enqueued jobs, only the due poller wakes their
-        sink.
-        """
+        """Wake the relays: something was committed. The sink of jobs waits for the due poller until its first event."""
         for wake, sink in self._wakes:
             if not isinstance(sink, JobSink) or sink.has_sent:
                 wake.notify()

@@ -64,6 +64,7 @@ from relay.metrics import RelayMetrics
 from relay.observer import Handler
 from runtime.loop_lag import LoopLag
 from runtime.process import Service, process_name
+from runtime.sample import EventSample
 from runtime.wake import Wake
 from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
@@ -348,8 +349,9 @@ class _Builder:
     def _front(self, publisher: Publisher, sockets: Sequence[socket.socket]) -> Front:
         settings, context = self._settings, self._context
         ingest = Ingest(
-            publisher, context.topics, Notices(self._database), self._storage.incarnation, settings.event_bytes_max
-        )
+            publisher, context.topics, Notices(self._database), self._storage.incarnation, settings.event_bytes_max,
+            EventSample(settings.log_sample_share),
+        )  # fmt: skip
         web = build_web(context, ingest, self._problems, self._request_ids, self._agent)
         # Half of the drain: a slow client must not shorten the soft stop of relays and workers.
         return Front("http", self._server(web, sockets), settings.drain_seconds / 2)
@@ -426,6 +428,7 @@ class _Builder:
             ),
             errors=_error_policy(settings),
             appends_hub_topic=settings.rabbithub_append_hub_topic,
+            log_sample=EventSample(settings.log_sample_share),
             slots=SlotOptions(
                 settings.delivery_slots, settings.delivery_slots_per_subscription, settings.delivery_slots_per_host
             ),

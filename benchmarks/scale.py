@@ -32,8 +32,8 @@ def _asked(default: Any, text: str) -> Any:
 class Costs:
     """Of one event, one event at one broker sink, one delivery: microseconds of a core, bytes of WAL, bytes of disk.
 
-    The defaults are upper bounds by what benchmarks/README.md has of its third machine, where all processes share two
-    cores: a publish and its part of PostgreSQL take 2 of them at 6,300/s, for instance. Measure your own.
+    The defaults are upper bounds by the figures of the third machine in benchmarks/results/history.md. All processes
+    share two cores there: a publish and its part of PostgreSQL take 2 of them at 6,300/s, for instance.
     """
 
     publish_us: float = 190

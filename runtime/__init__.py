@@ -7,4 +7,5 @@
     pause          a wait that ends early when the service is to stop
     cancellation   ends that must not be lost while they are shielded
     loop_lag       how late the event loop is
+    sample         a share of the events, the same in each process
 """

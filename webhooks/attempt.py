@@ -108,7 +108,10 @@ def result_of(
         failed=is_failure(outcome) if leads else None,
         tells=not event.topic.startswith(RESERVED_PREFIX),
         counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered", is_in_lane=claim.is_in_lane,
-        names={"event_id": event.event_id, "subscription": subscriber.public_id},
+        names={
+            "event_id": event.event_id, "subscription": subscriber.public_id, "topic": event.topic,
+            "attempt": claim.position,
+        },
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ class Result(NamedTuple):
     """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
     it, for the breaker too. ``failed``: whether it speaks against the receiver; None: it says nothing of it. ``tells``:
     operators may hear of it. ``counts``: it is an error of RabbitHub's kind. ``is_in_lane``: others wait behind it.
-    ``names``: public ids of the event and the subscription, for the log (FT-10)."""
+    ``names``: fields of the log: public ids of event and subscription, topic, number of the attempt (FT-10)."""
 
     event_id: int
     subscription_id: int
@@ -32,4 +32,4 @@ class Result(NamedTuple):
     tells: bool = True
     counts: bool = False
     is_in_lane: bool = False
-    names: Mapping[str, str] = MappingProxyType({})
+    names: Mapping[str, str | int] = MappingProxyType({})

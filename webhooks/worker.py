@@ -24,6 +24,7 @@ from db.pool import Database, Row
 from egress.client import Outbound
 from runtime.pause import pause
 from webhooks.attempt import Attempts, result_of
+from webhooks.attempt_log import AttemptLog
 from webhooks.claim import Claim, ClaimAnswer, Claimer
 from webhooks.contents import Contents
 from webhooks.direct import Offer, Offers
@@ -65,6 +66,7 @@ class Worker:
         self._metrics = metrics
         self._options = options
         self._chance = chance
+        self._attempt_log = AttemptLog(options.log_sample)
         self._wake = asyncio.Event()
         self._polls: dict[str, asyncio.Event] = {statement: asyncio.Event() for statement in _POLLS}
         self._attempts = asyncio.TaskGroup()
@@ -226,6 +228,7 @@ class Worker:
         self._metrics.in_flight.set(self._schedule.in_flight)
         for result in results:
             self._schedule.settled(result, now)
+            self._attempt_log.write(result)
             decision = result.decision
             if decision.dead_kind is not None:
                 self._metrics.dead.labels(decision.dead_kind).inc()

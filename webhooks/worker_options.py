@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from runtime.sample import EventSample
 from webhooks.breaker import BreakerOptions
 from webhooks.error_policy import ErrorPolicy
 
@@ -42,3 +43,4 @@ class WorkerOptions:
     breaker: BreakerOptions = field(default_factory=BreakerOptions)
     errors: ErrorPolicy = field(default_factory=ErrorPolicy)
     appends_hub_topic: bool = True
+    log_sample: EventSample = field(default_factory=EventSample)

@@ -23,6 +23,7 @@ from app.settings.chat import ChatSettings
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
 from app.settings.jobs import JobsSettings
 from app.settings.kafka import KafkaSettings
+from app.settings.logs import LogSettings
 from app.settings.outbox import OutboxSettings
 from app.settings.pages import PageSettings
 from app.settings.pipeline import PipelineSettings
@@ -51,8 +52,8 @@ def _data_dir() -> Path:
 
 
 class Settings(
-    AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSettings, OutboxSettings, PageSettings, PipelineSettings,
-    RabbitHubSettings, VerificationSettings,
+    AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSettings, LogSettings, OutboxSettings, PageSettings,
+    PipelineSettings, RabbitHubSettings, VerificationSettings,
 ):  # fmt: skip
     """All settings. Times are in seconds, sizes in bytes."""
 

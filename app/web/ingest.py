@@ -15,6 +15,7 @@ import asyncio
 import dataclasses
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
@@ -26,6 +27,7 @@ from app.web.notice import Notices
 from app.web.problem import Problem
 from app.web.publish_headers import OWN_PREFIX, add_own_header
 from app.web.query import refuse_unknown
+from app.web.request_log import RequestLog
 from app.web.scopes import Need
 from db.errors import DatabaseError, OutcomeUnknown, Unavailable
 from event.cloudevents import BATCH_TYPE, CloudEventError, decode_http
@@ -45,6 +47,7 @@ from hub.publish import (
     PublishRefused,
 )
 from hub.topics import Topics, UnknownTopic
+from runtime.sample import EventSample
 
 __all__ = ["Ingest", "is_publish", "need_of_publish"]
 
@@ -104,18 +107,21 @@ class Ingest:
     """The ASGI application. ``incarnation`` is the installation's; ``event_bytes_max`` bounds each event of a batch."""
 
     def __init__(
-        self, publisher: Publisher, topics: Topics, notices: Notices, incarnation: str, event_bytes_max: int
-    ) -> None:
+        self, publisher: Publisher, topics: Topics, notices: Notices, incarnation: str, event_bytes_max: int,
+        log_sample: EventSample,
+    ) -> None:  # fmt: skip
         self._publisher = publisher
         self._topics = topics
         self._notices = notices
         self._incarnation = incarnation
         self._event_bytes_max = event_bytes_max
+        self._request_log = RequestLog(log_sample, incarnation)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one publish; raises :class:`Problem` for everything that is refused."""
         if scope["method"] != "POST":
             raise Problem("method-not-allowed", "This address answers to POST.", headers={"Allow": "POST"})
+        started = time.monotonic()
         envelope = _envelope(scope)
         body = await _read(receive)
         if envelope.is_parsed and len(body) > PARSED_HERE_BYTES_MAX:
@@ -126,6 +132,8 @@ class Ingest:
         await self._admit(envelope.topic)
         notice = _notice_of_body(envelope, body) or await self._notices.of(envelope.topic)
         accepted = await self._store(drafts, fingerprint) if drafts else []
+        if accepted:
+            self._request_log.write(scope, started, len(body), accepted, len(refused))
         items = [self._item(one) for one in accepted]
         if envelope.matched:
             items[0]["matched"] = await self._notices.matched(accepted[0].id, scope.get("state", {}).get("grant"))

@@ -25,8 +25,8 @@ ORDER BY role;
 -- name: foreign_locks
 -- Find sessions of other roles that hold our advisory locks without a publisher's young transaction (FS-07). Their role
 -- may not use the schema, no transaction is open, or it has been open for more than $1 seconds. The lock numbers are
--- those of publish_batch, migrations, members, queues, tasks and changed subscriptions. Only pg_read_all_stats shows the state and age of
--- other roles' sessions.
+-- those of publish_batch, migrations, members, queues, tasks and changed subscriptions. Only pg_read_all_stats shows the
+-- state and age of other roles' sessions.
 SELECT a.pid, a.usename::text AS role, coalesce(nullif(a.application_name, ''), 'no application name') AS application,
        count(*) AS locks, quote_ident(current_database()) AS database
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid

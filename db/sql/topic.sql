@@ -24,7 +24,7 @@ LEFT JOIN hookwire.events e ON e.id = last.id
 ORDER BY t.name;
 
 -- name: put
--- Change nothing when $12 names a version that is not the present one. The rule of jobs stays for events that wait.
+-- Change nothing when $12 names a version that is not the present one. The rule of jobs stays for waiting events.
 INSERT INTO hookwire.topics AS t (tenant, name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused,
                                  validator_url, moved_to, retention_days, job)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::text::jsonb)

@@ -21,7 +21,7 @@ _CLOSED = (ConnectionError, IncompatibleProtocolError, StopAsyncIteration)
 
 
 class ConnectionRefused(SinkUnavailable):
-    """No connection. ``refused``: the broker is there and wants other settings."""
+    """No connection. ``refused``: the broker answers, and a setting must change."""
 
     def __init__(self, text: str, *, refused: bool) -> None:
         super().__init__(text)
@@ -55,7 +55,7 @@ async def check_connection(options: AmqpOptions) -> None:
 
 
 def _blame(error: BaseException, options: AmqpOptions) -> str:
-    """Which setting is wrong, '' when it is not known to be one."""
+    """Return which setting is wrong, or '' if no setting is known to be the cause."""
     scheme = urlsplit(options.url).scheme
     if isinstance(error, AuthenticationError | ProbableAuthenticationError):
         return "the user or the password is refused: HOOKWIRE_AMQP_URL"

@@ -11,7 +11,7 @@ other headers                 texts, numbers, truth values and times, as text un
 left out                      what another hub says of its own event, and what the broker adds (``x-death``)
 ============================  ==================================================================================
 
-What cannot be carried by every sink is refused here: a table or a list, a control character, too much of all.
+A header that not every sink can carry is refused here: a table, a list, a control character, or too many bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PROPERTIES: Final = ("correlation_id", "type", "app_id", "reply_to", "content_e
 
 
 def read_incoming(message: AbstractIncomingMessage, body_bytes_max: int) -> SourceMessage:
-    """Read one message; raises ``IntakeRefused``."""
+    """Read one message. Raise ``IntakeRefused``."""
     if len(message.body) > body_bytes_max:
         raise IntakeRefused("too_large", f"the body has {len(message.body)} bytes, at most {body_bytes_max} are taken")
     try:
@@ -85,7 +85,7 @@ def _headers(message: AbstractIncomingMessage) -> dict[str, str]:
 
 
 def _named(message: AbstractIncomingMessage) -> Iterator[tuple[str, object]]:
-    """The publisher's own headers, under the names that they have everywhere here."""
+    """Yield the publisher's own headers, under the names of the hub."""
     for given, value in message.headers.items():
         name = given.lower()
         if name in _OTHER_HUBS or name in _BROKERS_EXACTLY or name.startswith(_BROKERS) or value is None:

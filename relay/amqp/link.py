@@ -4,15 +4,15 @@
 
     connect --> take_lock --> prepare --> publish ... publish --> close
                    |                        |
-                   | RESOURCE_LOCKED:       | returned: nobody is bound, its topic waits
-                   | a predecessor lives,   | channel closed while alone: the record is refused
-                   | ask again              | channel closed among others, nack, no answer, connection lost:
+                   | RESOURCE_LOCKED:       | returned: no queue is bound, its topic waits
+                   | a predecessor lives,   | channel closed, one record under way: the record is refused
+                   | ask again              | channel closed, several under way; nack, no answer, connection lost:
                    v                        v
              SinkUnavailable          SinkUnavailable
 
-The fence (RO-13): the lock queue is exclusive to the connection that publishes. Whoever loses the connection loses
-both; whoever does not get the lock does not publish. That is why nothing here may reconnect by itself: a robust
-connection would go on publishing without its lock (RQ-06).
+The fence (RO-13): the lock queue is exclusive to the connection that publishes. A relay that loses the connection loses
+the lock too, and a relay without the lock does not publish. So this module never reconnects by itself: a robust
+connection would continue to publish without its lock (RQ-06).
 
 All exceptions of the client library end in this file and in :mod:`relay.amqp.connection_check`, which connects. Both
 use the edge of :mod:`relay.amqp.error`.
@@ -40,7 +40,7 @@ __all__ = ["DEFAULT_EXCHANGE", "AmqpOptions", "Link", "close_in_time"]
 
 _log = structlog.get_logger(__name__)
 DEFAULT_EXCHANGE: Final = "amq.default"
-"""As a topic's exchange: AMQP's nameless one, which brings a message to the queue that its routing key names."""
+"""As a topic's exchange: AMQP's nameless exchange, which routes a message to the queue named by its routing key."""
 _LOCK_POLL_SECONDS = 0.2
 _CLOSE_SECONDS = 3.0
 _EXCHANGES_KNOWN_MAX = 1000
@@ -56,9 +56,9 @@ class _ChannelClosed(Exception):
 
 
 class _Publisher(Protocol):
-    """The client's own channel, whose publish can do without waiting for the socket to drain after each message.
+    """The client's own channel. Its publish need not wait until the socket is drained after each message.
 
-    The batch bounds what is buffered; a fifth of the processor time is saved.
+    The batch bounds the buffer, and a fifth of the processor time is saved.
     """
 
     async def basic_publish(
@@ -68,7 +68,7 @@ class _Publisher(Protocol):
 
 
 class Link:
-    """An open connection. Used by one sink, closed once."""
+    """An open connection, used by one sink and closed once."""
 
     def __init__(self, connection: AbstractConnection, options: AmqpOptions) -> None:
         self.channel_was_closed = False
@@ -78,16 +78,16 @@ class Link:
         self._opening = asyncio.Lock()
         self._judging = asyncio.Lock()
         self._exchanges: dict[str, str] = {}
-        """By name: '' = usable, otherwise why not."""
+        """By name: '' for a usable exchange, otherwise the reason."""
         self._queues: set[str] = set()
 
     @classmethod
     async def connect(cls, options: AmqpOptions) -> Link:
-        """Open the connection; raises SinkUnavailable."""
+        """Open the connection. Raise SinkUnavailable."""
         return cls(await connect(options, f"hookwire {options.incarnation}"), options)
 
     async def take_lock(self, name: str) -> None:
-        """Declare the exclusive lock queue, waiting for a predecessor to be gone; raises SinkUnavailable."""
+        """Declare the exclusive lock queue; wait for a predecessor's end. Raise SinkUnavailable after the time."""
         deadline = asyncio.get_running_loop().time() + self._options.lock_seconds
         while True:
             try:
@@ -102,10 +102,10 @@ class Link:
             await asyncio.sleep(_LOCK_POLL_SECONDS)
 
     async def prepare(self, lock: str) -> None:
-        """Declare our exchange, then publish two canaries to the lock queue; raises SinkUnavailable.
+        """Declare our exchange, then publish two test messages to the lock queue. Raise SinkUnavailable.
 
-        A broker short of memory or disk greets and declares as ever; it lets a connection's first message pass and
-        blocks the second. Better the canaries than a window of records whose outcome nobody knows.
+        A broker short of memory or disk accepts connections and declarations. It takes the first message of a
+        connection and blocks the second. Two test messages find this before records have an unknown outcome.
         """
         if reason := await self._judge_exchange(self._options.exchange):
             raise SinkUnavailable(f"cannot use the AMQP exchange {self._options.exchange}: {reason}")
@@ -117,7 +117,7 @@ class Link:
                 )
 
     async def unblocked(self) -> None:
-        """Return at once unless the broker has blocked this connection; raises SinkUnavailable when it stays so."""
+        """Wait while the broker blocks this connection. Raise SinkUnavailable after the time."""
         transport = self._connection.transport
         if transport is None:
             raise SinkUnavailable("the AMQP connection is closed")
@@ -126,13 +126,13 @@ class Link:
                 await transport.ready()
 
     def forget_refused_exchanges(self) -> None:
-        """Look again, from the next message on, for exchanges that were missing."""
+        """Check missing exchanges again from the next message on."""
         if len(self._exchanges) > _EXCHANGES_KNOWN_MAX:
             self._exchanges.clear()
         self._exchanges = {name: reason for name, reason in self._exchanges.items() if not reason}
 
     async def _judge_queue(self, queue: str) -> str:
-        """Why a durable queue behind the default exchange cannot be used, '' when it can: it is declared."""
+        """Declare a durable queue behind the default exchange; return why it cannot be used, or ''."""
         if queue in self._queues:
             return ""
         try:
@@ -146,14 +146,14 @@ class Link:
     async def publish(
         self, record: Record, message: aio_pika.Message, routing_key: str, *, alone: bool
     ) -> Refusal | None:
-        """Send one message and wait for the verdict: None = the broker keeps it. Raises SinkUnavailable.
+        """Send one message and wait; return None once the broker has confirmed it. Raise SinkUnavailable.
 
-        ``alone``: nothing else is under way, so that a closed channel is this record's own fault. Otherwise nobody
-        can tell whose it was, and :attr:`channel_was_closed` tells the sink to find out.
+        ``alone``: no other message is under way, so this record is the cause when the channel is closed. Otherwise the
+        cause is unknown, and :attr:`channel_was_closed` makes the sink send one record at a time.
         """
         exchange = record.amqp_exchange or self._options.exchange
         if exchange == DEFAULT_EXCHANGE:
-            # A mirror of it brings messages to queues that are there, and makes none for a stranger's routing key.
+            # Its mirror uses existing queues only: a caller's routing key must not create one.
             exchange, reason = "", "" if record.amqp_exchange_type else await self._judge_queue(routing_key)
         else:
             reason = await self._judge_exchange(exchange, record.amqp_exchange_type)
@@ -195,9 +195,9 @@ class Link:
         return None
 
     async def _judge_exchange(self, exchange: str, declared_type: str | None = None) -> str:
-        """Why an exchange cannot be used, '' when it can.
+        """Return why an exchange cannot be used, or ''.
 
-        Our own is declared, and one that a mirror names with its type. Another one that a topic names must exist.
+        Our own exchange is declared, and so is a mirror's, with its type. Any other exchange of a topic must exist.
         """
         if exchange in self._exchanges:
             return self._exchanges[exchange]
@@ -226,7 +226,7 @@ class Link:
         return channel
 
     async def _open_channel(self) -> AbstractChannel:
-        """With confirms, and unroutable messages raise instead of passing for sent (RQ-01)."""
+        """Open a channel with confirms; an unroutable message raises instead of counting as sent (RQ-01)."""
         with translated("cannot open an AMQP channel"):
             async with asyncio.timeout(self._options.publish_seconds):
                 channel = self._connection.channel(publisher_confirms=True, on_return_raises=True)
@@ -235,7 +235,7 @@ class Link:
 
     @asynccontextmanager
     async def _throwaway(self) -> AsyncIterator[AbstractChannel]:
-        """A channel for one question: a wrong declaration closes its channel, which must be nobody else's."""
+        """Open a channel for one declaration: a wrong declaration closes its channel, which no other call may use."""
         channel = await self._open_channel()
         with translated("the AMQP broker did not answer"):
             async with asyncio.timeout(2 * self._options.publish_seconds):
@@ -246,15 +246,15 @@ class Link:
                 await channel.close()
 
     async def close(self) -> None:
-        """Close the connection and with it the lock; gives up waiting after a few seconds, never raises."""
+        """Close the connection and so free the lock; stop waiting after a few seconds, never raise."""
         await close_in_time(self._connection)
 
 
 async def close_in_time(connection: AbstractConnection) -> None:
-    """Close a connection; give up waiting after a few seconds, never raise.
+    """Close a connection; stop waiting after a few seconds, never raise.
 
-    The library's close() swallows a cancellation and waits on. So it is a task that may end later: at the latest when
-    the heartbeat finds the connection dead.
+    The library's close() swallows a cancellation and waits on. So it runs as a task that may end later, at the latest
+    when the heartbeat finds the connection dead.
     """
     closing = asyncio.ensure_future(connection.close())
     _lingering.add(closing)

@@ -18,8 +18,8 @@ other headers                 the publisher's, as they are
 
 Our headers can be switched off; ``message_id`` and ``timestamp`` stay.
 
-What does not fit the protocol is found here, before a byte leaves: a broker answers a malformed message by closing
-the connection, and all other messages in flight would pay for it.
+A record that does not fit the protocol is refused here, before a byte is sent: a broker closes the connection for a
+malformed message, and all other messages in flight would be lost with it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ SHORT_BYTES_MAX = 255  # AMQP 0-9-1, section 4.2.5.3: short string
 HEADER_NAME_BYTES_MAX = 128  # AMQP 0-9-1, section 4.2.5.5: field name
 HEADERS_BYTES_MAX = 64 * 1024  # all headers travel in one frame; RabbitMQ's default frame has 128 KiB
 _OURS = "hookwire-"
-_PASSED_ON = (HOPS_HEADER, TOMBSTONE_HEADER)  # without hops, consumers that publish again would make circles
+_PASSED_ON = (HOPS_HEADER, TOMBSTONE_HEADER)  # without hops, consumers that publish again would make loops
 
 
 class Unsendable(Exception):
-    """A record that AMQP cannot carry; :attr:`refusal` says why."""
+    """A record that AMQP cannot carry; :attr:`refusal` has the reason."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.detail)
@@ -54,7 +54,7 @@ class Unsendable(Exception):
 def message_of(
     record: Record, term: int, *, own_headers: bool = True, attributes: AttributePrefixes = "cloudEvents_"
 ) -> Message:
-    """Build the persistent message of one record; raises :class:`Unsendable`."""
+    """Build the persistent message of one record. Raise :class:`Unsendable`."""
     headers: dict[str, str | int] = {
         named: value
         for name, value in record.headers.items()
@@ -89,7 +89,7 @@ def _own_headers(record: Record, term: int) -> dict[str, str | int]:
 
 
 def routing_key_of(record: Record) -> str:
-    """The topic's name, or what its settings say instead; raises :class:`Unsendable` beyond 255 bytes (RQ-10)."""
+    """Return the routing key of the topic's settings, or its name. Raise :class:`Unsendable` above 255 bytes."""
     routing_key = record.amqp_routing_key if record.amqp_routing_key is not None else record.topic
     if len(routing_key.encode()) > SHORT_BYTES_MAX:
         detail = f"the topic's AMQP routing key has more than {SHORT_BYTES_MAX} bytes"

@@ -1,7 +1,7 @@
 """AMQP notifications: the bare ids of tasks from a durable queue, through AMQP's default exchange (JB-22, JB-23).
 
 Workers compete on one queue. Each holds at most ``prefetch`` ids without an acknowledgement, and acknowledges one when
-its claim is committed: the row is the truth, and a long run would hit the broker's delivery timeout (JB-28).
+its claim is committed: the row decides, and a long run would exceed the broker's delivery timeout (JB-28).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class AmqpNotifications:
 
 
 def _id_of(message: AbstractIncomingMessage) -> str:
-    """The id in the body; '' for what is none, which asks a worker to look for itself."""
+    """Return the id in the body, or '' for anything else: then a worker polls."""
     if len(message.body) > _ID_BYTES_MAX:
         return ""
     text = message.body.decode("utf-8", "replace")
@@ -78,6 +78,6 @@ def _id_of(message: AbstractIncomingMessage) -> str:
 
 
 async def _acknowledged(message: AbstractIncomingMessage) -> None:
-    """A message whose channel has gone comes again, and is found to be taken."""
+    """Acknowledge. A message whose channel is gone is delivered again; its task is then already claimed."""
     with suppress(AMQPError, ChannelInvalidStateError, OSError):
         await message.ack()

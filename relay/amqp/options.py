@@ -1,4 +1,4 @@
-"""What the AMQP sink is told, checked before anything is connected (RG-09, SC-03, SC-04)."""
+"""Options of the AMQP sink, checked before it connects (RG-09, SC-03, SC-04)."""
 
 from __future__ import annotations
 

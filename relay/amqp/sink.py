@@ -1,13 +1,14 @@
 """AMQP sink: events become confirmed, persistent messages on a durable topic exchange.
 
-What it promises (``window="record"``): per key in order, at least once, and what it repeats is always the one message
-of a key whose confirmation did not arrive. (A relay that dies between confirmation and purge repeats what it had not
-purged; for adjacent repeats only, RR-01, a key's record is purged before its next is handed to ``send``.) Nothing
-counts as sent before the broker has confirmed it, and a message that no queue would take is not sent at all: the
-exchange without a bound queue makes every topic wait, durably and in order, until somebody binds one; then the hold's
-next probe goes through and the rest follows (RQ-01, F26).
+The promise (``window="record"``): in order per key and at least once. Only the one message of a key whose confirmation
+did not arrive is repeated. A relay that dies between confirmation and purge repeats the records that it had not purged.
+A key's record is purged before its next record is handed to ``send``, so repeats are adjacent (RR-01).
 
-What the broker says, and what follows:
+A message counts as sent once the broker has confirmed it. A message that no queue would take is not sent: its topic
+waits, durably and in order, until a queue is bound. Then the hold's next probe passes and the rest follows (RQ-01,
+F26).
+
+The broker's answers and their results:
 
 ===================================  =================================================================================
 confirmed                            acknowledged
@@ -19,12 +20,12 @@ blocked (memory or disk alarm)       SinkUnavailable after a short wait; the oth
 connection lost, no answer           SinkUnavailable; outcome unknown, sent again (RQ-04)
 ===================================  =================================================================================
 
-A closed channel ends all messages that are under way on it, and often the connection too: the client library writes
-on, and the broker takes frames on a closed channel for a broken client. So after one the sink is opened again and
-sends one record at a time, until a batch has passed: then the broker's verdict falls on the record that deserves it.
+A closed channel ends all messages that are under way on it, and often the connection too: the client library keeps
+writing, and the broker treats frames on a closed channel as a client's error. So the sink is then opened again and
+sends one record at a time until a batch has passed. A refusal then concerns a known record.
 
-A batch in which some records were confirmed before the sink failed is reported as a receipt; the failure is raised
-by the next send. So what was confirmed is purged, and is not sent a second time.
+If the sink fails after some records of a batch were confirmed, it returns a receipt for them; the next send raises the
+failure. So confirmed records are purged and not sent again.
 
 The fence is an exclusive lock queue on the publishing connection; see :mod:`relay.amqp.link`.
 """
@@ -41,7 +42,7 @@ __all__ = ["AmqpOptions", "AmqpSink"]
 
 
 class AmqpSink:
-    """The adapter of :class:`relay.sink.Sink` for RabbitMQ and its kin (AMQP 0-9-1 with confirms)."""
+    """The adapter of :class:`relay.sink.Sink` for RabbitMQ and other AMQP 0-9-1 brokers with confirms."""
 
     def __init__(self, options: AmqpOptions) -> None:
         self.name = "amqp"
@@ -52,9 +53,9 @@ class AmqpSink:
         self._careful = False
 
     async def open(self, term: Term) -> None:
-        """Connect, take the lock queue, see that the broker confirms; raises SinkUnavailable.
+        """Connect, take the lock queue and check that the broker confirms. Raise SinkUnavailable.
 
-        A predecessor that is alive keeps the lock, so this fails until it is closed or its heartbeat has ended it.
+        A live predecessor keeps the lock, so this fails until it is closed or its heartbeat has expired.
         """
         await self.close()
         lock = f"hookwire.lock.{self._options.incarnation}.{term.sink}.{term.group}"
@@ -67,7 +68,7 @@ class AmqpSink:
             raise
 
     async def send(self, batch: Batch) -> Receipt:
-        """Send with many keys and at most one message per key unconfirmed (RQ-08); raises SinkUnavailable."""
+        """Send messages of many keys, at most one per key unconfirmed (RQ-08). Raise SinkUnavailable."""
         link = self._usable()
         await link.unblocked()
         link.forget_refused_exchanges()
@@ -100,7 +101,7 @@ class AmqpSink:
         return self._link
 
     async def close(self) -> None:
-        """Drop the connection and with it the lock."""
+        """Close the connection and so free the lock."""
         link, self._link, self._failure = self._link, None, None
         if link is not None:
             await link.close()

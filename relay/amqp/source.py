@@ -8,14 +8,14 @@
        +--------------------------------------+           '-- refused for good: rejected, so that the broker
                                                               dead-letters it
 
-At most ``prefetch`` messages are here at a time, and none is acknowledged in advance. So what a lost connection, a stop
-or a kill leaves unacknowledged is delivered again. Its message id says then that it was stored (`hub.intake`), and it
-is acknowledged without a second event. A message without an id may become two events in that case.
+At most ``prefetch`` messages are held at a time, and none is acknowledged in advance. So a message that a lost
+connection, a stop or a kill leaves unacknowledged is delivered again. Its message id shows that it was stored
+(`hub.intake`), and it is acknowledged without a second event. A message without an id may become two events then.
 
-Messages of one key are taken one after the other, in the order of the queue; other messages go on meanwhile.
+Messages of one key are taken one after the other, in the order of the queue; other messages continue meanwhile.
 
-A queue that is missing is made, durable, with a queue beside it (``<queue>.refused``) for what is refused. A queue that
-is there stays as its owner made it: what is refused goes where its own dead-letter exchange says, or nowhere.
+A missing queue is declared, durable, with a queue ``<queue>.refused`` for refused messages. An existing queue stays as
+its owner made it: refused messages go to its own dead-letter exchange, or are dropped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PAUSE_SECONDS = (0.2, 10.0)
 
 
 class SourceMetrics:
-    """What became of messages, for each queue."""
+    """Counts of the messages of each queue, by outcome."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.taken = Counter(
@@ -88,7 +88,7 @@ class AmqpSource:
         metrics.connected.labels(route.queue).set(0)
 
     def stop(self) -> None:
-        """Soft stop: take no more messages; what is being stored is stored and acknowledged."""
+        """Take no more messages; store and acknowledge those that were begun."""
         self._stopping.set()
         if self._session is not None:
             self._session.end()
@@ -107,7 +107,7 @@ class AmqpSource:
             seconds = min(seconds * 2, seconds_max)
 
     async def _consume(self) -> None:
-        """One connection, from its beginning to its loss; raises SinkUnavailable."""
+        """Consume on one connection until it is lost. Raise SinkUnavailable."""
         queue = self._route.queue
         async with _connected(self._options, f"hookwire source {queue}") as connection:
             session = self._session = _Session(self._take)
@@ -141,7 +141,7 @@ class AmqpSource:
     async def _take(
         self, session: _Session, message: AbstractIncomingMessage, read: SourceMessage | IntakeRefused
     ) -> None:
-        """Have one message stored and acknowledge it, or reject it; give up when the session has ended."""
+        """Store one message and acknowledge it, or reject it; stop when the session has ended."""
         seconds, seconds_max = _PAUSE_SECONDS
         while not session.ended.is_set():
             try:
@@ -183,7 +183,7 @@ class _Session:
         self._lanes: dict[str, deque[tuple[AbstractIncomingMessage, SourceMessage]]] = {}
 
     def end(self) -> None:
-        """Begin no message any more; idempotent."""
+        """Begin no further message. A second call changes nothing."""
         self.ended.set()
         self._inbox.put_nowait(None)
 
@@ -192,7 +192,7 @@ class _Session:
         self._inbox.put_nowait(message)
 
     async def run(self, read: Callable[[AbstractIncomingMessage], SourceMessage | IntakeRefused]) -> None:
-        """Take messages until the end, then wait for those that were begun."""
+        """Take messages until the end, then wait for messages that were begun."""
         async with TaskGroup() as tasks:
             while (message := await self._inbox.get()) is not None and not self.ended.is_set():
                 found = read(message)
@@ -205,7 +205,7 @@ class _Session:
                     tasks.create_task(self._walk(found.key))
 
     async def _walk(self, key: str) -> None:
-        """The messages of one key, one after the other."""
+        """Take the messages of one key, one after the other."""
         lane = self._lanes[key]
         try:
             while lane:
@@ -215,7 +215,7 @@ class _Session:
 
 
 async def _settled(answer: Awaitable[None]) -> bool:
-    """Whether the broker was told; where it was not, it delivers the message again."""
+    """Return whether the broker took the settlement; otherwise it delivers the message again."""
     try:
         with translated("cannot settle a message"):
             async with asyncio.timeout(_ANSWER_SECONDS):
@@ -227,7 +227,7 @@ async def _settled(answer: Awaitable[None]) -> bool:
 
 
 async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
-    """Make what is missing, and leave alone what is there: its owner may have chosen other arguments."""
+    """Declare a missing queue and exchange; leave existing ones, whose owner may have chosen other arguments."""
     dead = f"{route.queue}.refused"
     rule = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
 
@@ -249,7 +249,7 @@ async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
 
 
 async def _ensure(connection: AbstractConnection, declare: Callable[[AbstractChannel, bool], Awaitable[None]]) -> None:
-    """Ask whether it is there, and declare what the broker does not know. Its "no" closes the channel."""
+    """Check passively, then declare if the broker does not know it. A negative answer closes the channel."""
     with suppress(ChannelNotFoundEntity):
         async with connection.channel() as channel:
             await declare(channel, True)

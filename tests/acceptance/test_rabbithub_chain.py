@@ -19,8 +19,8 @@ from scripts.servers.rabbitmq import RabbitServer
 from tests.acceptance.git_example import EXAMPLE, Repository, git_environment, run, site_environment
 from tests.app.cli.chat.test_chat import chatting, contact, variables
 from tests.app.conftest import ALL_ROLES, WAIT_SECONDS, RunHub, RunningHub
-from tests.faults.rig import until
 from tests.hub.callback import serve_callbacks
+from tests.waiting import until
 
 HOOK = """#!/bin/sh
 curl --silent --show-error --fail --request POST --header 'Content-Length: 0' {url} >/dev/null

@@ -21,6 +21,7 @@ from standardwebhooks.webhooks import Webhook
 from runtime.port import free_port as find_port
 from scripts.servers.tree import ProcessTree
 from scripts.servers.warden import WARDEN
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
@@ -102,9 +103,7 @@ async def serving(data_dir: Path, port: int) -> AsyncIterator[tuple[Program, htt
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=20) as client,
     ):
         await service.line("  database")
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not await _ready(client):  # noqa: ASYNC110 - another process's state
-                await asyncio.sleep(0.05)
+        await until(lambda: _ready(client))
         yield service, client
 
 
@@ -117,9 +116,11 @@ async def _ready(client: httpx.AsyncClient) -> bool:
 
 async def told(client: httpx.AsyncClient, event_id: str, summary: str) -> None:
     """Wait until the hub says this of an event."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while (await client.get(f"/events/{event_id}")).json()["summary"] != summary:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+
+    async def holds() -> object:
+        return (await client.get(f"/events/{event_id}")).json()["summary"] == summary
+
+    await until(holds)
 
 
 async def psql(service: Program, script: str) -> str:

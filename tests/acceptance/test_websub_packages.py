@@ -22,7 +22,7 @@ from werkzeug.serving import make_server
 
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
 from tests.hub.callback import serve_callbacks
-from tests.hub.rig import until
+from tests.waiting import until
 
 __all__ = ["running_hub"]
 

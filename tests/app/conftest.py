@@ -17,6 +17,7 @@ from app.settings.settings import Settings
 from app.wiring import open_hub
 from db.pool import Database, PoolOptions, open_database
 from runtime.process import Process
+from tests.waiting import poll
 
 WAIT_SECONDS = 60.0
 ALL_ROLES = ("api", "relay", "deliver")
@@ -57,7 +58,7 @@ class RunningHub:
                 answer = (await self.client.get(path)).json()
                 if holds(answer):
                     return answer
-                await asyncio.sleep(0.01)
+                await poll()
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import asyncpg
 import psycopg
 from psycopg import pq
 
-from tests.relay.harness import until
+from tests.waiting import until
 
 __all__ = ["stand_by"]
 

@@ -26,7 +26,7 @@ from hub.keys import Keys, NewKey
 from scripts.servers.postgres import PostgresServer
 from tests.app.standby import stand_by
 from tests.pooler import pooled
-from tests.relay.harness import until
+from tests.waiting import until
 
 SOUND: dict[str, Any] = {
     "version_number": 180006,
@@ -507,7 +507,7 @@ async def test_warnings_are_logged_and_do_not_stop_the_start(
 # --- process and brokers ----------------------------------------------------------------------------------------
 
 
-async def test_the_guard_proves_itself(tmp_path: Path, profile: str) -> None:
+async def test_the_start_checks_that_the_guard_refuses_what_it_must(tmp_path: Path, profile: str) -> None:
     """SC-14."""
     assert (await guard_check(settings_of(tmp_path, profile=profile), 8080)).level == "ok"
 
@@ -572,7 +572,7 @@ async def test_a_broker_that_is_not_there_is_unreachable(tmp_path: Path, values:
     assert sorted(check.level for check in checks) == ["note", "unreachable"]
 
 
-async def test_the_real_brokers_answer(kafka: Any, rabbitmq: Any, tmp_path: Path) -> None:
+async def test_kafka_and_rabbitmq_pass_the_start_checks(kafka: Any, rabbitmq: Any, tmp_path: Path) -> None:
     """The first server of Kafka's list that answers will do."""
     values = {"kafka_bootstrap_servers": f"127.0.0.1:1,{kafka.address}", "amqp_url": rabbitmq.url}
     checks = await broker_checks(settings_of(tmp_path, **values))

@@ -11,7 +11,8 @@ import pytest
 from app.embed import open_relay
 from app.settings.settings import Settings, SettingsRefused
 from relay.observer import Event, LeaderAcquired, LeaderRevoked, MeterRead
-from tests.relay.harness import publish, until
+from tests.relay.harness import publish
+from tests.waiting import until
 
 
 async def test_a_program_embeds_the_relay_and_is_told_who_leads(database_url: str, tmp_path: Path) -> None:

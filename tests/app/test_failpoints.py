@@ -56,7 +56,7 @@ async def test_an_error_comes_at_the_nth_passing_and_only_then() -> None:
     assert fates == ["passed", "passed", "failed", "passed"]
 
 
-async def test_a_hang_never_ends() -> None:
+async def test_a_fail_point_that_hangs_never_returns() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await Failpoints("relay.after_send:hang").reach("relay.after_send")

@@ -9,7 +9,7 @@ import asyncpg
 import httpx
 
 from tests.app.conftest import ALL_ROLES, RunHub
-from tests.relay.harness import until
+from tests.waiting import until
 
 _SESSIONS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
 
@@ -19,6 +18,7 @@ from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 from tests.app.web.test_rabbithub import X, form
 from tests.databases import Databases
 from tests.hub.callback import serve_callbacks
+from tests.waiting import until
 
 COUNT = "SELECT count(*) FROM hookwire.events WHERE topic = 'orders'"
 NO_AMQP = "INSERT INTO hookwire.topics (name, sinks) VALUES ('t', '{webhooks}')"
@@ -41,9 +41,11 @@ async def counted(hub: RunningHub, name: str, **labels: str) -> None:
     """Until a metric of the source is above 0."""
     text = ",".join(f'{label}="{value}"' for label, value in sorted(labels.items()))
     wanted = re.compile(rf"^hookwire_amqp_source_{name}\{{{re.escape(text)}\}} [1-9]", re.MULTILINE)
-    async with asyncio.timeout(60):
-        while not wanted.search((await hub.client.get("/metrics")).text):  # noqa: ASYNC110 - it asks over HTTP
-            await asyncio.sleep(0.05)
+
+    async def holds() -> object:
+        return wanted.search((await hub.client.get("/metrics")).text)
+
+    await until(holds)
 
 
 async def test_what_an_amqp_program_publishes_reaches_a_webhook_and_a_repeat_is_no_second_event(

@@ -23,6 +23,7 @@ from db.embedded.postmaster import read_record
 from db.errors import DatabaseError, Unavailable
 from db.secret_box import SecretBoxError
 from runtime.port import free_port
+from tests.waiting import block_poll, poll
 
 
 @pytest.fixture
@@ -103,11 +104,11 @@ async def until_answered(storage: Storage) -> Any:
             rows = await storage.database.fetch("topic.known", "default", ["kept"])
         except DatabaseError:
             failures += 1
-            await asyncio.sleep(0.02)
+            await poll()
         else:
             if failures:
                 return rows
-            await asyncio.sleep(0.005)
+            await poll()
 
 
 HANGING = """
@@ -129,7 +130,7 @@ asyncio.run(main())
 """
 
 
-def test_whoever_is_cut_off_asks_its_embedded_database_to_end(data_dir: Path) -> None:
+def test_a_process_that_is_cut_off_stops_its_embedded_database(data_dir: Path) -> None:
     """F08: whatever it is that runs on it, a relay of goharvest's table too; else nobody would end it."""
     ended = subprocess.run(
         [sys.executable, "-c", HANGING, str(data_dir)],
@@ -139,7 +140,7 @@ def test_whoever_is_cut_off_asks_its_embedded_database_to_end(data_dir: Path) ->
     deadline = time.monotonic() + 60
     while read_record(data_dir / "postgres") is not None:  # it is gone with an orderly end alone
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        block_poll()
 
 
 async def test_an_idle_watch_stops_at_once() -> None:

@@ -17,7 +17,7 @@ from relay.election.port import Election
 from relay.goharvest.maria_election import MariaElection
 from relay.kafka.options import KafkaOptions
 from relay.memory import MemoryElection
-from tests.relay.goharvest.yards import on_mariadb
+from tests.relay.goharvest.harness import on_mariadb
 from tests.relay.harness import Harness
 
 Service = Leases | NeliElection | MariaElection
@@ -93,18 +93,20 @@ async def by_neli(ground: Ground) -> AsyncIterator[Arena]:
 
 @asynccontextmanager
 async def by_mariadb(ground: Ground) -> AsyncIterator[Arena]:
-    async with on_mariadb(ground.mariadb_url) as yard, _running() as start:
+    async with on_mariadb(ground.mariadb_url) as outbox, _running() as start:
 
         async def member() -> Election:
-            election = MariaElection(yard.database, yard.name, LeaseOptions("test", lease_seconds=2, poll_seconds=0.1))
+            election = MariaElection(
+                outbox.database, outbox.name, LeaseOptions("test", lease_seconds=2, poll_seconds=0.1)
+            )
             start(election)
             return election
 
         async def lose_leadership() -> None:
-            await yard.change("UPDATE hookwire_terms SET term = term + 1, owner = 'somebody else'")
+            await outbox.change("UPDATE hookwire_terms SET term = term + 1, owner = 'somebody else'")
 
         async def term() -> int:
-            return int((await yard.select("SELECT term FROM hookwire_terms"))[0][0])
+            return int((await outbox.select("SELECT term FROM hookwire_terms"))[0][0])
 
         yield Arena(member, lose_leadership, term)
 

@@ -31,6 +31,7 @@ from relay.kafka.reader import KafkaReader
 from relay.kafka.sink import KafkaSink
 from relay.sink import Sink, SinkError, SinkUnavailable, Term
 from runtime.cancellation import TaskGroup
+from tests.waiting import poll
 
 TROUBLE = (SinkError, Lost, DatabaseError)
 """What the rooms above an adapter are ready for. Anything else ends the process."""
@@ -85,8 +86,8 @@ async def _consume(peer: Peer) -> None:
     script = Script(["true"], timeout_seconds=None, quiet_stdout=True)
     session = ConsumeSession(options, script, Memory(), lambda _: None)
     running = asyncio.create_task(session.run())
-    while not session.ready and not running.done():  # noqa: ASYNC110 - it is a flag
-        await asyncio.sleep(0.005)
+    while not session.ready and not running.done():
+        await poll()
     session.end()
     await running
 

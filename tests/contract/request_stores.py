@@ -26,7 +26,7 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Rig:
+class Harness:
     """``store``: under test. ``pass_time``: leases, delays and ages advance by so many seconds. ``reopened``: another
     store over the same data after a crash, or None where nothing survives; the first one is not used any more."""
 
@@ -49,13 +49,13 @@ class Clock:
 
 
 @asynccontextmanager
-async def in_memory(ground: Ground) -> AsyncIterator[Rig]:
+async def in_memory(ground: Ground) -> AsyncIterator[Harness]:
     clock = Clock()
-    yield Rig(MemoryRequestStore(clock=clock), clock.advance)
+    yield Harness(MemoryRequestStore(clock=clock), clock.advance)
 
 
 @asynccontextmanager
-async def in_postgresql(ground: Ground) -> AsyncIterator[Rig]:
+async def in_postgresql(ground: Ground) -> AsyncIterator[Harness]:
     url = ground.database_url()
     async with AsyncExitStack() as stack:
 
@@ -75,11 +75,11 @@ async def in_postgresql(ground: Ground) -> AsyncIterator[Rig]:
             finally:
                 await connection.close()
 
-        yield Rig(await opened(), pass_time, opened)
+        yield Harness(await opened(), pass_time, opened)
 
 
 @asynccontextmanager
-async def in_a_file(ground: Ground) -> AsyncIterator[Rig]:
+async def in_a_file(ground: Ground) -> AsyncIterator[Harness]:
     """A crash leaves the bytes that are in the file: the copy of it is opened, while the first store still runs."""
     clock = Clock()
     async with AsyncExitStack() as stack:
@@ -92,10 +92,10 @@ async def in_a_file(ground: Ground) -> AsyncIterator[Rig]:
             shutil.copytree(ground.folder / "first", ground.folder / "after")
             return await opened("after")
 
-        yield Rig(await opened("first"), clock.advance, reopened)
+        yield Harness(await opened("first"), clock.advance, reopened)
 
 
-STORES: dict[str, Callable[[Ground], AbstractAsyncContextManager[Rig]]] = {
+STORES: dict[str, Callable[[Ground], AbstractAsyncContextManager[Harness]]] = {
     "memory": in_memory,
     "postgresql": in_postgresql,
     "file": in_a_file,

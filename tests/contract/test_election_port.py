@@ -11,7 +11,8 @@ import pytest
 from relay.election.port import Election, LeadershipLost, Lease
 from scripts.servers.kafka import KafkaServer
 from tests.contract.elections import ARENAS, Arena, Ground
-from tests.relay.harness import Harness, staged, until
+from tests.relay.harness import Harness, staged
+from tests.waiting import until
 
 DEADLINE_SECONDS = 60
 

@@ -92,7 +92,7 @@ SUBJECTS = [
 
 
 @dataclass
-class Bench:
+class Harness:
     """A client with the record of what it dialled."""
 
     client: Outbound
@@ -116,12 +116,12 @@ def _request(
 
 
 @asynccontextmanager
-async def bench(
+async def harness(
     subject: Subject,
     policy: GuardPolicy = LOOPBACK,
     resolver: Resolver | None = None,
     options: ClientOptions | None = None,
-) -> AsyncIterator[Bench]:
+) -> AsyncIterator[Harness]:
     """Build the client under test on a recording dialler."""
     dialled: list[tuple[str, int]] = []
 
@@ -133,7 +133,7 @@ async def bench(
 
     client = subject.build(policy, resolver or always("127.0.0.1"), options or ClientOptions(), record)
     try:
-        yield Bench(client, dialled)
+        yield Harness(client, dialled)
     finally:
         await client.aclose()
 
@@ -171,7 +171,7 @@ async def _failure(attempt: Awaitable[Response]) -> OutboundError:
 @on_its_loop
 async def test_the_request_is_sent_with_its_length_its_fields_and_nothing_of_our_own(subject: Subject) -> None:
     """OB-06, OB-10: Content-Length, identity, User-Agent."""
-    async with hostile_server() as server, bench(subject, options=ClientOptions(user_agent="hookwire/1 (+x)")) as it:
+    async with hostile_server() as server, harness(subject, options=ClientOptions(user_agent="hookwire/1 (+x)")) as it:
         response = await it.post(server.url("/ok"), b"\x00\xffbody", headers=[("webhook-id", "evt_1")])
         request = server.requests[0]
     assert (response.status, response.body, response.truncated, response.address) == (200, b"ok", False, "127.0.0.1")
@@ -202,7 +202,7 @@ async def test_the_request_is_sent_with_its_length_its_fields_and_nothing_of_our
 @on_its_loop
 async def test_the_request_target_is_the_stored_one_byte_for_byte(subject: Subject, given: str, sent: bytes) -> None:
     """WS-24, WS-26, WS-62, OB-14."""
-    async with hostile_server(answering(answer())) as server, bench(subject) as it:
+    async with hostile_server(answering(answer())) as server, harness(subject) as it:
         await it.post(server.url(given))
         assert server.requests[0].target == sent
 
@@ -217,7 +217,7 @@ async def test_a_field_that_would_break_the_framing_is_refused_unsent(
     subject: Subject, header: tuple[str, str]
 ) -> None:
     """EG-16."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         failure = await _failure(it.post(server.url("/ok"), headers=[header]))
     assert (type(failure), it.dialled, server.connections) == (Blocked, [], 0)
 
@@ -228,7 +228,7 @@ async def test_the_environment_names_no_proxy(subject: Subject, monkeypatch: pyt
     async with hostile_server() as proxy, hostile_server() as server:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.url())
-        async with bench(subject) as it:
+        async with harness(subject) as it:
             await it.post(server.url("/ok"))
         assert (proxy.connections, len(server.requests)) == (0, 1)
 
@@ -236,7 +236,7 @@ async def test_the_environment_names_no_proxy(subject: Subject, monkeypatch: pyt
 @on_its_loop
 async def test_cookies_are_not_kept(subject: Subject) -> None:
     """OB-04."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         for _ in range(2):
             await it.post(server.url("/cookie"))
         assert [request.header("cookie") for request in server.requests] == [None, None]
@@ -252,7 +252,7 @@ async def test_cookies_are_not_kept(subject: Subject) -> None:
 @on_its_loop
 async def test_every_status_is_an_answer(subject: Subject, status: int) -> None:
     """WH-T11."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         assert (await it.post(server.url(f"/status/{status}"))).status == status
 
 
@@ -260,7 +260,7 @@ async def test_every_status_is_an_answer(subject: Subject, status: int) -> None:
 @on_its_loop
 async def test_a_redirect_is_not_followed(subject: Subject, status: int) -> None:
     """WH-R04, EG-09, F30, WS-44: the target would answer 200, and is not asked."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         response = await it.post(server.url(f"/redirect/{status}"))
         assert (response.status, response.values("location"), len(server.requests)) == (
             status,
@@ -272,7 +272,7 @@ async def test_a_redirect_is_not_followed(subject: Subject, status: int) -> None
 @on_its_loop
 async def test_interim_answers_are_skipped(subject: Subject) -> None:
     """EG-19."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         response = await it.post(server.url("/interim-then-ok"))
         assert (response.status, response.body, response.values("link")) == (200, b"ok", [])
 
@@ -280,7 +280,7 @@ async def test_interim_answers_are_skipped(subject: Subject) -> None:
 @on_its_loop
 async def test_a_body_may_end_with_the_connection(subject: Subject) -> None:
     """F28 half-close: the peer shuts its sending side only."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         response = await it.post(server.url("/half-close"))
         assert (response.status, response.body, response.truncated) == (200, b"until the end", False)
 
@@ -289,7 +289,7 @@ async def test_a_body_may_end_with_the_connection(subject: Subject) -> None:
 async def test_chunks_are_joined_and_trailers_are_not_headers(subject: Subject) -> None:
     """EG-19."""
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3;x=y\r\ncde\r\n0\r\nX-Late: 1\r\n\r\n"
-    async with hostile_server(answering(chunked)) as server, bench(subject) as it:
+    async with hostile_server(answering(chunked)) as server, harness(subject) as it:
         responses = [await it.post(server.url()) for _ in range(2)]
         assert [(r.status, r.body, r.values("x-late")) for r in responses] == [(200, b"abcde", [])] * 2
         assert server.connections == 1
@@ -302,7 +302,7 @@ async def test_chunks_are_joined_and_trailers_are_not_headers(subject: Subject) 
 @on_its_loop
 async def test_an_endless_body_is_cut_and_counts_by_its_status(subject: Subject, mode: str) -> None:
     """WH-I05, OB-02, F29, WS-58: the connection is closed at the read limit."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         response = await it.post(server.url(f"/{mode}"))
         await server.until(lambda s: s.closed == 1)
     assert (response.status, len(response.body), response.truncated) == (200, 4096, True)
@@ -311,7 +311,7 @@ async def test_an_endless_body_is_cut_and_counts_by_its_status(subject: Subject,
 @on_its_loop
 async def test_a_coded_body_is_kept_as_sent(subject: Subject) -> None:
     """OB-03, F29: a gzip bomb stays gzip."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         response = await it.post(server.url("/bomb"))
         assert (response.status, response.body[:2], len(response.body)) == (200, b"\x1f\x8b", 4096)
 
@@ -320,7 +320,7 @@ async def test_a_coded_body_is_kept_as_sent(subject: Subject) -> None:
 @on_its_loop
 async def test_an_endless_head_is_not_read_to_its_end(subject: Subject, mode: str) -> None:
     """F29, EG-19: 32 KiB and 100 fields; the status line was read, so it decides (OB-05)."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         attempt = it.post(server.url(f"/{mode}"))
         if subject.bounds_heads:
             response = await attempt
@@ -334,7 +334,7 @@ async def test_an_endless_head_is_not_read_to_its_end(subject: Subject, mode: st
 @on_its_loop
 async def test_a_flood_of_interim_answers_is_no_answer(subject: Subject) -> None:
     """F29, OB-01."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         failure = await _failure(it.post(server.url("/interim-flood"), deadline_seconds=1.0))
         assert isinstance(failure, BadResponse if subject.bounds_heads else DeadlineExceeded)
         await server.until(lambda s: s.closed == 1)
@@ -345,7 +345,7 @@ async def test_a_flood_of_interim_answers_is_no_answer(subject: Subject) -> None
 async def test_no_answer_ends_at_the_deadline_and_closes(subject: Subject, mode: str) -> None:
     """OB-01, T8, F28: one deadline round the whole; time-outs per read would never fire on a drip."""
     script = deaf if mode == "deaf" else None
-    async with hostile_server(script) as server, bench(subject) as it:
+    async with hostile_server(script) as server, harness(subject) as it:
         started_at = monotonic()
         attempt = it.post(server.url(f"/{mode}"), body=b"x" * 100_000, deadline_seconds=0.5)
         outcome = await _outcome(attempt)
@@ -358,7 +358,7 @@ async def test_no_answer_ends_at_the_deadline_and_closes(subject: Subject, mode:
 @on_its_loop
 async def test_a_dripping_body_ends_at_the_deadline_and_counts_by_its_status(subject: Subject) -> None:
     """OB-05, WS-58, F28."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         response = await it.post(server.url("/drip-body"), deadline_seconds=0.5)
         await server.until(lambda s: s.closed == 1)
     assert (response.status, response.truncated, response.total_seconds < 1.0) == (200, True, True)
@@ -368,7 +368,7 @@ async def test_a_dripping_body_ends_at_the_deadline_and_counts_by_its_status(sub
 @on_its_loop
 async def test_an_answer_broken_after_its_status_counts_by_the_status(subject: Subject, mode: str) -> None:
     """OB-05, F29."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         response = await it.post(server.url(f"/{mode}"))
         assert (response.status, response.truncated) == (200, True)
 
@@ -385,7 +385,7 @@ async def test_an_answer_broken_after_its_status_counts_by_the_status(subject: S
 @on_its_loop
 async def test_what_is_no_answer_is_classed(subject: Subject, mode: str, kind: str) -> None:
     """Webhooks section 4.1."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         assert await _outcome(it.post(server.url(f"/{mode}"))) == kind
 
 
@@ -394,7 +394,7 @@ async def test_what_is_no_answer_is_classed(subject: Subject, mode: str, kind: s
 async def test_an_answer_before_the_body_was_taken_is_read(subject: Subject, mode: str) -> None:
     """OB-05: 413 while eight megabytes are still on their way; that connection is not used again."""
     subject.needs("reads_early_answers")
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         response = await it.post(server.url(f"/{mode}"), body=bytes(8 * 1024 * 1024))
         assert response.status == 413
         assert (await it.post(server.url("/ok"))).status == 200
@@ -407,7 +407,7 @@ async def test_an_answer_before_the_body_was_taken_is_read(subject: Subject, mod
 @on_its_loop
 async def test_a_connection_carries_one_request_after_another(subject: Subject) -> None:
     """WH-I04, WH-17."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         for _ in range(3):
             await it.post(server.url("/ok"))
         assert (len(server.requests), server.connections, len(it.dialled)) == (3, 1, 1)
@@ -416,7 +416,7 @@ async def test_a_connection_carries_one_request_after_another(subject: Subject) 
 @on_its_loop
 async def test_a_kept_connection_that_the_peer_closed_is_replaced(subject: Subject) -> None:
     """EG-19."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         await it.post(server.url("/close-after-answer"))
         await server.until(lambda s: s.closed == 1)
         assert (await it.post(server.url("/ok"))).status == 200
@@ -426,7 +426,7 @@ async def test_a_kept_connection_that_the_peer_closed_is_replaced(subject: Subje
 @on_its_loop
 async def test_a_kept_connection_closed_by_the_request_itself_is_replaced_once(subject: Subject) -> None:
     """EG-19: not one byte of an answer came, so the same attempt goes out on a fresh connection."""
-    async with hostile_server(close_on_second) as server, bench(subject) as it:
+    async with hostile_server(close_on_second) as server, harness(subject) as it:
         await it.post(server.url())
         outcome = await _outcome(it.post(server.url()))
         assert (outcome, len(server.requests)) == (("200", 3) if subject.repeats_silently else ("connect", 2))
@@ -436,7 +436,7 @@ async def test_a_kept_connection_closed_by_the_request_itself_is_replaced_once(s
 async def test_a_request_that_must_not_repeat_takes_no_kept_connection(subject: Subject) -> None:
     """WH-O06."""
     subject.needs("honours_reuse")
-    async with hostile_server(close_on_second) as server, bench(subject) as it:
+    async with hostile_server(close_on_second) as server, harness(subject) as it:
         await it.post(server.url())
         assert (await it.post(server.url(), reuse=False)).status == 200
         assert [request.connection for request in server.requests] == [1, 2]
@@ -446,7 +446,7 @@ async def test_a_request_that_must_not_repeat_takes_no_kept_connection(subject: 
 async def test_a_request_is_not_repeated_once_a_byte_of_an_answer_came(subject: Subject) -> None:
     """EG-19."""
     subject.needs("tells_half_answers")
-    async with hostile_server(half_answer_on_second) as server, bench(subject) as it:
+    async with hostile_server(half_answer_on_second) as server, harness(subject) as it:
         await it.post(server.url())
         assert (await _outcome(it.post(server.url())), len(server.requests)) == ("bad_response", 2)
 
@@ -456,7 +456,7 @@ async def test_a_request_is_not_repeated_once_a_byte_of_an_answer_came(subject: 
 async def test_bytes_that_nobody_asked_for_never_answer_the_next_request(subject: Subject, mode: str) -> None:
     """OB-13: an answer sent ahead must not be taken for the next delivery's."""
     subject.needs("drops_excess")
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         await it.post(server.url(f"/{mode}"))
         if mode == "chatty":
             await server.until(lambda s: s.closed == 1)
@@ -467,7 +467,7 @@ async def test_bytes_that_nobody_asked_for_never_answer_the_next_request(subject
 @on_its_loop
 async def test_cancelling_closes_the_connection(subject: Subject) -> None:
     """OB-13."""
-    async with hostile_server() as server, bench(subject) as it:
+    async with hostile_server() as server, harness(subject) as it:
         attempt = asyncio.ensure_future(it.post(server.url("/hang"), deadline_seconds=60.0))
         await server.until(lambda s: len(s.requests) == 1)
         attempt.cancel()
@@ -479,7 +479,7 @@ async def test_cancelling_closes_the_connection(subject: Subject) -> None:
 @on_its_loop
 async def test_closing_the_client_closes_idle_connections(subject: Subject) -> None:
     async with hostile_server() as server:
-        async with bench(subject) as it:
+        async with harness(subject) as it:
             await it.post(server.url("/ok"))
         await server.until(lambda s: s.closed == 1)
 
@@ -507,7 +507,7 @@ async def test_a_name_with_one_bad_address_is_refused_before_a_socket_exists(
 ) -> None:
     """EG-01, EG-03, I10: one bad refuses all, and the text is the same for all."""
     policy = GuardPolicy(allow_cidrs=networks(["127.0.0.0/8"]))
-    async with bench(subject, policy, always(*answers)) as it:
+    async with harness(subject, policy, always(*answers)) as it:
         failure = await _failure(it.post("http://hooks.example/"))
     assert (type(failure), failure.detail, it.dialled) == (Blocked, NOT_ALLOWED, [])
 
@@ -516,7 +516,7 @@ async def test_a_name_with_one_bad_address_is_refused_before_a_socket_exists(
 async def test_the_judged_address_is_dialled_and_the_name_stays_in_host(subject: Subject) -> None:
     """EG-01: one lookup, no second one."""
     resolver = always("127.0.0.1")
-    async with hostile_server() as server, bench(subject, resolver=resolver) as it:
+    async with hostile_server() as server, harness(subject, resolver=resolver) as it:
         response = await it.post(server.url("/ok", host="subscriber.example"))
         host = server.requests[0].header("host")
     assert (response.address, it.dialled, resolver.asked, host) == (
@@ -530,7 +530,7 @@ async def test_the_judged_address_is_dialled_and_the_name_stays_in_host(subject:
 @on_its_loop
 async def test_a_name_without_addresses_is_a_dns_failure(subject: Subject) -> None:
     """F33."""
-    async with bench(subject, resolver=unknown()) as it:
+    async with harness(subject, resolver=unknown()) as it:
         failure = await _failure(it.post("http://hooks.example/"))
     assert (type(failure), it.dialled) == (DnsFailed, [])
 
@@ -538,13 +538,13 @@ async def test_a_name_without_addresses_is_a_dns_failure(subject: Subject) -> No
 @on_its_loop
 async def test_a_stalled_lookup_ends_at_the_deadline(subject: Subject) -> None:
     """OB-01, F33: the deadline covers resolving."""
-    async with bench(subject, resolver=stalled()) as it:
+    async with harness(subject, resolver=stalled()) as it:
         assert isinstance(await _failure(it.post("http://hooks.example/", deadline_seconds=0.2)), DeadlineExceeded)
 
 
 @on_its_loop
 async def test_a_port_where_nobody_listens_is_a_connect_failure(subject: Subject, free_port: int) -> None:
-    async with bench(subject) as it:
+    async with harness(subject) as it:
         assert isinstance(await _failure(it.post(f"http://127.0.0.1:{free_port}/")), ConnectFailed)
 
 
@@ -558,7 +558,7 @@ async def test_tls_is_verified_against_the_name_while_the_address_is_dialled(
     """OB-07, EG-01: SNI and certificate by name."""
     context = authority.context("subscriber.example")
     options = ClientOptions(ca_file=authority.ca_file)
-    async with hostile_server(tls=context) as server, bench(subject, options=options) as it:
+    async with hostile_server(tls=context) as server, harness(subject, options=options) as it:
         url = server.url("/ok", host="subscriber.example")
         responses = [await it.post(url), await it.post(url)]
         await it.post(server.url("/endless", host="subscriber.example"))
@@ -569,7 +569,7 @@ async def test_tls_is_verified_against_the_name_while_the_address_is_dialled(
 async def test_a_literal_address_is_verified_as_an_address(subject: Subject, authority: Authority) -> None:
     """OB-07."""
     options = ClientOptions(ca_file=authority.ca_file)
-    async with hostile_server(tls=authority.context("127.0.0.1")) as server, bench(subject, options=options) as it:
+    async with hostile_server(tls=authority.context("127.0.0.1")) as server, harness(subject, options=options) as it:
         assert (await it.post(server.url("/ok"))).status == 200
 
 
@@ -580,7 +580,7 @@ async def test_a_bad_certificate_or_version_fails_before_anything_is_sent(
 ) -> None:
     """F32, OB-07: no request, no fall-back to plain text."""
     context, trusted = _faulty(fault, authority, tmp_path_factory)
-    async with hostile_server(tls=context) as server, bench(subject, options=ClientOptions(ca_file=trusted)) as it:
+    async with hostile_server(tls=context) as server, harness(subject, options=ClientOptions(ca_file=trusted)) as it:
         failure = await _failure(it.post(server.url("/ok", host="subscriber.example")))
     assert (type(failure), server.requests, len(it.dialled)) == (TlsFailed, [], 1)
 
@@ -588,7 +588,7 @@ async def test_a_bad_certificate_or_version_fails_before_anything_is_sent(
 @on_its_loop
 async def test_a_handshake_that_hangs_ends_at_the_deadline(subject: Subject) -> None:
     """F32."""
-    async with hostile_server(deaf) as server, bench(subject) as it:
+    async with hostile_server(deaf) as server, harness(subject) as it:
         failure = await _failure(it.post(f"https://127.0.0.1:{server.port}/", deadline_seconds=0.5))
     assert isinstance(failure, DeadlineExceeded)
 
@@ -596,7 +596,7 @@ async def test_a_handshake_that_hangs_ends_at_the_deadline(subject: Subject) -> 
 @on_its_loop
 async def test_a_plain_server_on_a_tls_url_gets_no_request(subject: Subject) -> None:
     """F32: https is never downgraded (WS-62)."""
-    async with hostile_server(_plain) as server, bench(subject) as it:
+    async with hostile_server(_plain) as server, harness(subject) as it:
         failure = await _failure(it.post(f"https://127.0.0.1:{server.port}/"))
     assert (type(failure), server.requests) == (TlsFailed, [])
 

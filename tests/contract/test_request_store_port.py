@@ -20,7 +20,7 @@ from reqrep.titanic.store import (
     StoreCounts,
     is_request_id,
 )  # fmt: skip
-from tests.contract.request_stores import DURABLE, STORES, Ground, Rig
+from tests.contract.request_stores import DURABLE, STORES, Ground, Harness
 
 LEASE_SECONDS = 30.0
 DEADLINE_SECONDS = 60
@@ -30,13 +30,13 @@ NEVER = "0" * 32
 
 
 @pytest.fixture(params=list(STORES))
-async def rig(request: pytest.FixtureRequest, ground: Ground) -> AsyncIterator[Rig]:
+async def harness(request: pytest.FixtureRequest, ground: Ground) -> AsyncIterator[Harness]:
     async with STORES[request.param](ground) as opened:
         yield opened
 
 
 @pytest.fixture(params=DURABLE)
-async def durable(request: pytest.FixtureRequest, ground: Ground) -> AsyncIterator[Rig]:
+async def durable(request: pytest.FixtureRequest, ground: Ground) -> AsyncIterator[Harness]:
     async with STORES[request.param](ground) as opened:
         yield opened
 
@@ -70,9 +70,9 @@ async def claim_one(store: RequestStore, service: str = "echo") -> Receipt:
     [[b""], [b"one"], [b"", b"", b""], [bytes(range(256)), b"", b"\r\n\x00"], [b"x" * 300_000, b"y"]],
     ids=["empty", "one", "three-empty", "binary", "large"],
 )
-async def test_frames_of_request_and_reply_survive_unchanged(rig: Rig, frames: Frames) -> None:
+async def test_frames_of_request_and_reply_survive_unchanged(harness: Harness, frames: Frames) -> None:
     """TI-14."""
-    store = rig.store
+    store = harness.store
     request_id = await accept(store, *frames, user="alice")
     (claimed,) = await claim(store)
     settled = await store.settle(claimed.receipt, frames)
@@ -81,9 +81,9 @@ async def test_frames_of_request_and_reply_survive_unchanged(rig: Rig, frames: F
     )  # fmt: skip
 
 
-async def test_a_request_is_pending_until_it_is_answered_and_fetch_changes_nothing(rig: Rig) -> None:
+async def test_a_request_is_pending_until_it_is_answered_and_fetch_changes_nothing(harness: Harness) -> None:
     """TI-03: repeated calls give the same answer."""
-    store = rig.store
+    store = harness.store
     request_id = await accept(store)
     before = [await store.fetch(request_id), await store.fetch(request_id)]
     receipt = await claim_one(store)
@@ -93,60 +93,60 @@ async def test_a_request_is_pending_until_it_is_answered_and_fetch_changes_nothi
     assert [*before, during, *after] == [PENDING, PENDING, PENDING, answered(b"done"), answered(b"done")]
 
 
-async def test_requests_of_a_service_are_claimed_oldest_first_and_each_once(rig: Rig) -> None:
+async def test_requests_of_a_service_are_claimed_oldest_first_and_each_once(harness: Harness) -> None:
     """TI-13."""
-    ids = [await accept(rig.store, b"%d" % number) for number in range(5)]
-    first, second, third = await claim(rig.store, 2), await claim(rig.store, 10), await claim(rig.store, 10)
+    ids = [await accept(harness.store, b"%d" % number) for number in range(5)]
+    first, second, third = await claim(harness.store, 2), await claim(harness.store, 10), await claim(harness.store, 10)
     assert [[c.receipt.id for c in claimed] for claimed in (first, second, third)] == [ids[:2], ids[2:], []]
 
 
-async def test_services_do_not_wait_for_each_other(rig: Rig) -> None:
+async def test_services_do_not_wait_for_each_other(harness: Harness) -> None:
     """TI-19: each service has its own limit; a service that was not asked for is left alone."""
-    ids = {name: [await accept(rig.store, service=name) for _ in range(3)] for name in ("a", "b", "c")}
-    claimed = await rig.store.claim({"a": 2, "b": 1, "nobody": 5}, LEASE_SECONDS)
-    assert (sorted(c.receipt.id for c in claimed), sorted(await rig.store.waiting())) == (
+    ids = {name: [await accept(harness.store, service=name) for _ in range(3)] for name in ("a", "b", "c")}
+    claimed = await harness.store.claim({"a": 2, "b": 1, "nobody": 5}, LEASE_SECONDS)
+    assert (sorted(c.receipt.id for c in claimed), sorted(await harness.store.waiting())) == (
         sorted([*ids["a"][:2], *ids["b"][:1]]), ["a", "b", "c"]
     )  # fmt: skip
 
 
-async def test_a_service_waits_only_while_it_has_something_to_claim(rig: Rig) -> None:
-    before = list(await rig.store.waiting())
-    await accept(rig.store)
-    pending = list(await rig.store.waiting())
-    await claim_one(rig.store)
-    assert (before, pending, list(await rig.store.waiting())) == ([], ["echo"], [])
+async def test_a_service_waits_only_while_it_has_something_to_claim(harness: Harness) -> None:
+    before = list(await harness.store.waiting())
+    await accept(harness.store)
+    pending = list(await harness.store.waiting())
+    await claim_one(harness.store)
+    assert (before, pending, list(await harness.store.waiting())) == ([], ["echo"], [])
 
 
 @pytest.mark.parametrize("is_release", [False, True], ids=["lease", "release"])
-async def test_a_service_waits_again_when_a_lease_or_a_pause_is_over(rig: Rig, is_release: bool) -> None:
+async def test_a_service_waits_again_when_a_lease_or_a_pause_is_over(harness: Harness, is_release: bool) -> None:
     """TI-08: a dispatcher claims only for services that it is told; nobody else may be there to end leases."""
-    await accept(rig.store)
-    receipt = await claim_one(rig.store)
+    await accept(harness.store)
+    receipt = await claim_one(harness.store)
     if is_release:
-        await rig.store.release(receipt, LEASE_SECONDS)
-    during = list(await rig.store.waiting())
-    await rig.pass_time(LEASE_SECONDS + 1)
-    assert (during, list(await rig.store.waiting())) == ([], ["echo"])
+        await harness.store.release(receipt, LEASE_SECONDS)
+    during = list(await harness.store.waiting())
+    await harness.pass_time(LEASE_SECONDS + 1)
+    assert (during, list(await harness.store.waiting())) == ([], ["echo"])
 
 
-async def test_a_request_whose_lease_ended_is_given_to_another_before_younger_ones(rig: Rig) -> None:
+async def test_a_request_whose_lease_ended_is_given_to_another_before_younger_ones(harness: Harness) -> None:
     """TI-08: a claimer that died costs its lease and nothing else."""
-    store = rig.store
+    store = harness.store
     ids = [await accept(store), await accept(store)]
     dead = await claim_one(store)
-    await rig.pass_time(LEASE_SECONDS + 1)
+    await harness.pass_time(LEASE_SECONDS + 1)
     again = await claim(store, 2)
     assert ([c.receipt.id for c in again], [c.attempts for c in again], again[0].receipt.fence > dead.fence) == (
         ids, [2, 1], True
     )  # fmt: skip
 
 
-async def test_the_first_reply_wins_and_the_second_is_refused_by_its_fence(rig: Rig) -> None:
+async def test_the_first_reply_wins_and_the_second_is_refused_by_its_fence(harness: Harness) -> None:
     """TI-12: a worker was killed after its effect and before its reply; both copies of the request answer."""
-    store = rig.store
+    store = harness.store
     request_id = await accept(store)
     slow = await claim_one(store)
-    await rig.pass_time(LEASE_SECONDS + 1)
+    await harness.pass_time(LEASE_SECONDS + 1)
     fast = await claim_one(store)
     settled = [
         await store.settle(slow, [b"from the slow one"]),
@@ -158,55 +158,55 @@ async def test_the_first_reply_wins_and_the_second_is_refused_by_its_fence(rig: 
     )  # fmt: skip
 
 
-async def test_a_late_reply_is_taken_while_nobody_else_has_the_request(rig: Rig) -> None:
-    request_id = await accept(rig.store)
-    receipt = await claim_one(rig.store)
-    await rig.pass_time(LEASE_SECONDS + 1)
-    settled = await rig.store.settle(receipt, [b"late"])
-    assert (settled, await rig.store.fetch(request_id), await claim(rig.store)) == (
+async def test_a_late_reply_is_taken_while_nobody_else_has_the_request(harness: Harness) -> None:
+    request_id = await accept(harness.store)
+    receipt = await claim_one(harness.store)
+    await harness.pass_time(LEASE_SECONDS + 1)
+    settled = await harness.store.settle(receipt, [b"late"])
+    assert (settled, await harness.store.fetch(request_id), await claim(harness.store)) == (
         Settled.STORED, answered(b"late"), []
     )  # fmt: skip
 
 
-async def test_one_receipt_may_settle_twice_and_the_first_reply_stays(rig: Rig) -> None:
+async def test_one_receipt_may_settle_twice_and_the_first_reply_stays(harness: Harness) -> None:
     """A claimer that does not know whether its reply was stored repeats it."""
-    request_id = await accept(rig.store)
-    receipt = await claim_one(rig.store)
-    settled = [await rig.store.settle(receipt, [b"one"]), await rig.store.settle(receipt, [b"two"])]
-    assert (settled, await rig.store.fetch(request_id)) == ([Settled.STORED] * 2, answered(b"one"))
+    request_id = await accept(harness.store)
+    receipt = await claim_one(harness.store)
+    settled = [await harness.store.settle(receipt, [b"one"]), await harness.store.settle(receipt, [b"two"])]
+    assert (settled, await harness.store.fetch(request_id)) == ([Settled.STORED] * 2, answered(b"one"))
 
 
-async def test_an_extended_lease_lasts_from_now(rig: Rig) -> None:
-    store = rig.store
+async def test_an_extended_lease_lasts_from_now(harness: Harness) -> None:
+    store = harness.store
     await accept(store)
     receipt = await claim_one(store)
-    await rig.pass_time(LEASE_SECONDS - 1)
+    await harness.pass_time(LEASE_SECONDS - 1)
     held = await store.extend([receipt], LEASE_SECONDS)
-    await rig.pass_time(LEASE_SECONDS - 1)
+    await harness.pass_time(LEASE_SECONDS - 1)
     during = await claim(store)
-    await rig.pass_time(2)
+    await harness.pass_time(2)
     assert (held, during, len(await claim(store))) == ({receipt}, [], 1)
 
 
-async def test_only_a_receipt_that_holds_can_be_extended(rig: Rig) -> None:
-    store = rig.store
+async def test_only_a_receipt_that_holds_can_be_extended(harness: Harness) -> None:
+    store = harness.store
     for _ in range(3):
         await accept(store)
     lapsed, answered_one, closed = [c.receipt for c in await claim(store, 3)]
     await store.settle(answered_one, [b"done"])
     await store.close(closed.id)
-    await rig.pass_time(LEASE_SECONDS + 1)
+    await harness.pass_time(LEASE_SECONDS + 1)
     held = await store.extend([lapsed, answered_one, closed, Receipt(NEVER, 1)], LEASE_SECONDS)
     assert (held, await claim(store)) == ({lapsed}, [])
 
 
-async def test_a_released_request_is_due_after_its_delay_and_its_receipt_holds_no_longer(rig: Rig) -> None:
-    store = rig.store
+async def test_a_released_request_is_due_after_its_delay_and_its_receipt_holds_no_longer(harness: Harness) -> None:
+    store = harness.store
     request_id = await accept(store)
     receipt = await claim_one(store)
     released = await store.release(receipt, 10)
     early = await claim(store)
-    await rig.pass_time(11)
+    await harness.pass_time(11)
     (later,) = await claim(store)
     again = [await store.release(receipt), await store.settle(receipt, [b"stale"])]
     assert (released, early, later.receipt.id, later.attempts, again) == (
@@ -214,42 +214,42 @@ async def test_a_released_request_is_due_after_its_delay_and_its_receipt_holds_n
     )  # fmt: skip
 
 
-async def test_a_request_that_is_released_without_delay_is_due_at_once(rig: Rig) -> None:
-    request_id = await accept(rig.store)
-    await rig.store.release(await claim_one(rig.store))
-    assert (await claim_one(rig.store)).id == request_id
+async def test_a_request_that_is_released_without_delay_is_due_at_once(harness: Harness) -> None:
+    request_id = await accept(harness.store)
+    await harness.store.release(await claim_one(harness.store))
+    assert (await claim_one(harness.store)).id == request_id
 
 
-async def test_a_closed_request_is_unknown_and_never_executed(rig: Rig) -> None:
+async def test_a_closed_request_is_unknown_and_never_executed(harness: Harness) -> None:
     """TI-04, TI-11: also twice, also in upper case, also an unknown id."""
-    store = rig.store
+    store = harness.store
     waiting, done = await accept(store), await accept(store)
     await store.settle((await claim(store, 2))[1].receipt, [b"done"])
     for request_id in (waiting.upper(), waiting, done, NEVER):
         await store.close(request_id)
-    await rig.pass_time(LEASE_SECONDS + 1)
+    await harness.pass_time(LEASE_SECONDS + 1)
     assert (await store.fetch(waiting), await store.fetch(done), await claim(store, 9), await store.counts()) == (
         UNKNOWN, UNKNOWN, [], StoreCounts(0, 0, 0)
     )  # fmt: skip
 
 
-async def test_a_reply_to_a_request_that_was_closed_meanwhile_is_discarded(rig: Rig) -> None:
+async def test_a_reply_to_a_request_that_was_closed_meanwhile_is_discarded(harness: Harness) -> None:
     """TI-17: the id stays unknown."""
-    request_id = await accept(rig.store)
-    receipt = await claim_one(rig.store)
-    await rig.store.close(request_id)
-    settled = await rig.store.settle(receipt, [b"late"])
-    assert (settled, await rig.store.fetch(request_id)) == (Settled.UNKNOWN, UNKNOWN)
+    request_id = await accept(harness.store)
+    receipt = await claim_one(harness.store)
+    await harness.store.close(request_id)
+    settled = await harness.store.settle(receipt, [b"late"])
+    assert (settled, await harness.store.fetch(request_id)) == (Settled.UNKNOWN, UNKNOWN)
 
 
-async def test_a_reply_to_a_request_that_never_was_is_discarded(rig: Rig) -> None:
-    assert await rig.store.settle(Receipt(NEVER, 1), [b"?"]) is Settled.UNKNOWN
+async def test_a_reply_to_a_request_that_never_was_is_discarded(harness: Harness) -> None:
+    assert await harness.store.settle(Receipt(NEVER, 1), [b"?"]) is Settled.UNKNOWN
 
 
-async def test_an_id_is_the_same_in_upper_and_lower_case(rig: Rig) -> None:
+async def test_an_id_is_the_same_in_upper_and_lower_case(harness: Harness) -> None:
     """TI-06: the C program writes upper case, the Python program lower case."""
-    request_id = await accept(rig.store)
-    assert (await rig.store.fetch(request_id.upper()), await rig.store.fetch(request_id)) == (PENDING, PENDING)
+    request_id = await accept(harness.store)
+    assert (await harness.store.fetch(request_id.upper()), await harness.store.fetch(request_id)) == (PENDING, PENDING)
 
 
 @pytest.mark.parametrize(
@@ -257,40 +257,70 @@ async def test_an_id_is_the_same_in_upper_and_lower_case(rig: Rig) -> None:
     ["", "../../etc/passwd", "g" * 32, "0" * 31, "0" * 33, "\x00" * 32, "\ud800" * 32, "٣" * 32, "0" * 100_000],
     ids=["empty", "path", "not-hex", "short", "long", "nul", "surrogate", "other-digits", "huge"],
 )
-async def test_what_is_no_id_is_unknown(rig: Rig, text: str) -> None:
+async def test_what_is_no_id_is_unknown(harness: Harness, text: str) -> None:
     """TI-20, ZD-15: nothing but 32 hexadecimal characters is looked up."""
-    await accept(rig.store)
-    await rig.store.close(text)
-    assert (await rig.store.fetch(text), (await rig.store.counts()).pending) == (UNKNOWN, 1)
+    await accept(harness.store)
+    await harness.store.close(text)
+    assert (await harness.store.fetch(text), (await harness.store.counts()).pending) == (UNKNOWN, 1)
 
 
-async def test_ids_are_never_alike_and_say_nothing(rig: Rig) -> None:
+async def test_ids_are_never_alike_and_say_nothing(harness: Harness) -> None:
     """TI-06: the id is the only access control of TSP."""
-    ids = [await accept(rig.store) for _ in range(50)]
+    ids = [await accept(harness.store) for _ in range(50)]
     assert (len(set(ids)), all(map(is_request_id, ids)), [each for each in ids if each != each.lower()]) == (
         50, True, []
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("request_", [AcceptedRequest("", [b"x"]), AcceptedRequest("echo", [])], ids=["name", "body"])
-async def test_a_request_without_service_or_frame_is_refused(rig: Rig, request_: AcceptedRequest) -> None:
+async def test_a_request_without_service_or_frame_is_refused(harness: Harness, request_: AcceptedRequest) -> None:
     with pytest.raises(ValueError, match="needs"):
-        await rig.store.accept(request_)
+        await harness.store.accept(request_)
 
 
-async def test_a_reply_without_a_frame_is_refused(rig: Rig) -> None:
-    await accept(rig.store)
+async def test_a_reply_without_a_frame_is_refused(harness: Harness) -> None:
+    await accept(harness.store)
     with pytest.raises(ValueError, match="at least one frame"):
-        await rig.store.settle(await claim_one(rig.store), [])
+        await harness.store.settle(await claim_one(harness.store), [])
 
 
-async def test_old_requests_expire_unless_they_are_leased(rig: Rig) -> None:
+async def test_a_request_is_not_given_up_however_many_of_its_workers_are_lost(harness: Harness) -> None:
+    """TI-08: after more lost leases than a service's ``tries_max`` allows a request of HTTP, its reply is fetched."""
+    store = harness.store
+    request_id = await accept(store)
+    for _ in range(7):
+        await claim_one(store)
+        await harness.pass_time(LEASE_SECONDS + 1)
+    settled = await store.settle(await claim_one(store), [b"done"])
+    assert (settled, await store.fetch(request_id)) == (Settled.STORED, answered(b"done"))
+
+
+async def test_two_brokers_of_one_database_share_requests_and_the_first_reply_stands(database_url: str) -> None:
+    """ZU-20: both sides of a pair are active; each request is leased to one of them, and a late reply is refused."""
+    async with STORES["postgresql"](Ground(Path(), lambda: database_url)) as harness:
+        assert harness.reopened is not None
+        brokers = harness.store, await harness.reopened()
+        ids = {await accept(brokers[number % 2], b"%d" % number) for number in range(40)}
+        taken = await asyncio.gather(*(claim(broker, 20) for broker in brokers))
+        late = [claimed.receipt for claimed in taken[0]]
+        await harness.pass_time(LEASE_SECONDS + 1)
+        again = [claimed.receipt for claimed in await claim(brokers[1], 40)]
+        settled = [await brokers[1].settle(receipt, [b"second"]) for receipt in again]
+        refused = [await brokers[0].settle(receipt, [b"first"]) for receipt in late]
+        replies = [await broker.fetch(id_) for id_ in ids for broker in brokers]
+    claimed = [each.receipt.id for part in taken for each in part]
+    assert (set(claimed), len(claimed)) == (ids, 40)
+    assert (set(settled), set(refused)) == ({Settled.STORED}, {Settled.STALE})
+    assert replies == [answered(b"second")] * 80
+
+
+async def test_old_requests_expire_unless_they_are_leased(harness: Harness) -> None:
     """TI-16: pending or answered, the id is unknown afterwards."""
-    store = rig.store
+    store = harness.store
     pending, done, leased = await accept(store, service="idle"), await accept(store), await accept(store)
     first, _ = await claim(store, 2)
     await store.settle(first.receipt, [b"done"])
-    await rig.pass_time(LEASE_SECONDS - 1)
+    await harness.pass_time(LEASE_SECONDS - 1)
     young = await accept(store)
     gone = await store.expire(LEASE_SECONDS - 2)
     assert (gone, [await store.fetch(each) for each in (pending, done, leased, young)]) == (
@@ -298,8 +328,8 @@ async def test_old_requests_expire_unless_they_are_leased(rig: Rig) -> None:
     )  # fmt: skip
 
 
-async def test_the_counts_follow_each_step(rig: Rig) -> None:
-    store = rig.store
+async def test_the_counts_follow_each_step(harness: Harness) -> None:
+    store = harness.store
     for _ in range(3):
         await accept(store)
     accepted = await store.counts()
@@ -308,32 +338,32 @@ async def test_the_counts_follow_each_step(rig: Rig) -> None:
     await store.settle(receipt, [b"done"])
     settled = await store.counts()
     await claim_one(store)
-    await rig.pass_time(LEASE_SECONDS + 1)
+    await harness.pass_time(LEASE_SECONDS + 1)
     assert [accepted, claimed, settled, await store.counts()] == [
         StoreCounts(3, 0, 0), StoreCounts(3, 1, 0), StoreCounts(2, 0, 1), StoreCounts(2, 0, 1)
     ]  # fmt: skip
 
 
-async def test_concurrent_accepts_are_all_stored_and_each_is_claimed_once(rig: Rig) -> None:
+async def test_concurrent_accepts_are_all_stored_and_each_is_claimed_once(harness: Harness) -> None:
     """TI-13: concurrent calls may share a commit, and share nothing else."""
-    ids = await asyncio.gather(*(accept(rig.store, b"%d" % number) for number in range(100)))
-    claims = await asyncio.gather(*(claim(rig.store, 30) for _ in range(5)))
+    ids = await asyncio.gather(*(accept(harness.store, b"%d" % number) for number in range(100)))
+    claims = await asyncio.gather(*(claim(harness.store, 30) for _ in range(5)))
     claimed = {c.receipt.id: c.request.body for each in claims for c in each}
     assert claimed == {request_id: [b"%d" % number] for number, request_id in enumerate(ids)}
     assert sum(map(len, claims)) == 100
 
 
-async def test_of_concurrent_replies_with_one_receipt_one_stands_and_is_what_is_fetched(rig: Rig) -> None:
-    request_id = await accept(rig.store)
-    receipt = await claim_one(rig.store)
-    settled = await asyncio.gather(*(rig.store.settle(receipt, [b"%d" % number]) for number in range(8)))
-    first, second = await rig.store.fetch(request_id), await rig.store.fetch(request_id)
+async def test_of_concurrent_replies_with_one_receipt_one_stands_and_is_what_is_fetched(harness: Harness) -> None:
+    request_id = await accept(harness.store)
+    receipt = await claim_one(harness.store)
+    settled = await asyncio.gather(*(harness.store.settle(receipt, [b"%d" % number]) for number in range(8)))
+    first, second = await harness.store.fetch(request_id), await harness.store.fetch(request_id)
     assert (settled, first == second, first.state) == ([Settled.STORED] * 8, True, RequestState.ANSWERED)
 
 
 @pytest.mark.parametrize("is_release", [False, True], ids=["accept", "release"])
-async def test_a_waiting_dispatcher_is_woken(rig: Rig, is_release: bool) -> None:
-    store = rig.store
+async def test_a_waiting_dispatcher_is_woken(harness: Harness, is_release: bool) -> None:
+    store = harness.store
     if is_release:
         await accept(store)
         receipt = await claim_one(store)
@@ -348,18 +378,18 @@ async def test_a_waiting_dispatcher_is_woken(rig: Rig, is_release: bool) -> None
     assert (waiting.done(), list(await store.waiting())) == (True, ["echo"])
 
 
-async def test_a_request_that_came_before_the_wait_wakes_it_too(rig: Rig) -> None:
-    await accept(rig.store)
+async def test_a_request_that_came_before_the_wait_wakes_it_too(harness: Harness) -> None:
+    await accept(harness.store)
     async with asyncio.timeout(DEADLINE_SECONDS / 2):
-        await rig.store.changed(DEADLINE_SECONDS)
+        await harness.store.changed(DEADLINE_SECONDS)
 
 
-async def test_a_wait_ends_with_its_time(rig: Rig) -> None:
+async def test_a_wait_ends_with_its_time(harness: Harness) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
-        await rig.store.changed(0.01)
+        await harness.store.changed(0.01)
 
 
-async def test_what_was_answered_accepted_or_closed_is_so_after_a_crash(durable: Rig) -> None:
+async def test_what_was_answered_accepted_or_closed_is_so_after_a_crash(durable: Harness) -> None:
     """TI-07, TI-08: the order of acceptance survives, and no receipt of before holds against a new claim."""
     store = durable.store
     done, leased, waiting, closed = [await accept(store, name) for name in (b"1", b"2", b"3", b"4")]
@@ -377,7 +407,7 @@ async def test_what_was_answered_accepted_or_closed_is_so_after_a_crash(durable:
     assert [c.request.body for c in claimed] == [[b"2"], [b"3"]]
 
 
-async def test_a_reply_may_be_repeated_after_a_crash(durable: Rig) -> None:
+async def test_a_reply_may_be_repeated_after_a_crash(durable: Harness) -> None:
     request_id = await accept(durable.store)
     receipt = await claim_one(durable.store)
     await durable.store.settle(receipt, [b"one"])

@@ -1,6 +1,6 @@
 """The conformance suite of the sink port (relay/sink.py): what the harvester relies on, for every adapter.
 
-Adding an adapter means adding its module's ADAPTERS to the list below; see ``sinks/bench.py``.
+Adding an adapter means adding its module's ADAPTERS to the list below; see ``sinks/harness.py``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
 from tests.contract.sinks import amqp, fanout, kafka, memory
-from tests.contract.sinks.bench import FIRST_TERM, SECOND_TERM, Kept, SinkAdapter, SinkBench, record, seen
+from tests.contract.sinks.harness import FIRST_TERM, SECOND_TERM, Harness, Kept, SinkAdapter, record, seen
 
 ADAPTERS = [*memory.ADAPTERS, *fanout.ADAPTERS, *kafka.ADAPTERS, *amqp.ADAPTERS]
 TOPIC, OTHER_TOPIC = "orders", "payments"
@@ -26,7 +26,7 @@ def for_adapters(promise: Callable[[SinkAdapter], bool] = lambda _: True) -> pyt
 
 
 @pytest.fixture
-async def bench(adapter: SinkAdapter, request: pytest.FixtureRequest) -> AsyncIterator[SinkBench]:
+async def harness(adapter: SinkAdapter, request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
     async with adapter.open(request) as opened:
         yield opened
 
@@ -61,8 +61,8 @@ class Outcome(NamedTuple):
         return cls(tuple(sorted(r.id for r in receipt.acknowledged)), refused, receipt.reopen)
 
 
-async def opened(bench: SinkBench, term: Term = FIRST_TERM) -> Sender:
-    sink = bench.sink()
+async def opened(harness: Harness, term: Term = FIRST_TERM) -> Sender:
+    sink = harness.sink()
     await sink.open(term)
     return Sender(sink, term)
 
@@ -71,13 +71,13 @@ async def opened(bench: SinkBench, term: Term = FIRST_TERM) -> Sender:
 
 
 @for_adapters()
-async def test_an_acknowledged_batch_is_kept_with_everything_a_consumer_needs(bench: SinkBench) -> None:
+async def test_an_acknowledged_batch_is_kept_with_everything_a_consumer_needs(harness: Harness) -> None:
     """RO-15, WH-C08: an event without data is an empty value, not a null."""
-    sender = await opened(bench)
+    sender = await opened(harness)
     outcome = await sender.send(
         record(1, TOPIC, "a"), record(2, TOPIC, "b"), record(3, TOPIC, "a", b""), record(4, TOPIC, None)
     )
-    kept = sorted(await bench.kept(TOPIC), key=lambda entry: entry.event_id)
+    kept = sorted(await harness.kept(TOPIC), key=lambda entry: entry.event_id)
     assert (outcome, kept) == (
         Outcome((1, 2, 3, 4)),
         [
@@ -90,22 +90,22 @@ async def test_an_acknowledged_batch_is_kept_with_everything_a_consumer_needs(be
 
 
 @for_adapters()
-async def test_the_order_of_a_key_is_the_order_of_the_records_over_many_batches(bench: SinkBench) -> None:
+async def test_the_order_of_a_key_is_the_order_of_the_records_over_many_batches(harness: Harness) -> None:
     """RU-02, I3."""
-    sender = await opened(bench)
+    sender = await opened(harness)
     for first in range(1, 301, 100):
         await sender.send(*(record(number, TOPIC, f"key {number % 7}") for number in range(first, first + 100)))
     in_order = {f"key {key}": [n for n in range(1, 301) if n % 7 == key] for key in range(7)}
-    assert seen(await bench.kept(TOPIC)) == in_order
+    assert seen(await harness.kept(TOPIC)) == in_order
 
 
 @for_adapters(lambda adapter: adapter.overlaps)
-async def test_overlapping_calls_keep_the_order_of_the_calls(bench: SinkBench) -> None:
+async def test_overlapping_calls_keep_the_order_of_the_calls(harness: Harness) -> None:
     """RK-26."""
-    sender = await opened(bench)
+    sender = await opened(harness)
     calls = [sender.send(*(record(n, TOPIC) for n in range(first, first + 50))) for first in range(1, 501, 50)]
     outcomes = await asyncio.gather(*calls)
-    assert (sum(len(outcome.acknowledged) for outcome in outcomes), seen(await bench.kept(TOPIC))) == (
+    assert (sum(len(outcome.acknowledged) for outcome in outcomes), seen(await harness.kept(TOPIC))) == (
         500,
         {"k": list(range(1, 501))},
     )
@@ -115,31 +115,31 @@ async def test_overlapping_calls_keep_the_order_of_the_calls(bench: SinkBench) -
 
 
 @for_adapters(lambda adapter: adapter.refuses_large and not adapter.manifests)
-async def test_a_record_that_is_refused_holds_back_its_key_alone(bench: SinkBench) -> None:
+async def test_a_record_that_is_refused_holds_back_its_key_alone(harness: Harness) -> None:
     """RU-16, RO-08, F21."""
-    sender = await opened(bench)
+    sender = await opened(harness)
     outcome = await sender.send(
         record(1, TOPIC, "poisoned"),
-        record(2, TOPIC, "poisoned", bytes(bench.refused_bytes)),
+        record(2, TOPIC, "poisoned", bytes(harness.refused_bytes)),
         record(3, TOPIC, "healthy"),
         record(4, TOPIC, "poisoned"),
-        record(5, TOPIC, None, bytes(bench.refused_bytes)),
+        record(5, TOPIC, None, bytes(harness.refused_bytes)),
         record(6, TOPIC, None),
     )
-    assert (outcome._replace(reopen=False), seen(await bench.kept(TOPIC))) == (
+    assert (outcome._replace(reopen=False), seen(await harness.kept(TOPIC))) == (
         Outcome((1, 3, 6), ((2, "record"), (5, "record"))),
         {"poisoned": [1], "healthy": [3], None: [6]},
     )
 
 
 @for_adapters(lambda adapter: adapter.has_destinations and not adapter.manifests)
-async def test_a_missing_destination_holds_back_its_topic_alone(bench: SinkBench) -> None:
+async def test_a_missing_destination_holds_back_its_topic_alone(harness: Harness) -> None:
     """RO-08, F21, F26."""
-    sender = await opened(bench)
+    sender = await opened(harness)
     outcome = await sender.send(
-        bench.homeless(record(1, OTHER_TOPIC, "a")), record(2, TOPIC), bench.homeless(record(3, OTHER_TOPIC, "b"))
+        harness.homeless(record(1, OTHER_TOPIC, "a")), record(2, TOPIC), harness.homeless(record(3, OTHER_TOPIC, "b"))
     )
-    assert (outcome._replace(reopen=False), seen(await bench.kept(TOPIC)), await bench.kept(OTHER_TOPIC)) == (
+    assert (outcome._replace(reopen=False), seen(await harness.kept(TOPIC)), await harness.kept(OTHER_TOPIC)) == (
         Outcome((2,), ((1, "topic"),)),
         {"k": [2]},
         [],
@@ -147,27 +147,27 @@ async def test_a_missing_destination_holds_back_its_topic_alone(bench: SinkBench
 
 
 @for_adapters(lambda adapter: adapter.manifests)
-async def test_with_manifests_a_batch_with_a_refusal_is_not_committed_at_all(bench: SinkBench) -> None:
+async def test_with_manifests_a_batch_with_a_refusal_is_not_committed_at_all(harness: Harness) -> None:
     """RR-06: its number would stand for the refused records too."""
-    sender = await opened(bench)
+    sender = await opened(harness)
     outcome = await sender.send(
-        record(1, TOPIC, "poisoned", bytes(bench.refused_bytes)),
+        record(1, TOPIC, "poisoned", bytes(harness.refused_bytes)),
         record(2, TOPIC, "healthy"),
-        bench.homeless(record(3, OTHER_TOPIC)),
+        harness.homeless(record(3, OTHER_TOPIC)),
     )
-    assert (outcome, await bench.kept(TOPIC)) == (Outcome((), ((1, "record"), (3, "topic")), reopen=True), [])
+    assert (outcome, await harness.kept(TOPIC)) == (Outcome((), ((1, "record"), (3, "topic")), reopen=True), [])
 
 
 @for_adapters(lambda adapter: adapter.manifests)
-async def test_with_manifests_nothing_is_sent_after_a_setback_until_the_sink_is_reopened(bench: SinkBench) -> None:
+async def test_with_manifests_nothing_is_sent_after_a_setback_until_the_sink_is_reopened(harness: Harness) -> None:
     """RR-06: a later number must not be committed while the earlier manifest stands."""
-    sender = await opened(bench)
+    sender = await opened(harness)
     await sender.send(record(1, TOPIC))
-    await sender.send(bench.homeless(record(2, OTHER_TOPIC)))
+    await sender.send(harness.homeless(record(2, OTHER_TOPIC)))
     after_the_setback = await sender.send(record(3, TOPIC))
     committed = await sender.sink.open(FIRST_TERM)
     after_reopening = await sender.send(record(3, TOPIC))
-    assert (after_the_setback, committed, after_reopening, seen(await bench.kept(TOPIC))) == (
+    assert (after_the_setback, committed, after_reopening, seen(await harness.kept(TOPIC))) == (
         Outcome((), reopen=True),
         1,
         Outcome((3,)),
@@ -176,83 +176,83 @@ async def test_with_manifests_nothing_is_sent_after_a_setback_until_the_sink_is_
 
 
 @for_adapters(lambda adapter: adapter.refuses_large and adapter.overlaps)
-async def test_a_call_that_began_before_a_setback_does_not_overtake_what_was_left(bench: SinkBench) -> None:
+async def test_a_call_that_began_before_a_setback_does_not_overtake_what_was_left(harness: Harness) -> None:
     """RG-03, RU-16."""
-    sender = await opened(bench)
-    setback = sender.send(record(1, TOPIC, "k", bytes(bench.refused_bytes)), record(2, TOPIC))
+    sender = await opened(harness)
+    setback = sender.send(record(1, TOPIC, "k", bytes(harness.refused_bytes)), record(2, TOPIC))
     begun_before = sender.send(record(3, TOPIC))
     outcomes = [await setback, await begun_before]
-    assert ([outcome.acknowledged for outcome in outcomes], await bench.kept(TOPIC)) == ([(), ()], [])
+    assert ([outcome.acknowledged for outcome in outcomes], await harness.kept(TOPIC)) == ([(), ()], [])
 
 
 # --- terms ------------------------------------------------------------------------------------------------------
 
 
 @for_adapters(lambda adapter: adapter.fence == "last")
-async def test_a_predecessor_is_fenced_once_its_successor_has_opened(bench: SinkBench) -> None:
+async def test_a_predecessor_is_fenced_once_its_successor_has_opened(harness: Harness) -> None:
     """RL-19, I5, RR-02, RK-25: refused at the broker, whatever the predecessor believes."""
-    old = await opened(bench)
+    old = await opened(harness)
     await old.send(record(1, TOPIC))
-    new = await opened(bench, SECOND_TERM)
+    new = await opened(harness, SECOND_TERM)
     with pytest.raises(Fenced):
         await old.send(record(2, TOPIC))
     new.number = 1
     await new.send(record(2, TOPIC), record(3, TOPIC))
-    assert [(entry.event_id[-1], entry.term) for entry in await bench.kept(TOPIC)] == [("1", 1), ("2", 2), ("3", 2)]
+    assert [(entry.event_id[-1], entry.term) for entry in await harness.kept(TOPIC)] == [("1", 1), ("2", 2), ("3", 2)]
 
 
 @for_adapters(lambda adapter: adapter.fence == "first")
-async def test_a_successor_cannot_open_while_its_predecessor_is_connected(bench: SinkBench) -> None:
+async def test_a_successor_cannot_open_while_its_predecessor_is_connected(harness: Harness) -> None:
     """I5, RO-13."""
-    old = await opened(bench)
+    old = await opened(harness)
     with pytest.raises(SinkUnavailable):
-        await opened(bench, SECOND_TERM)
+        await opened(harness, SECOND_TERM)
     await old.send(record(1, TOPIC))
     await old.sink.close()
-    new = await opened(bench, SECOND_TERM)
+    new = await opened(harness, SECOND_TERM)
     await new.send(record(2, TOPIC))
-    assert [(entry.event_id[-1], entry.term) for entry in await bench.kept(TOPIC)] == [("1", 1), ("2", 2)]
+    assert [(entry.event_id[-1], entry.term) for entry in await harness.kept(TOPIC)] == [("1", 1), ("2", 2)]
 
 
 @for_adapters(lambda adapter: adapter.manifests)
-async def test_open_returns_the_number_of_the_last_committed_batch(bench: SinkBench) -> None:
+async def test_open_returns_the_number_of_the_last_committed_batch(harness: Harness) -> None:
     """RK-26, RR-06, RO-07."""
-    first = bench.sink()
+    first = harness.sink()
     at_first = await first.open(FIRST_TERM)
     sender = Sender(first)
     await sender.send(record(1, TOPIC))
     await sender.send(record(2, TOPIC))
-    assert (at_first, await first.open(FIRST_TERM), await bench.sink().open(SECOND_TERM)) == (0, 2, 2)
+    assert (at_first, await first.open(FIRST_TERM), await harness.sink().open(SECOND_TERM)) == (0, 2, 2)
 
 
 @for_adapters(lambda adapter: not adapter.manifests)
-async def test_open_without_manifests_returns_nothing(bench: SinkBench) -> None:
-    assert await bench.sink().open(FIRST_TERM) is None
+async def test_open_without_manifests_returns_nothing(harness: Harness) -> None:
+    assert await harness.sink().open(FIRST_TERM) is None
 
 
 # --- life -------------------------------------------------------------------------------------------------------
 
 
 @for_adapters()
-async def test_a_sink_may_be_opened_again_with_the_same_term(bench: SinkBench) -> None:
-    sender = await opened(bench)
+async def test_a_sink_may_be_opened_again_with_the_same_term(harness: Harness) -> None:
+    sender = await opened(harness)
     await sender.send(record(1, TOPIC))
     await sender.sink.open(FIRST_TERM)
     await sender.send(record(2, TOPIC))
-    assert seen(await bench.kept(TOPIC)) == {"k": [1, 2]}
+    assert seen(await harness.kept(TOPIC)) == {"k": [1, 2]}
 
 
 @for_adapters()
-async def test_a_sink_that_is_not_open_is_unavailable(bench: SinkBench) -> None:
-    sender = Sender(bench.sink())
+async def test_a_sink_that_is_not_open_is_unavailable(harness: Harness) -> None:
+    sender = Sender(harness.sink())
     with pytest.raises(SinkUnavailable):
         await sender.send(record(1, TOPIC))
 
 
 @for_adapters()
-async def test_closing_is_quick_and_may_be_repeated(bench: SinkBench) -> None:
+async def test_closing_is_quick_and_may_be_repeated(harness: Harness) -> None:
     """RK-27."""
-    sender = await opened(bench)
+    sender = await opened(harness)
     async with asyncio.timeout(30):
         await sender.sink.close()
         await sender.sink.close()
@@ -261,18 +261,18 @@ async def test_closing_is_quick_and_may_be_repeated(bench: SinkBench) -> None:
 
 
 @for_adapters(lambda adapter: adapter.connects)
-async def test_a_broker_that_does_not_answer_is_unavailable(bench: SinkBench) -> None:
+async def test_a_broker_that_does_not_answer_is_unavailable(harness: Harness) -> None:
     """F19."""
-    sink = bench.unreachable()
+    sink = harness.unreachable()
     with pytest.raises(SinkUnavailable):
         await sink.open(FIRST_TERM)
     await sink.close()
 
 
 @for_adapters()
-async def test_after_a_cancelled_call_the_records_can_be_sent_again_in_order(bench: SinkBench) -> None:
+async def test_after_a_cancelled_call_the_records_can_be_sent_again_in_order(harness: Harness) -> None:
     """RR-01: the first occurrences of a key rise; a repeat is a re-run from where nothing was acknowledged."""
-    sender = await opened(bench)
+    sender = await opened(harness)
     await sender.send(record(1, TOPIC))
     call = sender.send(*(record(number, TOPIC) for number in range(2, 200)))
     await asyncio.sleep(0)
@@ -281,5 +281,5 @@ async def test_after_a_cancelled_call_the_records_can_be_sent_again_in_order(ben
     committed = await sender.sink.open(FIRST_TERM)
     if committed != sender.number:
         await sender.send(*(record(number, TOPIC) for number in range(2, 200)))
-    numbers = seen(await bench.kept(TOPIC))["k"]
+    numbers = seen(await harness.kept(TOPIC))["k"]
     assert list(dict.fromkeys(numbers)) == list(range(1, 200))

@@ -17,6 +17,7 @@ from db.bound import translated
 from db.errors import Busy, DatabaseError, OutcomeUnknown, Refused, ServerTrouble, Unavailable
 from db.pool import Database, PoolOptions, open_database
 from db.statements import STATEMENTS
+from tests.waiting import lasts, poll, until
 
 _OWN = {
     "test.setting": "SELECT current_setting($1)",
@@ -62,9 +63,7 @@ async def terminate_ours(url: str, *, when: str = "true") -> None:
     """Ends the pool's backends, as an administrator or a crash would, once `when` holds for one of them."""
     connection = await asyncpg.connect(url)
     try:
-        async with asyncio.timeout(30):
-            while not await connection.fetchval(f"{_TERMINATE} AND {when}"):  # noqa: ASYNC110 - the server tells nobody
-                await asyncio.sleep(0.01)
+        await until(lambda: connection.fetchval(f"{_TERMINATE} AND {when}"), 30)
     finally:
         await connection.close()
 
@@ -74,9 +73,11 @@ async def ours(url: str, number: int, when: str = "true") -> None:
     count = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pool-test' AND {when}"
     connection = await asyncpg.connect(url)
     try:
-        async with asyncio.timeout(30):
-            while await connection.fetchval(count) != number:  # noqa: ASYNC110 - the server tells nobody
-                await asyncio.sleep(0.01)
+
+        async def holds() -> object:
+            return await connection.fetchval(count) == number
+
+        await until(holds, 30)
     finally:
         await connection.close()
 
@@ -164,7 +165,7 @@ async def test_a_plan_is_not_kept_for_long(database_url: str) -> None:
         await database.fetchval("test.one")
         first = await database.fetchval("test.prepared_at", _OWN["test.one"])
         while await database.fetchval("test.prepared_at", _OWN["test.one"]) == first:
-            await asyncio.sleep(0.1)
+            await poll()
             await database.fetchval("test.one")
 
 
@@ -283,7 +284,7 @@ async def test_an_argument_of_a_wrong_type_is_refused_whatever_its_text_says(dat
             await database.fetchval("test.add", "connection is closed")
 
 
-async def test_a_deadlock_is_busy(database_url: str) -> None:
+async def test_a_deadlock_is_reported_as_busy(database_url: str) -> None:
     """F18: the server ends one of two transactions that wait for each other."""
     async with opened(database_url, lock_seconds=10) as database:
 
@@ -347,7 +348,7 @@ async def test_a_cancelled_transaction_stays_cancelled_when_its_connection_is_go
         waiting = asyncio.ensure_future(wait_inside())
         await inside.wait()
         await terminate_ours(database_url)
-        await asyncio.sleep(0.1)  # the client learns of it; there is no signal to wait for
+        await lasts(0.1)  # the client learns of it; there is no signal to wait for
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

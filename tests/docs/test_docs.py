@@ -101,7 +101,7 @@ def test_the_readme_and_every_tutorial_are_walked() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_of_a_page_has_a_target(page: Path) -> None:
     assert list(dead_links(page)) == []
 
 

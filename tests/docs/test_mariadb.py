@@ -11,9 +11,9 @@ import aiomysql
 import pytest
 
 from scripts.servers.kafka import KafkaServer
-from tests.relay.goharvest.yards import connected
-from tests.relay.harness import until
+from tests.relay.goharvest.harness import connected
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
+from tests.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "mariadb.md"
 BLOCK = re.compile(r"^```(sh|sql) follow( background)?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)

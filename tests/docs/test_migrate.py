@@ -18,8 +18,8 @@ import asyncpg
 import pytest
 
 from scripts.servers.postgres import system_bin_dir
-from tests.relay.harness import until
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
+from tests.waiting import lasts, poll, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-goharvest.md"
 BLOCK = re.compile(
@@ -101,7 +101,7 @@ class Shop:
         async with asyncio.timeout(60):
             while not re.search(expected, self._log(number).read_text()):
                 assert self.relays[number].returncode is None, self.logs()
-                await asyncio.sleep(0.05)
+                await poll()
 
     async def stop(self) -> None:
         """A soft stop of all that runs."""
@@ -158,7 +158,7 @@ class Writer:
         async def go_on() -> None:
             while not stopping.is_set():
                 await self.write()
-                await asyncio.sleep(0.005)
+                await lasts(0.005)
 
         async with asyncio.TaskGroup() as group:
             group.create_task(go_on())
@@ -229,7 +229,7 @@ async def test_the_page_is_followed_to_its_end(tmp_path: Path, database_url15: s
         assert ("Seq" in message.headers) == (n < writer.count - moved)
 
 
-def test_psql_is_there() -> None:
+def test_psql_is_installed_for_the_page() -> None:
     assert shutil.which("psql", path=str(system_bin_dir())) is not None
 
 

@@ -30,6 +30,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.waiting import block_poll
+
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60.0
 BLOCK_SECONDS_MAX = 60
@@ -144,7 +146,7 @@ class Walk:
         while not re.search(pattern, output, re.DOTALL):
             if time.monotonic() > deadline:
                 raise WalkOverdue(f"line {block.line}: never {pattern!r}, last\n{output}")
-            time.sleep(0.05)
+            block_poll()
             output = self._output(block, text)
         return output
 
@@ -162,7 +164,7 @@ class Walk:
         while text not in self._printed():
             if time.monotonic() > deadline:
                 raise WalkOverdue(f"line {block.line}: nothing in the background printed {text!r}\n{self._printed()}")
-            time.sleep(0.02)
+            block_poll()
 
     def _printed(self) -> str:
         return "".join(log.read_text(errors="replace") for _, log in self.background)
@@ -203,7 +205,7 @@ def running_hub(folder: Path, port: int) -> Iterator[Hub]:
                 raise WalkFailed(f"the hub did not start:\n{said}")
             if time.monotonic() > deadline:
                 raise WalkOverdue(f"the hub does not say that it runs:\n{said}")
-            time.sleep(0.02)
+            block_poll()
         line = next(line for line in said.splitlines() if line.startswith("  database  "))
         yield Hub(f"127.0.0.1:{port}", shlex.split(line)[1:])
     finally:

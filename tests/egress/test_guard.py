@@ -180,7 +180,7 @@ def test_our_own_endpoints_are_denied_even_where_allowed_or_public(
         (GuardPolicy(ports=frozenset({6379})), 443, False), (GuardPolicy(allow_high_ports=True), 65536, False),
     ],
 )  # fmt: skip
-def test_ports(policy: GuardPolicy, port: int, allowed: bool) -> None:
+def test_a_port_is_allowed_by_the_policy_alone(policy: GuardPolicy, port: int, allowed: bool) -> None:
     """EG-07."""
     assert is_port_allowed(port, policy) is allowed
 

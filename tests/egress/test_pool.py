@@ -40,7 +40,7 @@ async def test_the_last_one_given_is_the_first_one_taken() -> None:
     assert [_take(pool) for _ in range(4)] == ["c", "b", "a", None]
 
 
-async def test_origins_do_not_mix() -> None:
+async def test_a_kept_connection_serves_its_own_origin_only() -> None:
     pool = _pool()
     pool.give(Kept("a"))
     assert (_take(pool, origin=OTHER), _take(pool, origin=(True, "a.example", 80)), _take(pool)) == (None, None, "a")
@@ -81,7 +81,7 @@ async def test_one_origin_cannot_take_all() -> None:
     assert ([c.closing for c in surplus], _take(pool, origin=OTHER)) == ([False, False, True, True, True], "other")
 
 
-async def test_the_total_is_bounded() -> None:
+async def test_the_pool_bounds_its_connections_in_total() -> None:
     pool = _pool(idle_max=3)
     for n in range(10):
         pool.give(Kept("x", origin=(False, f"{n}.example", 80)))

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 import pytest
 
 from egress.resolver import ResolveFailed, ThreadResolver
+from tests.waiting import until
 
 
 class Stalling:
@@ -38,12 +39,6 @@ class Stalling:
 
 def _resolver(lookup: Callable[[str], list[str]], **rest: float) -> ThreadResolver:
     return ThreadResolver(lookup=lookup, **{"deadline_seconds": 5.0, **rest})  # type: ignore[arg-type]
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - threads cannot set the loop's events
-            await asyncio.sleep(0)
 
 
 async def _detail(resolver: ThreadResolver, host: str) -> str:
@@ -105,7 +100,7 @@ async def test_stalled_lookups_do_not_stop_other_zones() -> None:
     resolver = _resolver(lookup, threads_max=8, zone_threads_max=4)
     async with asyncio.TaskGroup() as group:
         stuck = [group.create_task(_ignoring(resolver, f"{n}.stalled.example")) for n in range(40)]
-        await _until(lambda: lookup.threads == 4)
+        await until(lambda: lookup.threads == 4)
         assert await resolver.resolve("a.healthy.test")
         for task in stuck:
             task.cancel()
@@ -127,7 +122,7 @@ async def test_callers_who_want_the_same_name_share_one_lookup() -> None:
     resolver = _resolver(lookup)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(resolver.resolve("a.stalled.example")) for _ in range(50)]
-        await _until(lambda: bool(lookup.asked))
+        await until(lambda: bool(lookup.asked))
         lookup.go.set()
     assert (lookup.asked, {task.result() for task in tasks}) == (
         ["a.stalled.example"],
@@ -141,13 +136,13 @@ async def test_a_caller_who_goes_leaves_the_others_their_lookup() -> None:
     async with asyncio.TaskGroup() as group:
         first = group.create_task(resolver.resolve("a.stalled.example"))
         second = group.create_task(resolver.resolve("a.stalled.example"))
-        await _until(lambda: bool(lookup.asked))
+        await until(lambda: bool(lookup.asked))
         first.cancel()
         lookup.go.set()
     assert (first.cancelled(), second.result()) == (True, (ip_address("93.184.216.34"),))
 
 
-async def test_nothing_is_cached() -> None:
+async def test_each_new_connection_resolves_the_name_again() -> None:
     """EG-05: every new connection resolves again."""
     lookup = Stalling()
     resolver = _resolver(lookup)

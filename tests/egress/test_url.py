@@ -135,7 +135,7 @@ def test_the_operator_can_allow_what_is_denied(policy: GuardPolicy, raw: str) ->
         (GuardPolicy(), "http://hooks.example:9000/"),
     ],
 )
-def test_some_things_stay_denied(policy: GuardPolicy, raw: str) -> None:
+def test_metadata_and_own_addresses_stay_denied_whatever_is_allowed(policy: GuardPolicy, raw: str) -> None:
     """EG-07, EG-12, 5.2 (own endpoints: loops, also through the public URL)."""
     assert _refusal(raw, policy)
 
@@ -174,7 +174,7 @@ def test_values_are_percent_encoded_with_twenty_for_a_space() -> None:
     assert parse_qsl(urlsplit(raw).query) == [("hub.topic", topic)]
 
 
-def test_no_parameters_change_nothing() -> None:
+def test_a_query_without_parameters_leaves_the_target_unchanged() -> None:
     assert with_query("http://h.example/?", []) == "http://h.example/?"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import app
 from app.chaos.child import Child
-from tests.faults.nursery import Nursery
+from tests.faults.process_pool import ProcessPool
 
 _SEED = "HOOKWIRE_TEST_SEED"
 _seed = pytest.StashKey[int]()
@@ -25,14 +25,14 @@ def seed(request: pytest.FixtureRequest) -> int:
     return number
 
 
-_NURSERY = Nursery()
+_POOL = ProcessPool()
 _exec = Child._spawn
 
 
 async def spawn(child: Child, environment: Mapping[str, str], log: IO[bytes]) -> object:
-    """From the nursery, but for another version's code or with variables for the loader. Neither outlives us."""
+    """From the process pool, but for another version's code or with variables for the loader. Neither outlives us."""
     if not child.environment and child.tree == Path(app.__path__[0]).parent:
-        return await _NURSERY.fork(child._seeded_bug, child._command, child._folder, environment, log)
+        return await _POOL.fork(child._seeded_bug, child._command, child._folder, environment, log)
     return await _exec(child, environment, log)
 
 

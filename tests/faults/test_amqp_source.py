@@ -13,6 +13,7 @@ import pytest
 
 from app.chaos.child import Child
 from scripts.servers.rabbitmq import RabbitServer
+from tests.waiting import until
 
 DEADLINE_SECONDS = 60.0
 COMMAND = ("serve", "--role", "source")
@@ -56,9 +57,11 @@ class Feed:
 
     async def concluded(self, seconds_max: float = DEADLINE_SECONDS) -> Counter[int]:
         """The events, once the queue is empty and nothing in it waits for an acknowledgement."""
-        async with asyncio.timeout(seconds_max):
-            while len(await self.events()) < self._sent:  # noqa: ASYNC110 - it looks at a table
-                await asyncio.sleep(0.2)
+
+        async def holds() -> object:
+            return len(await self.events()) >= self._sent
+
+        await until(holds, seconds_max)
         code, _ = await self.child.drain(DEADLINE_SECONDS)
         async with await aio_pika.connect(self.server.url) as connection, connection.channel() as channel:
             left = (await channel.declare_queue(self.queue, passive=True)).declaration_result.message_count
@@ -101,9 +104,11 @@ async def test_a_broker_that_restarts_while_it_is_read_costs_nothing(
     await feed.declare()
     await feed.publish(2_000)
     await feed.child.start(wait=False)
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while len(await feed.events()) < 100:  # noqa: ASYNC110 - it looks at a table
-            await asyncio.sleep(0.05)
+
+    async def holds() -> object:
+        return len(await feed.events()) >= 100
+
+    await until(holds, DEADLINE_SECONDS)
     await asyncio.to_thread(rabbitmq.kill)
     await asyncio.to_thread(rabbitmq.start)
     await feed.publish(100)

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from app.chaos.child import Child
+from tests.waiting import poll, until
 
 WAIT_SECONDS = 60.0
 KILLED_WORKER = """
@@ -50,7 +51,7 @@ class Hubs:
                     answer = await self.client.request(method, base + path, content=body, headers=named, timeout=30)
                     if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                         return answer
-                await asyncio.sleep(0.05)
+                await poll()
 
     async def call(self, number: int) -> str:
         """A request that is accepted for certain; its id."""
@@ -169,10 +170,8 @@ async def test_kills_of_two_hubs_lose_no_accepted_request(database_url: str, tmp
         making = asyncio.create_task(make())
         for number in range(20):
             victim = fleet.children[number % 2]
-            before = len(ids)
-            async with asyncio.timeout(WAIT_SECONDS):
-                while len(ids) < before + 10:  # noqa: ASYNC110 - the load has no event
-                    await asyncio.sleep(0.02)
+            goal = len(ids) + 10
+            await until(lambda goal=goal: len(ids) >= goal)
             await victim.kill()
             await victim.start()
         making.cancel()

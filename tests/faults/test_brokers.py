@@ -14,10 +14,11 @@ from relay.record import Record
 from relay.sink import Batch, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
+from tests.faults.harness import CALM, CLEAN, SOAK, Harness, Kafka, Rabbit, open_harness
 from tests.faults.proxy import proxied
-from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig, until
 from tests.faults.traffic import Traffic, is_slower, read_by
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
+from tests.waiting import lasts, poll, until
 
 # What is in flight when a broker goes: an AMQP window of 500 with one message per key.
 DUPLICATES_MAX = 100
@@ -25,15 +26,13 @@ DUPLICATES_MAX = 100
 RECORDS = 100  # of one commit
 
 
-async def held(rig: Rig, sink: str, seconds_max: float = 60.0) -> None:
+async def held(harness: Harness, sink: str, seconds_max: float = 60.0) -> None:
     """Waits until the sink has something to hold back."""
-    async with asyncio.timeout(seconds_max):
-        while not await rig.scenario.database.fetch("hold.open", sink, 0):  # noqa: ASYNC110 - it looks at a table
-            await asyncio.sleep(0.05)
+    await until(lambda: harness.scenario.database.fetch("hold.open", sink, 0), seconds_max)
 
 
-async def readiness(rig: Rig) -> tuple[int, bytes]:
-    client = ChaosClient("127.0.0.1", rig.scenario.children[0].port, 10)
+async def readiness(harness: Harness) -> tuple[int, bytes]:
+    client = ChaosClient("127.0.0.1", harness.scenario.children[0].port, 10)
     answer = await client.request("GET", "/readyz")
     client.close()
     return answer.status, answer.body
@@ -46,19 +45,21 @@ async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes
     """RR-09, F19 F27: I1 I3 I6 I7, T5"""
     kafka.kill()
     try:
-        async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), pause_seconds=0.1, **CALM) as rig:
-            async with rig.scenario.load():
-                await rig.accepts(100)
-                await rig.receives("ordered", 100)
-                assert (await readiness(rig))[0] == 200
+        async with open_harness(
+            database_url, tmp_path, seed, Kafka(kafka.bootstrap), pause_seconds=0.1, **CALM
+        ) as harness:
+            async with harness.scenario.load():
+                await harness.accepts(100)
+                await harness.receives("ordered", 100)
+                assert (await readiness(harness))[0] == 200
                 await asyncio.to_thread(kafka.start)
-                await rig.accepts(200)
+                await harness.accepts(200)
                 await asyncio.to_thread(kafka.kill)
                 await asyncio.sleep(down_seconds)
-                await rig.accepts(100)
-                await rig.receives("ordered", 100)
+                await harness.accepts(100)
+                await harness.receives("ordered", 100)
                 await asyncio.to_thread(kafka.start)
-            assert await rig.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
+            assert await harness.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
     finally:
         kafka.start()
 
@@ -68,19 +69,19 @@ async def test_a_kafka_that_hangs_delays_neither_amqp_nor_webhooks(
 ) -> None:
     """RP-09, F27: I7 I1 I3"""
     rabbit = Rabbit(rabbitmq.url)
-    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), rabbit, **CALM) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(100)
+    async with open_harness(database_url, tmp_path, seed, Kafka(kafka.bootstrap), rabbit, **CALM) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(100)
             kafka.pause()
             try:
                 before = await rabbit.count()
-                await rig.receives("plain", 200)
-                await rig.receives("ordered", 100)
+                await harness.receives("plain", 200)
+                await harness.receives("ordered", 100)
                 assert await rabbit.count() > before + 100
             finally:
                 kafka.resume()
-            await rig.accepts(50)
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+            await harness.accepts(50)
+        assert await harness.concluded(duplicates_max=0) == CLEAN
 
 
 @pytest.mark.slow
@@ -95,40 +96,40 @@ async def test_a_rabbitmq_in_alarm_delays_neither_kafka_nor_webhooks(
     rabbit, broker = Rabbit(rabbitmq.url), Kafka(kafka.bootstrap)
     topic = broker.prefix + TOPIC
     await make_topic(kafka.bootstrap, topic)
-    async with open_rig(database_url, tmp_path, seed, broker, rabbit, seeded_bug=seeded_bug, **CALM) as rig:
-        traffic = Traffic(rig)
-        async with read_by(traffic, kafka.bootstrap, topic), rig.scenario.load():
-            await rig.accepts(100)
+    async with open_harness(database_url, tmp_path, seed, broker, rabbit, seeded_bug=seeded_bug, **CALM) as harness:
+        traffic = Traffic(harness)
+        async with read_by(traffic, kafka.bootstrap, topic), harness.scenario.load():
+            await harness.accepts(100)
             await traffic.phase(0)  # whatever is done for the first time
             _, usual = await traffic.phase(0)
             await asyncio.to_thread(rabbitmq.set_vm_memory_high_watermark, 0.00001)
             try:
-                await backs_off(rig, "amqp")
+                await backs_off(harness, "amqp")
                 await stands_still(rabbit)
                 if seeded_bug:
                     with pytest.raises(TimeoutError):
                         await traffic.phase(0, seconds_max=5)
-                    assert not rig.scenario.crashes, "a crash is not what was to be found"
+                    assert not harness.scenario.crashes, "a crash is not what was to be found"
                     return
                 before = await rabbit.count()
                 _, beside = await traffic.phase(0)
-                await rig.receives("plain", 200)
-                await rig.receives("ordered", 100)
+                await harness.receives("plain", 200)
+                await harness.receives("ordered", 100)
                 assert await rabbit.count() == before
             finally:
                 await asyncio.to_thread(rabbitmq.set_vm_memory_high_watermark, 0.4)
-            await rig.accepts(50)
+            await harness.accepts(50)
         p99 = {"usual": traffic.p99(usual), "in alarm": traffic.p99(beside)}
         print(f"seed {seed}, Kafka's p99 in ms: { {name: round(1000 * seconds) for name, seconds in p99.items()} }")
-        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+        assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
     assert not is_slower(p99["in alarm"], p99["usual"]), p99
 
 
-async def backs_off(rig: Rig, sink: str, seconds_max: float = 60.0) -> None:
+async def backs_off(harness: Harness, sink: str, seconds_max: float = 60.0) -> None:
     """Wait until a relay says that it pauses."""
-    async with asyncio.timeout(seconds_max):
-        while not any(_says_that_it_backs_off(one.log_path, sink) for one in rig.scenario.children):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(
+        lambda: any(_says_that_it_backs_off(one.log_path, sink) for one in harness.scenario.children), seconds_max
+    )
 
 
 def _says_that_it_backs_off(log: Path, sink: str) -> bool:
@@ -141,7 +142,7 @@ async def stands_still(rabbit: Rabbit, seconds_max: float = 60.0) -> None:
     async with asyncio.timeout(seconds_max):
         while (count := await rabbit.count()) != before:
             before = count
-            await asyncio.sleep(1.0)
+            await poll()
 
 
 async def test_a_commit_that_had_begun_when_kafka_was_killed_is_whole_or_nothing_and_the_marker_says_which(
@@ -173,7 +174,7 @@ async def test_a_commit_that_had_begun_when_kafka_was_killed_is_whole_or_nothing
             try:
                 return await sinks[group].open(Term("kafka", group, 2, 1, 0))
             except SinkUnavailable:
-                await asyncio.sleep(0.1)
+                await poll()
 
     try:
         await asyncio.gather(*(commits(group) for group in range(len(sinks))))
@@ -207,15 +208,15 @@ async def test_answers_of_kafka_that_are_lost_repeat_nothing_for_read_committed_
     """RO-07, F20 F56: I3 I4=0; the answer to a commit is among what is lost."""
     async with proxied("127.0.0.1", kafka.proxied_port, kafka.advertised_port) as proxy:
         brokers = Kafka(kafka.proxied_bootstrap, kafka.bootstrap)
-        async with open_rig(database_url, tmp_path, seed, brokers, **CALM) as rig:
-            async with rig.scenario.load():
+        async with open_harness(database_url, tmp_path, seed, brokers, **CALM) as harness:
+            async with harness.scenario.load():
                 for _ in range(3):
-                    await rig.accepts(100)
+                    await harness.accepts(100)
                     proxy.lose("down")
-                    await asyncio.sleep(1.0)
+                    await lasts(1.0)
                     proxy.heal()
-                await rig.accepts(100)
-            assert await rig.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
+                await harness.accepts(100)
+            assert await harness.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
 
 
 @pytest.mark.parametrize(
@@ -235,12 +236,12 @@ async def test_what_rabbitmq_had_not_confirmed_is_sent_again_and_what_it_had_is_
             rabbitmq.stop_app()
             rabbitmq.start_app()
 
-    async with open_rig(database_url, tmp_path, seed, Rabbit(rabbitmq.url), keys=16, pause_seconds=0.1) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(100)
+    async with open_harness(database_url, tmp_path, seed, Rabbit(rabbitmq.url), keys=16, pause_seconds=0.1) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(100)
             await asyncio.to_thread(harm)
-            await rig.accepts(100)
-        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+            await harness.accepts(100)
+        assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
 
 
 async def test_a_rabbitmq_behind_a_proxy_that_accepts_and_closes_ends_nobody_and_gets_all_of_it(
@@ -249,17 +250,17 @@ async def test_a_rabbitmq_behind_a_proxy_that_accepts_and_closes_ends_nobody_and
     """FC-03, F24: I1 I3 I4 I7; a load balancer without a server, then one whose server goes while it greets."""
     async with proxied("127.0.0.1", rabbitmq.port) as proxy:
         rabbit = Rabbit(rabbitmq.url, f"amqp://guest:guest@127.0.0.1:{proxy.port}/")
-        async with open_rig(database_url, tmp_path, seed, rabbit, **CALM) as rig:
-            async with rig.scenario.load():
-                await rig.accepts(100)
+        async with open_harness(database_url, tmp_path, seed, rabbit, **CALM) as harness:
+            async with harness.scenario.load():
+                await harness.accepts(100)
                 for answer_bytes in (0, 7, 508, 600):
                     proxy.close_after(answer_bytes)
                     await until(lambda: proxy.turned_away >= 3, 60)
-                    await rig.receives("ordered", 20)
+                    await harness.receives("ordered", 20)
                     proxy.heal()
-                    await rig.accepts(20)
-                await backs_off(rig, "amqp")
-            assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+                    await harness.accepts(20)
+                await backs_off(harness, "amqp")
+            assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
 
 
 @pytest.mark.slow
@@ -270,16 +271,16 @@ async def test_a_kafka_whose_brokers_are_fenced_ends_nobody_and_gets_all_of_it(
 
     It is stopped for longer than a batch is waited for, so that producers are being started when it comes back.
     """
-    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), pause_seconds=0.1, **CALM) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(100)
+    async with open_harness(database_url, tmp_path, seed, Kafka(kafka.bootstrap), pause_seconds=0.1, **CALM) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(100)
             for _ in range(4):
                 await asyncio.to_thread(kafka.pause)
-                await asyncio.sleep(16.0)
-                await rig.receives("ordered", 20)
+                await lasts(16.0)
+                await harness.receives("ordered", 20)
                 await asyncio.to_thread(kafka.resume)
-                await rig.accepts(50)
-        assert await rig.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
+                await harness.accepts(50)
+        assert await harness.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
 
 
 async def test_what_no_queue_takes_is_held_and_drained_in_order_when_one_is_bound_again(
@@ -287,16 +288,16 @@ async def test_what_no_queue_takes_is_held_and_drained_in_order_when_one_is_boun
 ) -> None:
     """F26: I1 I3: first the binding goes, then the exchange itself; webhooks do not notice."""
     rabbit = Rabbit(rabbitmq.url)
-    async with open_rig(database_url, tmp_path, seed, rabbit) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(50)
+    async with open_harness(database_url, tmp_path, seed, rabbit) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(50)
             await rabbit.unbind()
-            await held(rig, "amqp")
-            await rig.receives("ordered", 50)
+            await held(harness, "amqp")
+            await harness.receives("ordered", 50)
             await rabbit.bind()
-            await rig.accepts(50)
+            await harness.accepts(50)
             await rabbit.delete_exchange()
-            await rig.receives("ordered", 50)
+            await harness.receives("ordered", 50)
             await rabbit.bind()
-            await rig.accepts(50)
-        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+            await harness.accepts(50)
+        assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN

@@ -16,8 +16,9 @@ from app.chaos.scenario import TOPIC
 from hookwire import verify
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
-from tests.faults.rig import CLEAN, Kafka, Rabbit, open_rig
+from tests.faults.harness import CLEAN, Kafka, Rabbit, open_harness
 from tests.faults.test_processes import leads, post, role_child
+from tests.waiting import poll
 
 LEASE_SECONDS = 6.0
 SHIFTS = (3600, -3600, 10, -10)
@@ -82,7 +83,7 @@ async def lives_by(child: Child, shift: int) -> None:
             date = parsedate_to_datetime(answer.headers["date"]).timestamp()
             if abs(date - time.time() - shift) < 4:
                 break
-            await asyncio.sleep(0.05)
+            await poll()
     client.close()
 
 
@@ -110,30 +111,30 @@ async def test_a_wall_clock_that_is_set_deposes_nobody_and_signatures_are_right_
 
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     options = {"processes": 1, "lease_seconds": LEASE_SECONDS, "delivery_timeout_seconds": 15.0}
-    async with listening(receive) as port, open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
-        [leader] = rig.scenario.children
+    async with listening(receive) as port, open_harness(database_url, tmp_path, seed, *brokers, **options) as harness:
+        [leader] = harness.scenario.children
         await leader.kill()
         await clock.start(leader)
         for sink in ("kafka", "amqp", "webhooks"):
-            await leads(rig, sink, leader)
+            await leads(harness, sink, leader)
         made = await post(leader, "/subscriptions", {"topic": TOPIC, "callback": f"http://127.0.0.1:{port}/"})
-        standby = role_child(rig, tmp_path, "relay", 1)
+        standby = role_child(harness, tmp_path, "relay", 1)
         try:
             await standby.start()
             before = await terms(database_url)
-            async with rig.scenario.load():
+            async with harness.scenario.load():
                 for shift in SHIFTS:
                     clock.shift(shift)
                     until = time.monotonic() + 1.5 * LEASE_SECONDS
                     await lives_by(leader, shift)
-                    await rig.accepts(50)
-                    await rig.receives("ordered", 50)
+                    await harness.accepts(50)
+                    await harness.receives("ordered", 50)
                     await asyncio.sleep(max(until - time.monotonic(), 0))
                 clock.shift(0)
                 await lives_by(leader, 0)
-                await rig.accepts(50)
+                await harness.accepts(50)
             after = await terms(database_url)
-            concluded = await rig.concluded(duplicates_max=0)
+            concluded = await harness.concluded(duplicates_max=0)
         finally:
             await standby.end()
     assert after == before

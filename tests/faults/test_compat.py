@@ -9,8 +9,8 @@ import pytest
 from app.failpoints import POINTS
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer
-from tests.faults.compat_rig import open_compat_rig
-from tests.faults.rig import CLEAN, Kafka
+from tests.faults.compat_harness import open_compat_harness
+from tests.faults.harness import CLEAN, Kafka
 from tests.faults.test_processes import in_time
 
 # What a relay has in flight when it dies is one batch: what ten writers wrote while the one before it was away.
@@ -26,24 +26,24 @@ async def test_a_relay_of_goharvests_table_is_succeeded_and_writes_nothing_behin
 ) -> None:
     """RO-01, F03 F05 F08: I1 I3 I4, RR-01; asked to end, it repeats nothing."""
     calm = {"LEASE_SECONDS": "15"} if harm == "asked to end" else {}
-    async with open_compat_rig(database_url, tmp_path, Kafka(kafka.bootstrap), settings=calm) as rig:
-        async with rig.load(keys=10, pause_seconds=0.01):
-            first = await rig.leader()
-            await rig.writes(200)
+    async with open_compat_harness(database_url, tmp_path, Kafka(kafka.bootstrap), settings=calm) as harness:
+        async with harness.load(keys=10, pause_seconds=0.01):
+            first = await harness.leader()
+            await harness.writes(200)
             if harm == "killed":
                 await first.kill()
             elif harm == "asked to end":
                 assert in_time([await first.drain(seconds_max=60)])
             else:
                 first.pause()
-            await rig.leader(other_than=first)
-            await rig.writes(200)
+            await harness.leader(other_than=first)
+            await harness.writes(200)
             if harm == "stopped past its lease":
                 first.resume()
             else:
                 await first.start(wait=False)
-            await rig.writes(100)
-        assert await rig.concluded(duplicates_max=repeats_max) == CLEAN
+            await harness.writes(100)
+        assert await harness.concluded(duplicates_max=repeats_max) == CLEAN
 
 
 @pytest.mark.slow
@@ -54,16 +54,16 @@ async def test_a_relay_of_goharvests_table_may_die_at_each_step(
     chance = random.Random(seed)
     steps = [f"relay.{when}_{what}" for what in ("claim", "send", "purge") for when in ("before", "after")]
     assert set(steps) <= set(POINTS)
-    async with open_compat_rig(database_url, tmp_path, Kafka(kafka.bootstrap), relays=1) as rig:
-        [relay] = rig.relays
-        async with rig.load(keys=10, pause_seconds=0.01):
+    async with open_compat_harness(database_url, tmp_path, Kafka(kafka.bootstrap), relays=1) as harness:
+        [relay] = harness.relays
+        async with harness.load(keys=10, pause_seconds=0.01):
             for step in steps * 2:
                 await relay.kill()
                 await relay.start(f"{step}:kill@{chance.randint(1, 10)}", wait=False)
                 assert await relay.ended(60) == -9, f"{step} was not reached"
             await relay.start(wait=False)
-            await rig.writes(100)
-        assert await rig.concluded(duplicates_max=2 * len(steps) * REPEATS_PER_HARM) == CLEAN
+            await harness.writes(100)
+        assert await harness.concluded(duplicates_max=2 * len(steps) * REPEATS_PER_HARM) == CLEAN
 
 
 @pytest.mark.slow
@@ -81,10 +81,10 @@ async def test_a_server_that_restarts_costs_goharvests_table_nothing(
             kafka.kill()
             kafka.start()
 
-    async with open_compat_rig(database_url, tmp_path, Kafka(kafka.bootstrap)) as rig:
-        async with rig.load(keys=10, pause_seconds=0.01):
+    async with open_compat_harness(database_url, tmp_path, Kafka(kafka.bootstrap)) as harness:
+        async with harness.load(keys=10, pause_seconds=0.01):
             for _ in range(3):
-                await rig.writes(300)
+                await harness.writes(300)
                 await asyncio.to_thread(restart)
-            await rig.writes(300)
-        assert await rig.concluded(duplicates_max=2_000 * 3) == CLEAN
+            await harness.writes(300)
+        assert await harness.concluded(duplicates_max=2_000 * 3) == CLEAN

@@ -19,8 +19,9 @@ from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC
 from scripts.servers.postgres import PostgresServer
+from tests.faults.harness import CALM, CLEAN, Harness, open_harness
 from tests.faults.proxy import Proxy, proxied
-from tests.faults.rig import CALM, CLEAN, Rig, open_rig, until
+from tests.waiting import lasts, until
 
 # Attempts in flight of two processes whose settlement has to be repeated.
 DUPLICATES_MAX = 300
@@ -47,8 +48,10 @@ async def database_behind_proxy(database_url: str) -> AsyncIterator[tuple[Proxy,
         yield proxy, {"DATABASE_URL": through}
 
 
-async def publish(rig: Rig, key: str | None, payload: bytes, seconds: float = 60, name: str = "") -> ClientAnswer:
-    client = ChaosClient("127.0.0.1", rig.scenario.children[0].port, seconds)
+async def publish(
+    harness: Harness, key: str | None, payload: bytes, seconds: float = 60, name: str = ""
+) -> ClientAnswer:
+    client = ChaosClient("127.0.0.1", harness.scenario.children[0].port, seconds)
     headers = {"Hookwire-Key": key} if key is not None else {}
     if name:
         headers["Idempotency-Key"] = name
@@ -71,25 +74,25 @@ async def test_a_restart_of_the_database_costs_nothing_that_was_acknowledged(
         else:
             postgres18.restart("fast" if way == "fast" else "immediate")
 
-    async with open_rig(database_url, tmp_path, seed) as rig:
-        pids = [child.pid for child in rig.scenario.children]
-        async with rig.scenario.load():
+    async with open_harness(database_url, tmp_path, seed) as harness:
+        pids = [child.pid for child in harness.scenario.children]
+        async with harness.scenario.load():
             for _ in range(10 if way == "crash loop" else 1):
-                await rig.accepts(100)
+                await harness.accepts(100)
                 await asyncio.to_thread(restart)
-                await print_recovery(rig, f"seed {seed}, {way}")
-            await rig.accepts(100)
-            await rig.receives("ordered", 100)
-        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
-        assert [child.pid for child in rig.scenario.children if child.is_running] == pids
+                await print_recovery(harness, f"seed {seed}, {way}")
+            await harness.accepts(100)
+            await harness.receives("ordered", 100)
+        assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+        assert [child.pid for child in harness.scenario.children if child.is_running] == pids
 
 
-async def print_recovery(rig: Rig, what: str) -> None:
+async def print_recovery(harness: Harness, what: str) -> None:
     """How long after the server is back the first publish is answered, and the first event arrives."""
     began = asyncio.get_running_loop().time()
-    await rig.accepts(1)
+    await harness.accepts(1)
     accepted = asyncio.get_running_loop().time()
-    await rig.receives("plain", 1)
+    await harness.receives("plain", 1)
     print(
         f"{what}: 2xx after {accepted - began:.2f} s, delivered after {asyncio.get_running_loop().time() - began:.2f} s"
     )
@@ -100,18 +103,18 @@ async def test_connections_that_are_killed_in_mid_transaction_cost_nothing(
 ) -> None:
     """F12, F60: I1 I3 I8; the last one kills LISTEN too, and an SQL publish is found all the same."""
     chance = random.Random(seed)
-    async with connected(database_url) as killer, open_rig(database_url, tmp_path, seed) as rig:
-        async with rig.scenario.load():
+    async with connected(database_url) as killer, open_harness(database_url, tmp_path, seed) as harness:
+        async with harness.scenario.load():
             for _ in range(20):
                 await kill_backends(killer, 1)
-                await asyncio.sleep(chance.uniform(0.05, 0.35))
-            await rig.accepts(50)
+                await lasts(chance.uniform(0.05, 0.35))
+            await harness.accepts(50)
         await kill_backends(killer, 100)
-        async with rig.scenario.load():
-            await rig.receives("plain", 100)
+        async with harness.scenario.load():
+            await harness.receives("plain", 100)
             # Two processes, each with a pool of eight, a lease's connection and a listener's.
             assert await killer.fetchval(f"SELECT count(*) {BACKENDS}") <= 2 * (8 + 2)
-        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+        assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
 
 
 BACKENDS = "FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'hookwire%'"
@@ -129,20 +132,20 @@ async def test_a_database_that_never_answers_is_a_503_within_the_time_out_and_he
     """F13: I8 I1"""
     async with (
         database_behind_proxy(database_url) as (proxy, settings),
-        open_rig(database_url, tmp_path, seed, processes=1, settings=settings) as rig,
+        open_harness(database_url, tmp_path, seed, processes=1, settings=settings) as harness,
     ):
-        async with rig.scenario.load():
-            await rig.accepts(50)
-        await rig.scenario.quiet(60)
+        async with harness.scenario.load():
+            await harness.accepts(50)
+        await harness.scenario.quiet(60)
         proxy.hold()
         payloads = [Mark("silent", TOPIC, None, n).to_payload(0) for n in range(5)]
         async with asyncio.timeout(60):  # ten seconds are promised
-            answers = await asyncio.gather(*(publish(rig, None, payload) for payload in payloads))
+            answers = await asyncio.gather(*(publish(harness, None, payload) for payload in payloads))
         proxy.heal()
         assert {answer.status for answer in answers} == {503}
         assert all(int(answer.headers["retry-after"]) > 0 for answer in answers)
-        async with rig.scenario.load():
-            await rig.accepts(50)
+        async with harness.scenario.load():
+            await harness.accepts(50)
 
 
 async def test_an_answer_of_the_database_that_is_lost_makes_no_second_event(
@@ -151,35 +154,35 @@ async def test_an_answer_of_the_database_that_is_lost_makes_no_second_event(
     """F04: I1 I2 I3: the writers repeat with their Idempotency-Keys."""
     async with (
         database_behind_proxy(database_url) as (proxy, settings),
-        open_rig(database_url, tmp_path, seed, settings=settings) as rig,
+        open_harness(database_url, tmp_path, seed, settings=settings) as harness,
     ):
-        async with rig.scenario.load():
+        async with harness.scenario.load():
             for _ in range(3):
-                await rig.accepts(50)
+                await harness.accepts(50)
                 proxy.lose("down")
-                await asyncio.sleep(1.0)
+                await lasts(1.0)
                 proxy.heal()
-            await rig.accepts(50)
-        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+            await harness.accepts(50)
+        assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
 
 
 async def test_an_idle_foreign_transaction_on_a_key_holds_up_that_key_alone(
     database_url: str, tmp_path: Path, seed: int
 ) -> None:
     """RR-03: I7; whoever wants the key is told 503 and when to come again."""
-    async with connected(database_url) as foreign, open_rig(database_url, tmp_path, seed, **CALM) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(50)
+    async with connected(database_url) as foreign, open_harness(database_url, tmp_path, seed, **CALM) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(50)
             transaction = foreign.transaction()
             await transaction.start()
             await foreign.execute("SELECT hookwire.publish($1, 'never'::text, key => 'key 0')", TOPIC)
-            refused = await publish(rig, "key 0", Mark("foreign", TOPIC, "key 0", 1).to_payload(0))
-            await rig.accepts(200)
+            refused = await publish(harness, "key 0", Mark("foreign", TOPIC, "key 0", 1).to_payload(0))
+            await harness.accepts(200)
             await transaction.rollback()
-            await rig.accepts(50)
+            await harness.accepts(50)
         assert (refused.status, json.loads(refused.body)["type"].rpartition("/")[2]) == (503, "busy")
         assert int(refused.headers["retry-after"]) > 0
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+        assert await harness.concluded(duplicates_max=0) == CLEAN
 
 
 async def test_an_event_that_commits_late_is_found_behind_higher_ids(
@@ -187,14 +190,17 @@ async def test_an_event_that_commits_late_is_found_behind_higher_ids(
 ) -> None:
     """RU-04, F51, RR-07: I1; its id was drawn first, and the relay has long passed it."""
     late = Mark("late", TOPIC, None, 1)
-    async with connected(database_url) as foreign, open_rig(database_url, tmp_path, seed, refused_share=0.0) as rig:
-        plain = rig.scenario.receivers["plain"]
+    async with (
+        connected(database_url) as foreign,
+        open_harness(database_url, tmp_path, seed, refused_share=0.0) as harness,
+    ):
+        plain = harness.scenario.receivers["plain"]
         transaction = foreign.transaction()
         await transaction.start()
         await foreign.execute("SELECT hookwire.publish($1, $2::bytea)", TOPIC, late.to_payload(0))
-        async with rig.scenario.load():
-            await rig.receives("plain", 100)
-        await rig.scenario.quiet(60)
+        async with harness.scenario.load():
+            await harness.receives("plain", 100)
+        await harness.scenario.quiet(60)
         arrived = plain.arrived
         await transaction.commit()
         await until(lambda: plain.arrived == arrived + 1, 60)
@@ -204,10 +210,10 @@ async def test_overlapping_transactions_of_many_services_keep_each_keys_commit_o
     database_url: str, tmp_path: Path, seed: int
 ) -> None:
     """RL-03, F51, RO-02: I3 I2 with rolled-back transactions among them."""
-    async with open_rig(database_url, tmp_path, seed, keys=4, transactors=6, **CALM) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(400)
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+    async with open_harness(database_url, tmp_path, seed, keys=4, transactors=6, **CALM) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(400)
+        assert await harness.concluded(duplicates_max=0) == CLEAN
 
 
 @pytest.mark.slow
@@ -223,31 +229,31 @@ async def test_ids_that_a_crash_takes_back_hide_nothing_that_is_accepted_later(
     async with connected(database_url) as client:
         await client.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
         await client.execute("SELECT pg_reload_conf()")
-    async with open_rig(database_url, tmp_path, seed, processes=1, **CALM) as rig:
+    async with open_harness(database_url, tmp_path, seed, processes=1, **CALM) as harness:
         for _ in range(32):
             async with connected(database_url) as client:
-                accepted = await accept(rig, client, accepted, 1)
-                await rig.scenario.quiet(60)
+                accepted = await accept(harness, client, accepted, 1)
+                await harness.scenario.quiet(60)
                 pid = await drawn_and_rolled_back(client, 70)
-                await asyncio.sleep(chance.choice((0.12, chance.uniform(0.5, 2.0))))  # the relay looks once a second
+                await lasts(chance.choice((0.12, chance.uniform(0.5, 2.0))))  # the relay looks once a second
                 if crashed == "backend":
                     os.kill(pid, signal.SIGKILL)
                 else:
                     await asyncio.to_thread(postgres18.kill)
             await asyncio.to_thread(postgres18.start)
             async with connected(database_url) as client:
-                accepted = await accept(rig, client, accepted, 80)
+                accepted = await accept(harness, client, accepted, 80)
         async with connected(database_url) as client:
             await client.execute("ALTER SYSTEM RESET wal_writer_delay")
-        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+        assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
 
 
-async def accept(rig: Rig, client: asyncpg.Connection, accepted: int, count: int) -> int:
+async def accept(harness: Harness, client: asyncpg.Connection, accepted: int, count: int) -> int:
     """So many events of one key, each in its transaction; how many there are now."""
     for number in range(accepted + 1, accepted + count + 1):
         mark, at = Mark("crash", TOPIC, "key", number), time.time()
         text = await client.fetchval("SELECT hookwire.publish($1, $2::bytea, key => 'key')", TOPIC, mark.to_payload(at))
-        rig.scenario._history.record(Attempt(mark, PublishOutcome.OK, text, client_time=at))
+        harness.scenario._history.record(Attempt(mark, PublishOutcome.OK, text, client_time=at))
     return accepted + count
 
 

@@ -1,6 +1,5 @@
 """A database that answers and cannot store anything: its disk is full, or its server is read-only (FC-06)."""
 
-import asyncio
 import json
 import os
 import subprocess
@@ -18,7 +17,8 @@ from app.chaos.child import Child
 from app.chaos.client import ChaosClient, ClientAnswer
 from app.chaos.history import PublishOutcome, read_history
 from scripts.servers.postgres import PostgresServer
-from tests.faults.rig import CLEAN, Rig, open_rig
+from tests.faults.harness import CLEAN, Harness, open_harness
+from tests.waiting import until
 
 # Attempts in flight of two processes whose settlement has to be repeated.
 DUPLICATES_MAX = 300
@@ -34,16 +34,16 @@ async def test_a_full_disk_costs_nothing_that_was_acknowledged_and_is_nobodys_fa
 ) -> None:
     """F14, FC-06: I1 I3 I6; 503 and not ready meanwhile, and it goes on by itself when there is room."""
     with small_disk(servers_folder / "small-disk", postgres18) as disk:
-        async with database_on(disk, database_url), open_rig(database_url, tmp_path, seed) as rig:
-            async with rig.scenario.load():
-                await rig.accepts(50)
+        async with database_on(disk, database_url), open_harness(database_url, tmp_path, seed) as harness:
+            async with harness.scenario.load():
+                await harness.accepts(50)
                 filler = fill(disk)
-                found = await troubled(rig, seconds)
+                found = await troubled(harness, seconds)
                 filler.unlink()
-                await recovered(rig)
+                await recovered(harness)
             assert found == ({503}, {"failing"})
-            assert refused(rig) == []
-            assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+            assert refused(harness) == []
+            assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
 
 
 @pytest.mark.parametrize("seconds", _SECONDS)
@@ -51,28 +51,28 @@ async def test_a_read_only_server_costs_nothing_that_was_acknowledged_and_is_nob
     seconds: float, database_url: str, tmp_path: Path, seed: int
 ) -> None:
     """F14, FC-06: I1 I3 I6; a failover, or a managed server that ran full."""
-    async with open_rig(database_url, tmp_path, seed) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(50)
+    async with open_harness(database_url, tmp_path, seed) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(50)
             await set_read_only(database_url, "on")
-            found = await troubled(rig, seconds)
+            found = await troubled(harness, seconds)
             await set_read_only(database_url, "off")
-            await recovered(rig)
+            await recovered(harness)
         assert found == ({503}, {"failing"})
-        assert refused(rig) == []
-        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+        assert refused(harness) == []
+        assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
 
 
 # --- what is seen meanwhile -------------------------------------------------------------------------------------
 
 
-async def troubled(rig: Rig, seconds: float) -> tuple[set[int], set[str]]:
+async def troubled(harness: Harness, seconds: float) -> tuple[set[int], set[str]]:
     """Publish and ask for readiness until the trouble is known, then for so long: which answers there were."""
-    await until_ready(rig, "failing")
+    await until_ready(harness, "failing")
     answers, words = [], []
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
-        for child in rig.scenario.children:
+        for child in harness.scenario.children:
             answers.append(await ask(child, "POST", "/topics/trouble/events", os.urandom(_PAYLOAD_BYTES)))
             words.append((await readiness(child))["database"])
     assert [
@@ -83,19 +83,21 @@ async def troubled(rig: Rig, seconds: float) -> tuple[set[int], set[str]]:
     return {answer.status for answer in answers}, set(words)
 
 
-async def recovered(rig: Rig) -> None:
+async def recovered(harness: Harness) -> None:
     """Wait until both processes are ready, and events are accepted and delivered again: nobody restarts anything."""
-    pids = [child.pid for child in rig.scenario.children]
-    await until_ready(rig, "ok")
-    await rig.accepts(100)
-    await rig.receives("ordered", 50)
-    assert [child.pid for child in rig.scenario.children if child.is_running] == pids
+    pids = [child.pid for child in harness.scenario.children]
+    await until_ready(harness, "ok")
+    await harness.accepts(100)
+    await harness.receives("ordered", 50)
+    assert [child.pid for child in harness.scenario.children if child.is_running] == pids
 
 
-async def until_ready(rig: Rig, word: str) -> None:
-    async with asyncio.timeout(60):
-        while {(await readiness(child))["database"] for child in rig.scenario.children} != {word}:  # noqa: ASYNC110 - it looks at other processes
-            await asyncio.sleep(0.1)
+async def until_ready(harness: Harness, word: str) -> None:
+
+    async def holds() -> object:
+        return {(await readiness(child))["database"] for child in harness.scenario.children} == {word}
+
+    await until(holds)
 
 
 async def readiness(child: Child) -> dict[str, Any]:
@@ -113,9 +115,9 @@ async def ask(child: Child, method: str, path: str, body: bytes = b"") -> Client
         client.close()
 
 
-def refused(rig: Rig) -> list[str]:
+def refused(harness: Harness) -> list[str]:
     """Events that a writer was told to drop; transactors note what they rolled back themselves in the same way."""
-    attempts = read_history(rig.scenario.options.folder / "history.jsonl")
+    attempts = read_history(harness.scenario.options.folder / "history.jsonl")
     return [
         str(one.mark)
         for one in attempts

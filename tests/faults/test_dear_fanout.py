@@ -1,6 +1,5 @@
 """Backlogs whose fan-out costs more than a statement may: bystanders do not wait for them (FC-02)."""
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -9,8 +8,9 @@ import asyncpg
 import pytest
 
 from hub.filter import compile_filter
-from tests.faults.rig import CALM, CLEAN, open_rig
+from tests.faults.harness import CALM, CLEAN, open_harness
 from tests.faults.test_database import DUPLICATES_MAX, connected
+from tests.waiting import until
 
 _PULLED = """
 INSERT INTO hookwire.subscriptions (public_id, protocol, topic, topic_regex, callback, state, filter_path)
@@ -57,25 +57,27 @@ async def test_a_backlog_that_is_dear_to_fan_out_holds_up_no_bystander(
     settings = {"FAN_OUT_SECONDS_MAX": "2"}
     async with (
         connected(database_url) as client,
-        open_rig(database_url, tmp_path, seed, processes=1, settings=settings, **CALM) as rig,
+        open_harness(database_url, tmp_path, seed, processes=1, settings=settings, **CALM) as harness,
     ):
-        rig.scenario.children[0].pause()
+        harness.scenario.children[0].pause()
         await backlog(client)
-        rig.scenario.children[0].resume()
-        async with rig.scenario.load():
-            await rig.receives("ordered", 20, 300)
+        harness.scenario.children[0].resume()
+        async with harness.scenario.load():
+            await harness.receives("ordered", 20, 300)
             assert overdue(tmp_path) <= _OVERDUE_MAX
         await fanned_out(client)
         await drop(client)
-        assert await rig.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
+        assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
 
 
 async def fanned_out(client: asyncpg.Connection) -> None:
     """Wait until the backlog is gone, or a hundred of its large events; a gibibyte of JSON would take minutes."""
     owed = await client.fetchval(_OWED)
-    async with asyncio.timeout(600):
-        while await client.fetchval(_OWED) > max(owed - 100, 0):  # noqa: ASYNC110 - it looks at a database
-            await asyncio.sleep(0.1)
+
+    async def holds() -> object:
+        return await client.fetchval(_OWED) <= max(owed - 100, 0)
+
+    await until(holds, 600)
 
 
 async def drop(client: asyncpg.Connection) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import asyncpg
 import pytest
+from tests.webhooks.bench import Bench, delivery_bench
 
 from app.chaos.checker import VIOLATIONS, Promise, Report
 from hub.publish_error import KeyBusy
 from tests.hostile.server import Conversation, HostileServer, answer, hostile_server
-from tests.webhooks.bench import Bench, delivery_bench
 from tests.webhooks.direct_rig import Hub, Relay, close_ledger, judge, relaying
 
 _KEYS = 40

@@ -12,7 +12,7 @@ from app.chaos.scenario import TOPIC
 from app.failpoints import POINTS
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
-from tests.faults.rig import CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
+from tests.faults.harness import CLEAN, SOAK, Harness, Kafka, Rabbit, open_harness
 
 # What one process can have in flight when it dies: 64 attempts of each subscription, at each broker one batch.
 DUPLICATES_PER_KILL = 200
@@ -29,22 +29,22 @@ async def test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step(
     points = [point for point in POINTS if point.startswith(f"{walk}.")]
     chance = random.Random(seed)
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
-    async with open_rig(database_url, tmp_path, seed, *brokers, processes=1) as rig:
-        await dies_at_each(rig, [(point, chance.randint(1, PASSINGS.get(point, 4))) for point in points])
-        assert await rig.concluded(duplicates_max=2 * len(points) * DUPLICATES_PER_KILL) == CLEAN
+    async with open_harness(database_url, tmp_path, seed, *brokers, processes=1) as harness:
+        await dies_at_each(harness, [(point, chance.randint(1, PASSINGS.get(point, 4))) for point in points])
+        assert await harness.concluded(duplicates_max=2 * len(points) * DUPLICATES_PER_KILL) == CLEAN
 
 
-async def dies_at_each(rig: Rig, steps: Sequence[tuple[str, int]]) -> None:
+async def dies_at_each(harness: Harness, steps: Sequence[tuple[str, int]]) -> None:
     """Under load the only service dies at each of these points, at that passing of it; then it goes on."""
-    [child] = rig.scenario.children
-    async with rig.scenario.load():
-        await rig.accepts(50)
+    [child] = harness.scenario.children
+    async with harness.scenario.load():
+        await harness.accepts(50)
         for point, passing in steps:
             await child.kill()
             await child.start(f"{point}:kill@{passing}", wait=False)
             assert await child.ended(60) == -9, f"{point} was not reached"
         await child.start()
-        await rig.accepts(50)
+        await harness.accepts(50)
 
 
 LEADERS_STEPS = (
@@ -62,9 +62,11 @@ async def test_a_leader_dies_at_each_of_its_six_steps_in_twenty_runs(
     chance = random.Random(f"{seed}/{run}")
     steps = [(step, chance.randint(1, 4)) for step in chance.sample(LEADERS_STEPS, len(LEADERS_STEPS))]
     print(f"run {run}: " + ", ".join(f"{step} at {passing}" for step, passing in steps))
-    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), Rabbit(rabbitmq.url), processes=1) as rig:
-        await dies_at_each(rig, steps)
-        assert await rig.concluded(duplicates_max=2 * len(steps) * DUPLICATES_PER_KILL) == CLEAN
+    async with open_harness(
+        database_url, tmp_path, seed, Kafka(kafka.bootstrap), Rabbit(rabbitmq.url), processes=1
+    ) as harness:
+        await dies_at_each(harness, steps)
+        assert await harness.concluded(duplicates_max=2 * len(steps) * DUPLICATES_PER_KILL) == CLEAN
 
 
 @pytest.mark.slow
@@ -74,22 +76,22 @@ async def test_with_a_record_window_a_kill_repeats_at_most_the_last_record_of_a_
     """RR-01, F03: Kafka without transactions; between the acknowledgement and the purge, again and again."""
     chance = random.Random(seed)
     broker = Kafka(kafka.bootstrap, mode="idempotent", window="record")
-    async with open_rig(database_url, tmp_path, seed, broker, processes=1) as rig:
-        child = rig.scenario.children[0]
-        async with rig.scenario.load():
-            await rig.accepts(50)
+    async with open_harness(database_url, tmp_path, seed, broker, processes=1) as harness:
+        child = harness.scenario.children[0]
+        async with harness.scenario.load():
+            await harness.accepts(50)
             for point in ("relay.after_send", "relay.before_purge", "relay.after_purge", "relay.after_send"):
                 await child.kill()
                 await child.start(f"{point}:kill@{chance.randint(1, 40)}", wait=False)
                 assert await child.ended(60) == -9, f"{point} was not reached"
             await child.start()
-            await rig.accepts(50)
-        assert await rig.concluded(duplicates_max=8 * DUPLICATES_PER_KILL) == CLEAN
+            await harness.accepts(50)
+        assert await harness.concluded(duplicates_max=8 * DUPLICATES_PER_KILL) == CLEAN
 
 
-async def publish(rig: Rig, name: str) -> ClientAnswer | None:
+async def publish(harness: Harness, name: str) -> ClientAnswer | None:
     """POST one event with this Idempotency-Key; None when no answer comes."""
-    client = ChaosClient("127.0.0.1", rig.scenario.children[0].port, 10)
+    client = ChaosClient("127.0.0.1", harness.scenario.children[0].port, 10)
     try:
         return await client.request("POST", f"/topics/{TOPIC}/events", b"{}", {"Idempotency-Key": name})
     except NoAnswer:
@@ -98,8 +100,8 @@ async def publish(rig: Rig, name: str) -> ClientAnswer | None:
         client.close()
 
 
-async def stored(rig: Rig) -> list[int]:
-    return [row["id"] for row in await rig.scenario.database.fetch("witness.archive", TOPIC)]
+async def stored(harness: Harness) -> list[int]:
+    return [row["id"] for row in await harness.scenario.database.fetch("witness.archive", TOPIC)]
 
 
 @pytest.mark.parametrize(
@@ -110,16 +112,16 @@ async def test_a_publisher_that_got_no_answer_repeats_with_its_key_and_there_is_
     point: str, stored_before_the_repeat: int, is_replay: bool, database_url: str, tmp_path: Path, seed: int
 ) -> None:
     """F01 F02: I1 I2, OR-01; killed before COMMIT it is nowhere, killed after it the repeat is told the same id."""
-    async with open_rig(database_url, tmp_path, seed, processes=1) as rig:
-        child = rig.scenario.children[0]
+    async with open_harness(database_url, tmp_path, seed, processes=1) as harness:
+        child = harness.scenario.children[0]
         await child.kill()
         await child.start(f"{point}:kill")
-        first = await publish(rig, "once")
+        first = await publish(harness, "once")
         await child.ended(10)
-        before = await stored(rig)
+        before = await stored(harness)
         await child.start()
-        again = await publish(rig, "once")
-        after = await stored(rig)
+        again = await publish(harness, "once")
+        after = await stored(harness)
     assert first is None
     assert again is not None
     assert (again.status, "idempotency-replayed" in again.headers) == (202, is_replay)

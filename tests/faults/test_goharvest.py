@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from scripts.servers.kafka import KafkaServer
-from tests.faults.compat_rig import open_compat_rig
-from tests.faults.rig import CLEAN, SOAK, Kafka, open_rig
+from tests.faults.compat_harness import open_compat_harness
+from tests.faults.harness import CLEAN, SOAK, Kafka, open_harness
 
 RECORDS = 10_000
 KEYS = 10
@@ -44,16 +44,16 @@ async def test_relays_that_come_and_go_lose_and_reorder_nothing(
     """RU-01, F10 F52, I1 I3 I5. A relay alone is stopped and started too: then nobody leads for a moment."""
     settings = ELECTIONS[election] | ({"FAILPOINTS": faults} if faults else {})
     load = {"keys": KEYS, "transactors": 0, "processes": relays, "pause_seconds": 0.02 if records < 1000 else 0.002}
-    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=settings, **load) as rig:
-        async with rig.scenario.load():
-            while rig.scenario.accepted < records:
-                for child in rig.scenario.children:
-                    goal = min(rig.scenario.accepted + max(records // 20, 20), records)
-                    await rig.accepts(goal - rig.scenario.accepted, seconds_max=300)
+    async with open_harness(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=settings, **load) as harness:
+        async with harness.scenario.load():
+            while harness.scenario.accepted < records:
+                for child in harness.scenario.children:
+                    goal = min(harness.scenario.accepted + max(records // 20, 20), records)
+                    await harness.accepts(goal - harness.scenario.accepted, seconds_max=300)
                     code, _ = await child.drain(seconds_max=30)
                     assert code == 0
                     await child.start()
-        assert await rig.concluded(duplicates_max=records // 2, quiet_seconds_max=300) == CLEAN
+        assert await harness.concluded(duplicates_max=records // 2, quiet_seconds_max=300) == CLEAN
 
 
 @pytest.mark.timeout(1800)
@@ -66,10 +66,10 @@ async def test_relays_of_goharvests_own_table_that_come_and_go_lose_and_reorder_
 ) -> None:
     """RO-01: I1 I3. At most one of them leads, as there."""
     broker = Kafka(kafka.bootstrap)
-    async with open_compat_rig(database_url, tmp_path, broker, relays=relays, failpoints=faults) as rig:
-        async with rig.load(KEYS, pause_seconds=0.02):
-            while rig.written < RECORDS:
-                for relay in rig.relays:
-                    await rig.writes(min(RECORDS // 20, max(RECORDS - rig.written, 0)), seconds_max=300)
-                    await rig.restart(relay)
-        assert await rig.concluded(duplicates_max=RECORDS // 2, seconds_max=300) == CLEAN
+    async with open_compat_harness(database_url, tmp_path, broker, relays=relays, failpoints=faults) as harness:
+        async with harness.load(KEYS, pause_seconds=0.02):
+            while harness.written < RECORDS:
+                for relay in harness.relays:
+                    await harness.writes(min(RECORDS // 20, max(RECORDS - harness.written, 0)), seconds_max=300)
+                    await harness.restart(relay)
+        assert await harness.concluded(duplicates_max=RECORDS // 2, seconds_max=300) == CLEAN

@@ -6,9 +6,10 @@ import pytest
 
 from app.chaos.scenario import TOPIC
 from scripts.servers.kafka import KafkaServer
-from tests.faults.rig import CALM, CLEAN, Kafka, open_rig, until
+from tests.faults.harness import CALM, CLEAN, Kafka, open_harness
 from tests.faults.traffic import Traffic, is_slower, p99, read_by
 from tests.relay.kafka.kafka_topic import ask_for_message_bytes_max, make_topic
+from tests.waiting import until
 
 HOT_SHARE = 9  # of ten
 SEEDED_SECONDS = 5.0  # long enough for what takes a tenth of a second without the bug
@@ -23,8 +24,8 @@ async def test_other_keys_go_on_beside_a_hot_key_and_beside_poison_on_it(
     topic = broker.prefix + TOPIC
     await make_topic(kafka.bootstrap, topic, 4, max_message_bytes="5000")
     # No webhook is refused: each would hold up the hot key's lane there for a second, which is not what is looked at.
-    async with open_rig(database_url, tmp_path, seed, broker, processes=1, refused_share=0.0, **CALM) as rig:
-        traffic = Traffic(rig)
+    async with open_harness(database_url, tmp_path, seed, broker, processes=1, refused_share=0.0, **CALM) as harness:
+        traffic = Traffic(harness)
         async with read_by(traffic, kafka.bootstrap, topic):
             await traffic.phase(0)  # whatever is done for the first time
             _, alone = await traffic.phase(0)
@@ -39,7 +40,7 @@ async def test_other_keys_go_on_beside_a_hot_key_and_beside_poison_on_it(
         usual = traffic.p99(alone)
         for name, seconds in found.items():
             print(f"seed {seed}, cold keys beside {name}: p99 {seconds * 1000:.0f} ms, {seconds / usual:.1f} x alone")
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+        assert await harness.concluded(duplicates_max=0) == CLEAN
     assert (overtaken, is_slower(max(found.values()), usual)) == (set(), False), found
 
 
@@ -52,14 +53,14 @@ async def test_poison_that_stops_all_is_noticed_by_the_other_keys(
     topic = broker.prefix + TOPIC
     await make_topic(kafka.bootstrap, topic, 4, max_message_bytes="5000")
     seeded = {"processes": 1, "seeded_bug": "poison-stops-all", **CALM}
-    async with open_rig(database_url, tmp_path, seed, broker, **seeded) as rig:
-        traffic = Traffic(rig)
+    async with open_harness(database_url, tmp_path, seed, broker, **seeded) as harness:
+        traffic = Traffic(harness)
         async with read_by(traffic, kafka.bootstrap, topic):
             await traffic.phase(HOT_SHARE)
             await traffic.publish("hot", payload_bytes=20_000)
             with pytest.raises(TimeoutError):
                 await traffic.phase(HOT_SHARE, SEEDED_SECONDS)
-        assert not rig.scenario.crashes, "a crash is not what was to be found"
+        assert not harness.scenario.crashes, "a crash is not what was to be found"
 
 
 def test_what_is_measured_tells_a_slow_phase_from_a_single_slow_event() -> None:

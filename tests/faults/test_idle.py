@@ -21,7 +21,7 @@ from db.statements import STATEMENTS
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.rabbitmq import RabbitServer
-from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig
+from tests.faults.harness import CALM, CLEAN, SOAK, Harness, Kafka, Rabbit, open_harness
 
 QUESTIONS_PER_SECOND_MAX = 2.0
 # The due poller looks once a second; what else there is to wait for is a machine that is busy with something else.
@@ -71,11 +71,11 @@ def deaf(listeners: list[int]) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-async def publish(rig: Rig) -> None:
+async def publish(harness: Harness) -> None:
     """One event in a transaction of somebody else's."""
     mark, at = Mark("idle", TOPIC, "alone", 1), time.time()
-    event_id = await rig.scenario.database.fetchval("witness.publish", TOPIC, mark.to_payload(at), mark.key)
-    rig.scenario._history.record(Attempt(mark, PublishOutcome.OK, event_id, client_time=at))
+    event_id = await harness.scenario.database.fetchval("witness.publish", TOPIC, mark.to_payload(at), mark.key)
+    harness.scenario._history.record(Attempt(mark, PublishOutcome.OK, event_id, client_time=at))
 
 
 @pytest.mark.timeout(1200)
@@ -89,10 +89,10 @@ async def test_after_ten_idle_minutes_an_event_is_found_although_listen_died_sil
     elsewhere = await asyncpg.connect(postgres18.url)  # what we ask ourselves counts for another database
     await elsewhere.execute(f"ALTER DATABASE {database} SET log_min_duration_statement = 0")
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
-    async with open_rig(database_url, tmp_path, seed, *brokers, processes=1, **CALM) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(50)
-        await rig.scenario.quiet(60)
+    async with open_harness(database_url, tmp_path, seed, *brokers, processes=1, **CALM) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(50)
+        await harness.scenario.quiet(60)
         asked = Asked(postgres18.log_path, database)
         await settled(asked)
         idle = await asked.during(idle_seconds)
@@ -100,14 +100,14 @@ async def test_after_ten_idle_minutes_an_event_is_found_although_listen_died_sil
         pids = [row["pid"] for row in await elsewhere.fetch(listeners, database)]
         with deaf(pids):
             began = time.monotonic()
-            await publish(rig)
-            await rig.scenario.quiet(60)
+            await publish(harness)
+            await harness.scenario.quiet(60)
             found_seconds = time.monotonic() - began
         rate = idle.total() / idle_seconds
         print(f"seed {seed}, idle for {idle_seconds} s: {rate:.2f} statements/s, {dict(idle)}")
         print(f"{len(pids)} listeners deaf: the event was with every sink after {found_seconds:.2f} s")
-        async with rig.scenario.load():
-            await rig.accepts(50)
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+        async with harness.scenario.load():
+            await harness.accepts(50)
+        assert await harness.concluded(duplicates_max=0) == CLEAN
     await elsewhere.close()
     assert (bool(pids), 0 < rate <= QUESTIONS_PER_SECOND_MAX, found_seconds <= EVENT_SECONDS_MAX) == (True,) * 3, idle

@@ -18,6 +18,7 @@ import pytest
 from app.chaos.job_checker import EndedJob, JobEvidence, check_jobs
 from tests.app.conftest import RunHub, opened, running_hub
 from tests.faults.job_workers import LEASE_SECONDS
+from tests.waiting import lasts
 
 __all__ = ["running_hub"]
 
@@ -114,7 +115,7 @@ async def test_killed_workers_of_three_kinds_lose_double_and_settle_nothing_late
             async with asyncio.timeout(120 + jobs / 20):
                 kills = 0
                 while await sql.fetchval("SELECT count(*) FROM hookwire.jobs WHERE kind = 'k'"):
-                    await asyncio.sleep(_KILL_SECONDS)
+                    await lasts(_KILL_SECONDS)
                     await workers.kill()
                     kills += 1
                     if kills % 12 == 1:

@@ -10,18 +10,18 @@ import pytest
 
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
-from tests.faults.rig import CALM, CLEAN, Kafka, Rabbit, Rig, open_rig
+from tests.faults.harness import CALM, CLEAN, Harness, Kafka, Rabbit, open_harness
 
 COMMAND = Path(sys.executable).parent / "hookwire"
 
 
-async def change(rig: Rig, *words: str) -> tuple[dict[str, int], str]:
+async def change(harness: Harness, *words: str) -> tuple[dict[str, int], str]:
     """`hookwire layout change ... --json` beside the processes; the groups as they are then, and what it said."""
-    settings = {"DATABASE_URL": rig.scenario.options.database_url, **rig.scenario.options.settings}
+    settings = {"DATABASE_URL": harness.scenario.options.database_url, **harness.scenario.options.settings}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKWIRE_")}
     environment |= {f"HOOKWIRE_{name}": value for name, value in settings.items()}
     child = await asyncio.create_subprocess_exec(
-        COMMAND, "layout", "change", *words, "--json", env=environment, cwd=rig.scenario.options.folder,
+        COMMAND, "layout", "change", *words, "--json", env=environment, cwd=harness.scenario.options.folder,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     output, said = await asyncio.wait_for(child.communicate(), 90)
@@ -38,14 +38,14 @@ async def test_two_relays_go_on_under_another_layout_and_lose_reorder_and_repeat
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     options = {"keys": 16, "pause_seconds": 0.05, "kafka_groups": 2, **CALM}
     steps = (["--groups", "kafka=6"], ["--groups", "kafka=3"], ["--groups", "amqp=2"], ["--order-scope", "key"])
-    async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
+    async with open_harness(database_url, tmp_path, seed, *brokers, **options) as harness:
         groups = []
-        async with rig.scenario.load():
+        async with harness.scenario.load():
             for step in steps:
-                await rig.accepts(150)
-                found, said = await change(rig, *step)
+                await harness.accepts(150)
+                found, said = await change(harness, *step)
                 groups.append(found)
                 print(said)
-            await rig.accepts(150)
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+            await harness.accepts(150)
+        assert await harness.concluded(duplicates_max=0) == CLEAN
     assert groups == [{"kafka": 6}, {"kafka": 3}, {"amqp": 2, "kafka": 3}, {"amqp": 2, "kafka": 3}]

@@ -14,25 +14,28 @@ from app.chaos.scenario import scenario_settings
 from app.embed import open_relay
 from app.settings.settings import Settings
 from scripts.servers.kafka import KafkaServer
-from tests.faults.rig import CALM, CLEAN, Kafka, Rig, open_rig
+from tests.faults.harness import CALM, CLEAN, Harness, Kafka, open_harness
+from tests.waiting import lasts, poll, until
 
 NELI = {"KAFKA_ELECTION": "neli", "NELI_SESSION_SECONDS": "3"}
 
 
-async def leads(rig: Rig, child: Child, seconds_max: float = 90.0) -> None:
-    async with asyncio.timeout(seconds_max):
-        while await rig.scenario.leader("kafka") is not child:  # noqa: ASYNC110 - it looks at other processes
-            await asyncio.sleep(0.05)
+async def leads(harness: Harness, child: Child, seconds_max: float = 90.0) -> None:
+
+    async def holds() -> object:
+        return await harness.scenario.leader("kafka") is child
+
+    await until(holds, seconds_max)
 
 
-def other(rig: Rig, child: Child) -> Child:
-    return next(one for one in rig.scenario.children if one is not child)
+def other(harness: Harness, child: Child) -> Child:
+    return next(one for one in harness.scenario.children if one is not child)
 
 
-async def leader(rig: Rig) -> Child:
+async def leader(harness: Harness) -> Child:
     async with asyncio.timeout(90):
-        while (found := await rig.scenario.leader("kafka")) is None:  # noqa: ASYNC110 - it looks at other processes
-            await asyncio.sleep(0.05)
+        while (found := await harness.scenario.leader("kafka")) is None:
+            await poll()
     return found
 
 
@@ -41,24 +44,24 @@ async def test_a_leader_by_neli_is_succeeded_and_writes_nothing_behind_its_succe
     harm: str, database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:
     """F05, F08, F09: I5 I3 I1; the term fences, whoever is elected (RR-08)."""
-    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=NELI, keys=10) as rig:
-        async with rig.scenario.load():
-            first = await leader(rig)
-            await rig.accepts(100)
+    async with open_harness(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=NELI, keys=10) as harness:
+        async with harness.scenario.load():
+            first = await leader(harness)
+            await harness.accepts(100)
             if harm == "killed":
                 await first.kill()
             elif harm == "asked to end":
                 await first.drain(seconds_max=15)
             else:
                 first.pause()
-            await leads(rig, other(rig, first))
-            await rig.accepts(100)
+            await leads(harness, other(harness, first))
+            await harness.accepts(100)
             if harm == "stopped past its session":
                 first.resume()
             else:
                 await first.start()
-            await rig.accepts(100)
-        assert await rig.concluded(duplicates_max=300) == CLEAN
+            await harness.accepts(100)
+        assert await harness.concluded(duplicates_max=300) == CLEAN
 
 
 # Every member that comes or goes takes the classic group protocol's leases back from everybody; leases move one by one.
@@ -79,17 +82,19 @@ async def test_a_storm_of_rebalances_loses_reorders_and_repeats_nothing(
     monkeypatch.setattr(app.relaying, "process_name", lambda: f"member-{next(names)}")
     settings = {**NELI, "KAFKA_ELECTION": election}
     options = {"keys": 10, "pause_seconds": 0.1, "kafka_groups": 4, **CALM}
-    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=settings, **options) as rig:
-        [broker] = rig.brokers
-        async with rig.scenario.load():
-            await leader(rig)
-            await rig.accepts(100)
-            before = rig.scenario.accepted, await broker.count(), await terms(database_url)
-            await storm(rig, seconds, random.Random(seed))
-            accepted, relayed = rig.scenario.accepted - before[0], await broker.count() - before[1]
+    async with open_harness(
+        database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=settings, **options
+    ) as harness:
+        [broker] = harness.brokers
+        async with harness.scenario.load():
+            await leader(harness)
+            await harness.accepts(100)
+            before = harness.scenario.accepted, await broker.count(), await terms(database_url)
+            await storm(harness, seconds, random.Random(seed))
+            accepted, relayed = harness.scenario.accepted - before[0], await broker.count() - before[1]
             begun = await terms(database_url) - before[2]
         print(f"seed {seed}, {election}: {begun} new begun, {accepted} accepted meanwhile, {relayed} relayed")
-        assert await rig.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
+        assert await harness.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
     assert (begun >= 1, relayed >= STORM_RATE_MIN[election] * accepted) == (True, True)
 
 
@@ -101,7 +106,7 @@ async def terms(database_url: str) -> int:
     return count
 
 
-async def storm(rig: Rig, seconds: int, chance: random.Random) -> None:
+async def storm(harness: Harness, seconds: int, chance: random.Random) -> None:
     """Each second one of ten relays of this process joins, or leaves if it is there."""
     async with asyncio.TaskGroup() as tasks:
         leaving: dict[int, asyncio.Event] = {}
@@ -112,15 +117,15 @@ async def storm(rig: Rig, seconds: int, chance: random.Random) -> None:
                 leaving.pop(number).set()
             else:
                 leaving[number] = asyncio.Event()
-                tasks.create_task(member(rig, leaving[number]))
-            await asyncio.sleep(1)
+                tasks.create_task(member(harness, leaving[number]))
+            await lasts(1)
         for asked in leaving.values():
             asked.set()
 
 
-async def member(rig: Rig, asked_to_leave: asyncio.Event) -> None:
+async def member(harness: Harness, asked_to_leave: asyncio.Event) -> None:
     """One more relay of the same sinks, until it is asked to leave."""
-    told = scenario_settings(rig.scenario.options) | {"LISTEN": "127.0.0.1:0", "DATABASE_CONNECTIONS_MAX": "4"}
+    told = scenario_settings(harness.scenario.options) | {"LISTEN": "127.0.0.1:0", "DATABASE_CONNECTIONS_MAX": "4"}
     settings = Settings.model_validate({name.lower(): value for name, value in told.items()})
     async with open_relay(settings) as relay:
         await relay.start()

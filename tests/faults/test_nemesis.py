@@ -13,7 +13,8 @@ from runtime.process import CUT_OFF_CODE
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer
 from scripts.servers.rabbitmq import RabbitServer
-from tests.faults.rig import CLEAN, Kafka, Rabbit, Rig, open_rig
+from tests.faults.harness import CLEAN, Harness, Kafka, Rabbit, open_harness
+from tests.waiting import lasts
 
 Deed = Callable[[], Awaitable[None]]
 RUN_SECONDS = 60.0
@@ -23,9 +24,9 @@ class Nemesis:
     """Hurts and heals; every deed leaves its victim as it found it."""
 
     def __init__(
-        self, rig: Rig, rabbit: Rabbit, servers: tuple[PostgresServer, KafkaServer, RabbitServer], seed: int
+        self, harness: Harness, rabbit: Rabbit, servers: tuple[PostgresServer, KafkaServer, RabbitServer], seed: int
     ) -> None:
-        self.rig = rig
+        self.harness = harness
         self.rabbit = rabbit
         self.postgres_server, self.kafka_server, self.rabbit_server = servers
         self.chance = random.Random(seed)
@@ -48,17 +49,17 @@ class Nemesis:
             async with asyncio.TaskGroup() as tasks:
                 for deed in deeds:
                     tasks.create_task(deed())
-            await self.rig.accepts(30, 60)
+            await self.harness.accepts(30, 60)
 
     async def kill(self) -> None:
-        child = self.chance.choice(self.rig.scenario.children)
+        child = self.chance.choice(self.harness.scenario.children)
         await child.kill()
         await self.start(child)
 
     async def kill_all(self) -> None:
-        for child in self.rig.scenario.children:
+        for child in self.harness.scenario.children:
             await child.kill()
-        for child in self.rig.scenario.children:
+        for child in self.harness.scenario.children:
             await self.start(child)
 
     async def start(self, child: Child) -> None:
@@ -66,15 +67,15 @@ class Nemesis:
             await child.start()
 
     async def pause(self) -> None:
-        child = self.chance.choice(self.rig.scenario.children)
+        child = self.chance.choice(self.harness.scenario.children)
         child.pause()
         try:
-            await asyncio.sleep(self.chance.uniform(0.5, 4.0))  # less than a delivery's lease of 6 s (RR-10)
+            await lasts(self.chance.uniform(0.5, 4.0))  # less than a delivery's lease of 6 s (RR-10)
         finally:
             child.resume()
 
     async def drain(self) -> None:
-        child = self.chance.choice(self.rig.scenario.children)
+        child = self.chance.choice(self.harness.scenario.children)
         code, _ = await child.drain(15)
         assert code in (0, CUT_OFF_CODE), f"{code}:\n{child.log_tail()}"  # Kafka may hang meanwhile
         await self.start(child)
@@ -85,7 +86,7 @@ class Nemesis:
 
     async def kill_backends(self) -> None:
         async with self.database:
-            connection = await asyncpg.connect(self.rig.scenario.options.database_url)
+            connection = await asyncpg.connect(self.harness.scenario.options.database_url)
             await connection.execute(
                 """
                 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -96,13 +97,13 @@ class Nemesis:
 
     async def kill_kafka(self) -> None:
         await asyncio.to_thread(self.kafka_server.kill)
-        await asyncio.sleep(self.chance.uniform(0, 3))
+        await lasts(self.chance.uniform(0, 3))
         await asyncio.to_thread(self.kafka_server.start)
 
     async def pause_kafka(self) -> None:
         self.kafka_server.pause()
         try:
-            await asyncio.sleep(self.chance.uniform(1, 15))
+            await lasts(self.chance.uniform(1, 15))
         finally:
             self.kafka_server.resume()
 
@@ -115,7 +116,7 @@ class Nemesis:
 
     async def unbind(self) -> None:
         await self.rabbit.unbind()
-        await asyncio.sleep(self.chance.uniform(0, 2))
+        await lasts(self.chance.uniform(0, 2))
         await self.rabbit.bind()
 
 
@@ -139,16 +140,16 @@ async def test_nothing_is_lost_or_reordered_whatever_fails_together(
 ) -> None:  # fmt: skip
     """F50: I1 I2 I3 I5 I13"""
     brokers = Kafka(kafka.bootstrap, mode=mode), Rabbit(rabbitmq.url)
-    async with open_rig(database_url, tmp_path, seed, *brokers, keys=12, pause_seconds=0.08) as rig:
-        nemesis = Nemesis(rig, brokers[1], (postgres18, kafka, rabbitmq), seed + number)
+    async with open_harness(database_url, tmp_path, seed, *brokers, keys=12, pause_seconds=0.08) as harness:
+        nemesis = Nemesis(harness, brokers[1], (postgres18, kafka, rabbitmq), seed + number)
         try:
-            async with rig.scenario.load():
+            async with harness.scenario.load():
                 await nemesis.run(RUN_SECONDS)
         except BaseException:
             heal(postgres18, kafka, rabbitmq)  # a deed that was interrupted; all who come after would find it so
             raise
-        print(f"seed {seed}, {rig.scenario.accepted} accepted, {len(nemesis.done)} faults: {nemesis.done}")
-        for child in rig.scenario.children:
+        print(f"seed {seed}, {harness.scenario.accepted} accepted, {len(nemesis.done)} faults: {nemesis.done}")
+        for child in harness.scenario.children:
             await child.kill()
             await child.start()
-        assert await rig.concluded(duplicates_max=1000 * len(nemesis.done), quiet_seconds_max=90) == CLEAN
+        assert await harness.concluded(duplicates_max=1000 * len(nemesis.done), quiet_seconds_max=90) == CLEAN

@@ -1,6 +1,5 @@
 """A Kafka topic gets more partitions while events go there (F58)."""
 
-import asyncio
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,8 +10,9 @@ from aiokafka.admin import NewPartitions
 from app.chaos.arrivals import read_arrivals
 from app.chaos.scenario import TOPIC
 from scripts.servers.kafka import KafkaServer
-from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
+from tests.faults.harness import CALM, CLEAN, Kafka, open_harness
 from tests.relay.kafka.kafka_topic import kafka_admin, make_topic
+from tests.waiting import until
 
 
 async def used(bootstrap: str, topic: str, partitions: range, seconds_max: float = 90.0) -> None:
@@ -21,9 +21,11 @@ async def used(bootstrap: str, topic: str, partitions: range, seconds_max: float
     await consumer.start()
     try:
         ours = [TopicPartition(topic, number) for number in partitions]
-        async with asyncio.timeout(seconds_max):
-            while not all((await consumer.end_offsets(ours)).values()):  # noqa: ASYNC110 - it asks a broker
-                await asyncio.sleep(0.2)
+
+        async def holds() -> object:
+            return all((await consumer.end_offsets(ours)).values())
+
+        await until(holds, seconds_max)
     finally:
         await consumer.stop()
 
@@ -38,14 +40,14 @@ async def test_a_key_that_moves_to_a_new_partition_keeps_its_order_by_the_broker
     topic = broker.prefix + TOPIC
     await make_topic(kafka.bootstrap, topic, 2, message_timestamp_type="LogAppendTime")
     options = {"keys": 24, "transactors": 0, "pause_seconds": 0.5, **CALM}
-    async with open_rig(database_url, tmp_path, seed, broker, **options) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(100)
+    async with open_harness(database_url, tmp_path, seed, broker, **options) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(100)
             async with kafka_admin(kafka.bootstrap) as admin:
                 await admin.create_partitions({topic: NewPartitions(5)})
             await used(kafka.bootstrap, topic, range(2, 5))
-            await rig.accepts(200)
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+            await harness.accepts(200)
+        assert await harness.concluded(duplicates_max=0) == CLEAN
     homes = defaultdict(set)
     for arrival in read_arrivals(tmp_path / "arrivals-kafka.jsonl"):
         homes[arrival.mark.key].add(arrival.stream)

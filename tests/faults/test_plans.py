@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from tests.db.test_plans import dear_claims, read_whole, sql
-from tests.faults.rig import SOAK
+from tests.faults.harness import SOAK
 
 __all__ = ["sql"]
 ROWS = 1_000_000

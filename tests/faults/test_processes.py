@@ -21,18 +21,21 @@ from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from runtime.process import CUT_OFF_CODE
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
-from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rabbit, Rig, open_rig, until
+from tests.faults.harness import CALM, CLEAN, SOAK, Harness, Kafka, Rabbit, open_harness
 from tests.faults.test_database import database_behind_proxy
+from tests.waiting import poll, until
 
 
-async def leads(rig: Rig, sink: str, child: Child, seconds_max: float = 60.0) -> None:
-    async with asyncio.timeout(seconds_max):
-        while await rig.scenario.leader(sink) is not child:  # noqa: ASYNC110 - it looks at other processes
-            await asyncio.sleep(0.05)
+async def leads(harness: Harness, sink: str, child: Child, seconds_max: float = 60.0) -> None:
+
+    async def holds() -> object:
+        return await harness.scenario.leader(sink) is child
+
+    await until(holds, seconds_max)
 
 
-def other(rig: Rig, child: Child) -> Child:
-    return next(one for one in rig.scenario.children if one is not child)
+def other(harness: Harness, child: Child) -> Child:
+    return next(one for one in harness.scenario.children if one is not child)
 
 
 WINDOW_RECORDS = 2_000
@@ -42,17 +45,17 @@ LOOKED_AT_SECONDS = 0.5
 DRAIN_SECONDS_MAX = 10.0
 
 
-async def filled_window(rig: Rig, leader: Child) -> None:
+async def filled_window(harness: Harness, leader: Child) -> None:
     """SIGSTOP the leader at a moment at which most of a full batch is under way to Kafka."""
     async with asyncio.timeout(60):
         while True:
-            await rig.scenario.burst(WINDOW_RECORDS)
+            await harness.scenario.burst(WINDOW_RECORDS)
             for _ in range(20):
                 leader.pause()
-                if await rig.scenario.window("kafka") >= WINDOW_RECORDS // 2:
+                if await harness.scenario.window("kafka") >= WINDOW_RECORDS // 2:
                     return
                 leader.resume()
-                await asyncio.sleep(0.01)
+                await poll()
 
 
 @pytest.mark.parametrize(
@@ -75,31 +78,31 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_behind_it
     options = {"keys": 16, "pause_seconds": 0.02}
     # A delivery's lease (and five seconds more) outlasts the pause: RR-10 promises no order of workers stopped longer.
     options["delivery_timeout_seconds"] = delivery_timeout_seconds
-    async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(200)
-            stopped = await rig.scenario.leader("kafka")
+    async with open_harness(database_url, tmp_path, seed, *brokers, **options) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(200)
+            stopped = await harness.scenario.leader("kafka")
             assert stopped is not None
-            successor = other(rig, stopped)
+            successor = other(harness, stopped)
             try:
                 if is_full:
-                    await filled_window(rig, stopped)
+                    await filled_window(harness, stopped)
                 else:
                     stopped.pause()
                 resumed = asyncio.get_running_loop().time() + pause_seconds
                 for sink in sinks:
-                    await leads(rig, sink, successor)
-                await rig.accepts(100)
-                await rig.receives("plain", 100)
+                    await leads(harness, sink, successor)
+                await harness.accepts(100)
+                await harness.receives("plain", 100)
                 await asyncio.sleep(max(resumed - asyncio.get_running_loop().time(), 0))
             finally:
                 stopped.resume()
-            await rig.accepts(200)
+            await harness.accepts(200)
             await successor.kill()
-            await leads(rig, "kafka", stopped)
-            await rig.accepts(100)
+            await leads(harness, "kafka", stopped)
+            await harness.accepts(100)
             await successor.start()
-        assert await rig.concluded(duplicates_max=600 + (2 * WINDOW_RECORDS if is_full else 0)) == CLEAN
+        assert await harness.concluded(duplicates_max=600 + (2 * WINDOW_RECORDS if is_full else 0)) == CLEAN
 
 
 @pytest.mark.parametrize(
@@ -118,23 +121,23 @@ async def test_a_leader_whose_loop_was_blocked_past_its_lease_writes_nothing_beh
     """F06, RK-08: I5 I3 I1; the metric of the loop's lag fires. With a full window it is blocked in mid-send."""
     passing = random.Random(seed).randint(5, 30)
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
-    async with open_rig(database_url, tmp_path, seed, *(brokers if is_full else brokers[:1]), keys=16,
-                        delivery_timeout_seconds=15 if is_full else 1) as rig:  # fmt: skip
-        stalled, successor = rig.scenario.children
+    async with open_harness(database_url, tmp_path, seed, *(brokers if is_full else brokers[:1]), keys=16,
+                        delivery_timeout_seconds=15 if is_full else 1) as harness:  # fmt: skip
+        stalled, successor = harness.scenario.children
         await successor.kill()
         await stalled.kill()
         point = "relay.mid_send" if is_full else "relay.before_send"
         await stalled.start(f"{point}:stall={stall_seconds}@{passing}")
-        await leads(rig, "kafka", stalled)
+        await leads(harness, "kafka", stalled)
         await successor.start()
-        async with rig.scenario.load():
+        async with harness.scenario.load():
             if is_full:
-                await rig.scenario.burst(WINDOW_RECORDS)
+                await harness.scenario.burst(WINDOW_RECORDS)
             for sink in sinks:
-                await leads(rig, sink, successor)
+                await leads(harness, sink, successor)
             await lagged(stalled, stall_seconds - LOOKED_AT_SECONDS)
-            await rig.accepts(200)
-        assert await rig.concluded(duplicates_max=300 + (2 * WINDOW_RECORDS if is_full else 0)) == CLEAN
+            await harness.accepts(200)
+        assert await harness.concluded(duplicates_max=300 + (2 * WINDOW_RECORDS if is_full else 0)) == CLEAN
 
 
 async def lagged(child: Child, seconds: float) -> None:
@@ -146,7 +149,7 @@ async def lagged(child: Child, seconds: float) -> None:
                 body = (await client.request("GET", "/metrics")).body.decode()
                 if float(body.split("hookwire_event_loop_lag_seconds_sum ")[1].split()[0]) >= seconds:
                     break
-            await asyncio.sleep(0.1)
+            await poll()
     client.close()
 
 
@@ -156,16 +159,16 @@ async def test_sigterm_under_load_ends_in_time_and_repeats_nothing(
     """RL-14, F08: I1 I3 I4=0, T9"""
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     options = {"keys": 16, "pause_seconds": 0.02, "kafka_groups": 4, **CALM}
-    async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig:
+    async with open_harness(database_url, tmp_path, seed, *brokers, **options) as harness:
         drains = []
-        async with rig.scenario.load():
-            for child in rig.scenario.children:
-                await rig.accepts(200)
+        async with harness.scenario.load():
+            for child in harness.scenario.children:
+                await harness.accepts(200)
                 drains.append(await child.drain(seconds_max=60))
                 await child.start()
-            await rig.accepts(100)
+            await harness.accepts(100)
         assert in_time(drains)
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+        assert await harness.concluded(duplicates_max=0) == CLEAN
 
 
 def in_time(drains: Sequence[tuple[int, float]]) -> bool:
@@ -181,37 +184,37 @@ async def test_sigterm_of_each_role_under_load_ends_in_time_and_repeats_nothing(
     """F08: I1 I3 I4=0, T9, RO-06: API, relay (the fan-out in it) and worker as processes apart, two of each."""
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     options = {"command": ("serve", "--role", "api"), **CALM}
-    async with open_rig(database_url, tmp_path, seed, *brokers, **options) as rig, AsyncExitStack() as stack:
-        relays, workers = ([role_child(rig, tmp_path, role, n) for n in (1, 2)] for role in ("relay", "deliver"))
+    async with open_harness(database_url, tmp_path, seed, *brokers, **options) as harness, AsyncExitStack() as stack:
+        relays, workers = ([role_child(harness, tmp_path, role, n) for n in (1, 2)] for role in ("relay", "deliver"))
         for child in (*relays, *workers):
             stack.push_async_callback(child.end)
         async with asyncio.TaskGroup() as starting:
             for child in (*relays, *workers):
                 starting.create_task(child.start())
         drains = []
-        async with rig.scenario.load():
-            await rig.receives("ordered", 100)
-            for child in (await leading(rig, relays), workers[0], rig.scenario.children[0]):
+        async with harness.scenario.load():
+            await harness.receives("ordered", 100)
+            for child in (await leading(harness, relays), workers[0], harness.scenario.children[0]):
                 drains.append(await child.drain(seconds_max=60))
-                await rig.receives("ordered", 100)
+                await harness.receives("ordered", 100)
         assert in_time(drains)
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+        assert await harness.concluded(duplicates_max=0) == CLEAN
 
 
-async def leading(rig: Rig, relays: Sequence[Child]) -> Child:
+async def leading(harness: Harness, relays: Sequence[Child]) -> Child:
     """Which of them leads Kafka's first partition group."""
     async with asyncio.timeout(60):
         while True:
-            owner = str(await rig.scenario.database.fetchval("witness.leader", "kafka"))
+            owner = str(await harness.scenario.database.fetchval("witness.leader", "kafka"))
             for relay in relays:
                 if owner.endswith(f"-{relay.pid}"):
                     return relay
-            await asyncio.sleep(0.05)
+            await poll()
 
 
-def role_child(rig: Rig, folder: Path, role: str, number: int) -> Child:
+def role_child(harness: Harness, folder: Path, role: str, number: int) -> Child:
     """One that has no API; its health is on the port for metrics."""
-    settings = scenario_settings(rig.scenario.options)
+    settings = scenario_settings(harness.scenario.options)
     child = Child(f"{role}-{number}", folder, settings, command=(role,))
     settings["METRICS_LISTEN"] = f"127.0.0.1:{child.port}"
     return child
@@ -223,10 +226,10 @@ async def test_a_drain_does_not_wait_for_a_silent_subscriber_beyond_its_time(
 ) -> None:
     """F08, T9: by the default settings; what was in flight is delivered again."""
     async with silent_subscriber() as (port, asked):
-        async with open_rig(
+        async with open_harness(
             database_url, tmp_path, seed, processes=1, delivery_timeout_seconds=12, refused_share=0.0
-        ) as rig:
-            [child] = rig.scenario.children
+        ) as harness:
+            [child] = harness.scenario.children
             await post(child, "/subscriptions", {"topic": "#", "callback": f"http://127.0.0.1:{port}/"})
             await post(child, "/topics/silent/events", {})
             await asyncio.wait_for(asked.wait(), 60)
@@ -246,19 +249,19 @@ async def test_a_drain_does_not_wait_for_a_database_that_never_answers(
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     async with (
         database_behind_proxy(database_url) as (proxy, settings),
-        open_rig(database_url, tmp_path, seed, *brokers, processes=1, settings=settings) as rig,
+        open_harness(database_url, tmp_path, seed, *brokers, processes=1, settings=settings) as harness,
     ):
-        [child] = rig.scenario.children
-        async with rig.scenario.load() if is_busy else nullcontext():
+        [child] = harness.scenario.children
+        async with harness.scenario.load() if is_busy else nullcontext():
             if is_busy:
-                await rig.accepts(50)
+                await harness.accepts(50)
             proxy.hold()
             code, seconds = await child.drain(seconds_max=60)
             proxy.heal()
             await child.start()
         print(f"ended after {seconds:.1f} s with code {code}")
         assert (code in (0, CUT_OFF_CODE), seconds <= DRAIN_SECONDS_MAX) == (True, True)
-        assert await rig.concluded(duplicates_max=400) == CLEAN
+        assert await harness.concluded(duplicates_max=400) == CLEAN
 
 
 @asynccontextmanager
@@ -289,9 +292,9 @@ async def test_a_second_signal_ends_a_drain_that_waits_for_a_silent_subscriber(
     settings = {"DELIVERY_TIMEOUT_SECONDS": "30", "DRAIN_SECONDS": "30", "FAILPOINTS": failpoints}
     async with (
         silent_subscriber() as (port, asked),
-        open_rig(database_url, tmp_path, seed, processes=1, settings=settings, refused_share=0.0) as rig,
+        open_harness(database_url, tmp_path, seed, processes=1, settings=settings, refused_share=0.0) as harness,
     ):
-        [child] = rig.scenario.children
+        [child] = harness.scenario.children
         await post(child, "/subscriptions", {"topic": "silent", "callback": f"http://127.0.0.1:{port}/"})
         await post(child, "/topics/silent/events", {})
         await asyncio.wait_for(asked.wait(), 60)
@@ -304,8 +307,8 @@ async def test_a_second_signal_ends_a_drain_that_waits_for_a_silent_subscriber(
         assert await child.ended(20) == code
         assert "Traceback" not in child.log_tail(200)
         await child.start()
-        async with rig.scenario.load():
-            await rig.receives("ordered", 10)
+        async with harness.scenario.load():
+            await harness.receives("ordered", 10)
 
 
 async def post(child: Child, path: str, document: object) -> dict[str, object]:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from app.chaos.checker import VIOLATIONS
-from tests.faults.rig import until
+from tests.waiting import until
 
 FIVE = ["ack-before-commit", "purge-before-ack", "no-key-lock", "no-term-check", "unroutable-as-sent"]
 

@@ -12,7 +12,7 @@ import pytest
 from app.chaos.child import Child
 from app.chaos.client import ChaosClient, NoAnswer
 from app.failpoints import QUEUE_POINTS
-from tests.relay.harness import until
+from tests.waiting import until
 
 JSON = {"Content-Type": "application/json"}
 LEFT = {

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 
 from app.chaos.scenario import TOPIC
 from scripts.servers.kafka import KafkaFollower, KafkaServer
-from tests.faults.rig import CALM, CLEAN, SOAK, Kafka, Rig, open_rig
+from tests.faults.harness import CALM, CLEAN, SOAK, Harness, Kafka, open_harness
 from tests.faults.traffic import Traffic
 from tests.relay.kafka.kafka_topic import (
     allow_writing,
@@ -19,6 +19,7 @@ from tests.relay.kafka.kafka_topic import (
     make_topic,
     read_committed,
 )
+from tests.waiting import until
 
 OTHER = "witness.other"
 REPEATS_MAX = 500
@@ -55,21 +56,19 @@ async def _own_topics_made(bootstrap: str) -> None:
 class Scene:
     """The witness's topic, which is hurt, and another topic of the same broker, which has to go on."""
 
-    def __init__(self, rig: Rig, broker: Kafka) -> None:
-        self.rig = rig
+    def __init__(self, harness: Harness, broker: Kafka) -> None:
+        self.harness = harness
         self.topic = broker.prefix + TOPIC
         self._broker = broker
         self._others: list[str] = []
 
     async def held(self) -> set[str]:
         """The keys that wait; '' is the whole topic."""
-        rows = await self.rig.scenario.database.fetch("hold.open", "kafka", 0)
+        rows = await self.harness.scenario.database.fetch("hold.open", "kafka", 0)
         return {row["key"] for row in rows if row["topic"] == TOPIC}
 
     async def comes(self, is_so: Callable[[], Awaitable[bool]], seconds_max: float = 60.0) -> None:
-        async with asyncio.timeout(seconds_max):
-            while not await is_so():  # noqa: ASYNC110 - it asks servers
-                await asyncio.sleep(0.05)
+        await until(lambda: is_so(), seconds_max)
 
     async def waits(self, *keys: str) -> None:
         """Just these keys come to be held."""
@@ -83,7 +82,7 @@ class Scene:
         """What is published there now comes, once and in order."""
         for _ in range(20):
             self._others.append(str(len(self._others)))
-            await self.rig.scenario.database.fetchval("witness.publish", OTHER, self._others[-1].encode(), "other")
+            await self.harness.scenario.database.fetchval("witness.publish", OTHER, self._others[-1].encode(), "other")
 
         async def so() -> bool:
             messages = await read_committed(self._broker.bootstrap, self._broker.prefix + OTHER)
@@ -107,12 +106,12 @@ async def test_a_topic_that_is_missing_closed_or_too_small_waits_and_everything_
     """RL-07, RO-08, F21: I1 I3 I4=0 I7"""
     broker = Kafka(strict_kafka.bootstrap, mode=mode)
     await make_topic(strict_kafka.bootstrap, broker.prefix + OTHER, 1)
-    async with open_rig(database_url, tmp_path, seed, broker, processes=1, **CALM) as rig:
-        scene, traffic = Scene(rig, broker), Traffic(rig)
-        async with rig.scenario.load():
+    async with open_harness(database_url, tmp_path, seed, broker, processes=1, **CALM) as harness:
+        scene, traffic = Scene(harness, broker), Traffic(harness)
+        async with harness.scenario.load():
             await scene.waits("")
             await scene.other_topic_goes_on()
-            await rig.receives("plain", 50)
+            await harness.receives("plain", 50)
             await make_topic(strict_kafka.bootstrap, scene.topic, max_message_bytes=str(SMALL))
             await scene.waits()
             await scene.kafka_receives(50)
@@ -120,7 +119,7 @@ async def test_a_topic_that_is_missing_closed_or_too_small_waits_and_everything_
             await deny_writing(strict_kafka.bootstrap, scene.topic)
             await scene.waits("")
             await scene.other_topic_goes_on()
-            await rig.receives("plain", 50)
+            await harness.receives("plain", 50)
             await allow_writing(strict_kafka.bootstrap, scene.topic)
             await scene.waits()
             await scene.kafka_receives(50)
@@ -134,7 +133,7 @@ async def test_a_topic_that_is_missing_closed_or_too_small_waits_and_everything_
             await ask_for_message_bytes_max(strict_kafka.bootstrap, scene.topic, 10 * LARGE)
             await scene.waits()
         print(f"seed {seed}, {mode}: refused and healed three times")
-        assert await rig.concluded(duplicates_max=0) == CLEAN
+        assert await harness.concluded(duplicates_max=0) == CLEAN
 
 
 @both_modes
@@ -150,9 +149,9 @@ async def test_replicas_that_are_missing_stop_kafka_alone_and_park_nothing(
     broker = Kafka(first.bootstrap, mode=mode)
     await make_topic(first.bootstrap, broker.prefix + TOPIC, brokers=(1, 2), min_insync_replicas="2")
     await make_topic(first.bootstrap, broker.prefix + OTHER, 1, brokers=(1,))
-    async with open_rig(database_url, tmp_path, seed, broker, processes=1, **CALM) as rig:
-        scene, log = Scene(rig, broker), rig.scenario.children[0].log_path
-        async with rig.scenario.load():
+    async with open_harness(database_url, tmp_path, seed, broker, processes=1, **CALM) as harness:
+        scene, log = Scene(harness, broker), harness.scenario.children[0].log_path
+        async with harness.scenario.load():
             await scene.kafka_receives(100)
             await asyncio.to_thread(second.kill)
             try:
@@ -161,8 +160,8 @@ async def test_replicas_that_are_missing_stop_kafka_alone_and_park_nothing(
                     return "relay_backs_off" in log.read_text() and "NotEnoughReplicas" in log.read_text()
 
                 await scene.comes(backs_off)
-                await rig.accepts(50)
-                await rig.receives("plain", 50)
+                await harness.accepts(50)
+                await harness.receives("plain", 50)
                 if mode == "idempotent":
                     await scene.other_topic_goes_on()  # slowly, with what every try got through
                 parked = await scene.held()
@@ -172,5 +171,5 @@ async def test_replicas_that_are_missing_stop_kafka_alone_and_park_nothing(
             parked |= await scene.held()
         assert parked == set()
         # Without transactions, what the leader has and its follower has not is kept in the end, and sent again.
-        found = await rig.concluded(duplicates_max=0 if mode == "transactional" else REPEATS_MAX)
+        found = await harness.concluded(duplicates_max=0 if mode == "transactional" else REPEATS_MAX)
         assert found == CLEAN

@@ -29,11 +29,12 @@ from relay.outbox import Outbox
 from relay.sink import SHARDS, Batch, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
 from tests.relay.election.test_lease import leases_of, process, rows
-from tests.relay.harness import INCARNATION, Harness, all_carried, relay_of, running, staged, until
+from tests.relay.harness import INCARNATION, Harness, all_carried, relay_of, running, staged
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
 from tests.relay.kafka.test_sink import IMPATIENT, TERM, record
 from tests.relay.test_harvester import NUMBERED, PLAIN
 from tests.relay.wire import PRODUCE, wire_to
+from tests.waiting import until
 
 both = pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "without"])
 

@@ -19,8 +19,9 @@ from app.chaos.client import ChaosClient, ClientAnswer
 from app.chaos.scenario import scenario_settings
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import embedded_bin_dir
-from tests.faults.rig import CALM, CLEAN, Kafka, open_rig
+from tests.faults.harness import CALM, CLEAN, Kafka, open_harness
 from tests.relay.kafka.kafka_topic import read_committed
+from tests.waiting import poll
 
 TOPIC = "restored.events"
 _PAGE = Path("docs/how-to/restore.md")
@@ -75,7 +76,7 @@ async def kafka_of(child: Child, state: str, seconds_max: float = 60.0) -> dict[
             kafka, webhooks = found["sinks"]["kafka"], found["sinks"]["webhooks"]
             if (kafka["state"], webhooks["state"]) == (state, "leading"):
                 return {"ready": found["status"], **kafka}
-            await asyncio.sleep(0.05)
+            await poll()
 
 
 @pytest.mark.slow
@@ -84,23 +85,23 @@ async def test_a_restored_database_sends_nothing_to_kafka_until_it_is_confirmed_
 ) -> None:
     """RU-17, RP-10, RR-06, F59: I1 I3 I4=0; it is started beside the original, as a clone might be by mistake."""
     broker = Kafka(kafka.bootstrap)
-    async with open_rig(database_url, tmp_path, seed, broker, processes=1, **CALM) as rig:
-        async with rig.scenario.load():
-            await rig.accepts(100)
-        await rig.scenario.quiet(60)
+    async with open_harness(database_url, tmp_path, seed, broker, processes=1, **CALM) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(100)
+        await harness.scenario.quiet(60)
         file = await asyncio.to_thread(backup, database_url, tmp_path)
-        async with rig.scenario.load():
-            await rig.accepts(100)
-        await rig.scenario.quiet(60)  # now the marker is ahead of the backup
+        async with harness.scenario.load():
+            await harness.accepts(100)
+        await harness.scenario.quiet(60)  # now the marker is ahead of the backup
         async with restored(file, database_url) as url:
-            clone = Child("clone", tmp_path, scenario_settings(replace(rig.scenario.options, database_url=url)))
+            clone = Child("clone", tmp_path, scenario_settings(replace(harness.scenario.options, database_url=url)))
             try:
                 await clone.start()
                 answer = await ask(clone, "POST", f"/topics/{TOPIC}/events?key=k", b"after the restore")
                 refused = await kafka_of(clone, "refused")
-                async with rig.scenario.load():
-                    await rig.accepts(100)
-                verdict = await rig.concluded(duplicates_max=0)
+                async with harness.scenario.load():
+                    await harness.accepts(100)
+                verdict = await harness.concluded(duplicates_max=0)
                 before = await read_committed(broker.bootstrap, broker.prefix + TOPIC)
                 still = await kafka_of(clone, "refused")
 
@@ -109,8 +110,8 @@ async def test_a_restored_database_sends_nothing_to_kafka_until_it_is_confirmed_
                 await clone.start()
                 await kafka_of(clone, "leading")
                 async with asyncio.timeout(60):
-                    while not (after := await read_committed(broker.bootstrap, broker.prefix + TOPIC)):  # noqa: ASYNC110
-                        await asyncio.sleep(0.1)
+                    while not (after := await read_committed(broker.bootstrap, broker.prefix + TOPIC)):
+                        await poll()
             finally:
                 await clone.end()
         print(f"seed {seed}, the clone: {refused['error']}")

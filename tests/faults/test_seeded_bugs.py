@@ -32,14 +32,15 @@ from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.harvester import Harvester
 from relay.record import Record
 from relay.sink import Batch, SinkUnavailable, Term
-from tests.faults.rig import CLEAN, Rig, Verdict, until, verdict
+from tests.faults.harness import CLEAN, Harness, Verdict, verdict
+from tests.waiting import lasts, until
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A rig whose AMQP sink leads to a small broker of the witness's own."""
+    """A harness whose AMQP sink leads to a small broker of the witness's own."""
 
-    rig: Rig
+    harness: Harness
     broker: ChaosBroker
 
 
@@ -47,43 +48,43 @@ Scenario = Callable[[Scene], Awaitable[None]]
 
 
 async def kill_twice(scene: Scene) -> None:
-    child = scene.rig.scenario.children[0]
+    child = scene.harness.scenario.children[0]
     for _ in range(2):
-        await scene.rig.accepts(60)
+        await scene.harness.accepts(60)
         await child.kill()
         await child.start()
-    await scene.rig.accepts(20)
+    await scene.harness.accepts(20)
 
 
 async def cut_the_broker(scene: Scene) -> None:
     for _ in range(3):
-        await scene.rig.accepts(40)
+        await scene.harness.accepts(40)
         scene.broker.cut()
-    await scene.rig.accepts(40)
+    await scene.harness.accepts(40)
 
 
 async def unbind_for_a_second(scene: Scene) -> None:
-    await scene.rig.accepts(30)
+    await scene.harness.accepts(30)
     scene.broker.bound = False
-    await asyncio.sleep(1.0)
+    await lasts(1.0)
     scene.broker.bound = True
-    await scene.rig.accepts(30)
+    await scene.harness.accepts(30)
 
 
 async def only_load(scene: Scene) -> None:
-    await scene.rig.accepts(300)
+    await scene.harness.accepts(300)
 
 
 async def stop_the_leader_and_kill_its_successor(scene: Scene) -> None:
-    stage = scene.rig.scenario
-    await scene.rig.accepts(50)
+    stage = scene.harness.scenario
+    await scene.harness.accepts(50)
     leader = await stage.leader("amqp")
     assert leader is not None
     successor = next(child for child in stage.children if child is not leader)
     leader.pause()
-    await asyncio.sleep(4.5)  # past the lease of 1 s, and past the broker's patience of 3 s
+    await lasts(4.5)  # past the lease of 1 s, and past the broker's patience of 3 s
     leader.resume()
-    await asyncio.sleep(0.5)
+    await lasts(0.5)
     await successor.kill()
     arrived = scene.broker.arrived
     await until(lambda: scene.broker.arrived >= arrived + 50, 60)
@@ -112,21 +113,21 @@ async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_
         where = {"settings": {"AMQP_URL": broker.url}, "promises": {"amqp": Promise.RECORD}}
         staged = ScenarioOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
         async with open_scenario(staged) as stage:
-            rig = Rig(stage)
-            async with rig.scenario.load():
-                await scenario(Scene(rig, broker))
-            found = await found_after(rig, 5 if seeded else 30)
+            harness = Harness(stage)
+            async with harness.scenario.load():
+                await scenario(Scene(harness, broker))
+            found = await found_after(harness, 5 if seeded else 30)
             assert not stage.crashes, "a crash is not what was to be found"
     assert getattr(found, broken) > 0 if seeded else found == CLEAN, found
 
 
-async def found_after(rig: Rig, quiet_seconds_max: float) -> Verdict:
+async def found_after(harness: Harness, quiet_seconds_max: float) -> Verdict:
     """The verdict; what is still on its way counts as lost, which a bug may well cause."""
     try:
-        await rig.scenario.quiet(quiet_seconds_max)
+        await harness.scenario.quiet(quiet_seconds_max)
     except NotQuiet as still:
-        return replace(verdict(await rig.scenario.judge(), 500), evidence=(str(still),))
-    return verdict(await rig.scenario.judge(), 500)
+        return replace(verdict(await harness.scenario.judge(), 500), evidence=(str(still),))
+    return verdict(await harness.scenario.judge(), 500)
 
 
 # --- bugs that are shown without a stage ------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from reqrep.transport import SocketOptions, Transport
 from tests.reqrep.running import WAIT_SECONDS, client_of, running_broker, running_worker
 from tests.reqrep.test_broker_states import mutations
 from tests.reqrep.test_examples import endpoint, program
+from tests.waiting import block_poll
 
 
 class Cast:
@@ -118,7 +119,7 @@ def test_a_process_that_is_killed_or_stopped_loses_no_call(
         until = time.monotonic() + 2.0
         while healing.is_alive() or time.monotonic() < until or len(replies) < 15:
             replies.append(call(b"%d" % len(replies)))
-            time.sleep(0.01)
+            block_poll()
     assert replies == [b"%d" % index for index in range(len(replies))]
 
 
@@ -130,7 +131,7 @@ def silent_client(address: str, requests: int) -> Iterator[None]:
     socket.connect(address)
     for _ in range(requests):
         while socket.send([b"", b"MDPC01", b"echo", b"x" * 2_000]) is not None:
-            time.sleep(0.001)
+            block_poll()
     yield
     transport.close()
 

@@ -28,7 +28,7 @@ from scripts.servers.tree import ProcessTree
 from scripts.servers.warden import WARDEN
 from tests.pipeline.broker import make, ours, record_of, write
 from tests.pipeline.test_audit_command import events
-from tests.pipeline.test_command import until
+from tests.waiting import block_until
 
 __all__ = ["events"]
 
@@ -55,7 +55,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, str]]:
             folder = tmp_path / f"worker-{number}"
             options = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder), "--webui-port", str(free_port()))
             _started(stack, tmp_path, "worker.Worker", *here, *options, master)
-        until(lambda: _state(page).get("aliveworkers") == WORKERS)
+        block_until(lambda: _state(page).get("aliveworkers") == WORKERS)
         yield master, f"http://127.0.0.1:{page}/json/"
 
 

@@ -18,7 +18,7 @@ from runtime.port import free_port
 from tests.reqrep.running import FAST, WAIT_SECONDS, running_worker, threaded
 from tests.reqrep.test_broker_command import broker_process
 from tests.reqrep.test_examples import ENVIRONMENT
-from tests.reqrep.titanic.peers import until
+from tests.waiting import block_until
 
 KILLS = 100
 DISK_BYTES = 8 * 1024 * 1024
@@ -71,7 +71,7 @@ def test_a_hundred_kills_of_the_broker_lose_no_accepted_request(titanic_words: t
         for _ in range(KILLS):
             with broker_process(*titanic_words, port=port) as (process, _):
                 wanted = sum(len(each.accepted) for each in submitters) + dice.randint(1, 40)
-                until(lambda wanted=wanted: sum(len(each.accepted) for each in submitters) >= wanted)
+                block_until(lambda wanted=wanted: sum(len(each.accepted) for each in submitters) >= wanted)
                 process.kill()
         with broker_process(*titanic_words, port=port), titanic_client(endpoint) as client:
             for submitter in submitters:
@@ -140,7 +140,7 @@ def test_a_stopped_worker_that_goes_on_later_does_not_change_the_reply(paying: t
         client = stack.enter_context(titanic_client(endpoint))
         first = stack.enter_context(worker_process(endpoint, "first", folder))
         request_id = client.submit("pay", b"bill 8")
-        until(lambda: effects(folder))
+        block_until(lambda: effects(folder))
         first.send_signal(signal.SIGSTOP)
         (folder / "hold").unlink()
         stack.enter_context(worker_process(endpoint, "second", folder))
@@ -148,7 +148,7 @@ def test_a_stopped_worker_that_goes_on_later_does_not_change_the_reply(paying: t
         first.send_signal(signal.SIGCONT)
         # The first worker registers again: a later request that only it can take shows that its late reply is through.
         answers = set()
-        until(lambda: answers.add(client.call("pay", b"next").split()[0]) or b"first" in answers)  # type: ignore[func-returns-value]
+        block_until(lambda: answers.add(client.call("pay", b"next").split()[0]) or b"first" in answers)  # type: ignore[func-returns-value]
         again = client.fetch(request_id)
     assert (reply, again) == ([b"second did bill 8"], [b"second did bill 8"])
 

@@ -11,7 +11,7 @@ import app
 from app.chaos.history import read_history
 from db.migrate import migrations
 from scripts.servers.kafka import KafkaServer
-from tests.faults.rig import CALM, CLEAN, Kafka, Rig, open_rig
+from tests.faults.harness import CALM, CLEAN, Harness, Kafka, open_harness
 
 ROOMS = ("app", "db", "event", "hub", "jobs", "relay", "reqrep", "webhooks")
 
@@ -45,9 +45,9 @@ def next_version(tmp_path: Path) -> Path:
     return there
 
 
-def attempts(rig: Rig) -> Iterator[int]:
+def attempts(harness: Harness) -> Iterator[int]:
     """How many each event took, of those that were repeated."""
-    return (attempt.attempt for attempt in read_history(rig.scenario.options.folder / "history.jsonl"))
+    return (attempt.attempt for attempt in read_history(harness.scenario.options.folder / "history.jsonl"))
 
 
 @pytest.mark.slow
@@ -57,21 +57,21 @@ async def test_replicas_are_upgraded_one_after_the_other_and_clients_need_no_mor
     """F10, JT-24: I1 I3 I6. The first of the new ones migrates while two old ones publish, relay and deliver."""
     options = {"processes": 3, "keys": 10, "transactors": 4, "kafka_groups": 4, **CALM}
     known = len(migrations())
-    async with open_rig(database_url, tmp_path, seed, Kafka(kafka.bootstrap), **options) as rig:
+    async with open_harness(database_url, tmp_path, seed, Kafka(kafka.bootstrap), **options) as harness:
         sql = await asyncpg.connect(database_url)
         versions = []
-        async with rig.scenario.load():
-            await rig.accepts(100)
-            for child in rig.scenario.children:
+        async with harness.scenario.load():
+            await harness.accepts(100)
+            for child in harness.scenario.children:
                 code, _ = await child.drain(seconds_max=30)
                 assert code == 0
                 child.tree = next_version
                 await child.start()
                 versions.append(await sql.fetchval("SELECT max(version) FROM hookwire.migrations"))
-                await rig.accepts(100)
-                await rig.receives("ordered", 50)
+                await harness.accepts(100)
+                await harness.receives("ordered", 50)
         await sql.close()
-        most = max(attempts(rig))
+        most = max(attempts(harness))
         print(f"seed {seed}, an event took {most} attempts at most")
         assert (versions, most <= ATTEMPTS_MAX) == ([known + len(MIGRATIONS)] * 3, True)
-        assert await rig.concluded(duplicates_max=100) == CLEAN
+        assert await harness.concluded(duplicates_max=100) == CLEAN

@@ -15,7 +15,7 @@ import pytest
 
 from app.chaos.child import Child
 from tests.hub.callback import Callbacks, answers, hang, serve_callbacks
-from tests.hub.rig import until
+from tests.waiting import until
 
 
 @dataclass

@@ -8,8 +8,9 @@ import pytest
 
 from app.chaos.child import Child
 from scripts.servers.kafka import KafkaServer
-from tests.faults.rig import CLEAN, Kafka, Rig, open_rig
+from tests.faults.harness import CLEAN, Harness, Kafka, open_harness
 from tests.relay.wire import INIT_PRODUCER, wire_to
+from tests.waiting import poll, until
 
 # Two are enough: the zombie's successor, and whoever is elected after its fence was taken. A machine that is short of
 # processors may let a lease run out besides; two that fence each other for ever would make five a second.
@@ -17,24 +18,26 @@ TERMS_MAX = 8
 LEASE_SECONDS = 3.0
 
 
-async def leads(rig: Rig, child: Child, seconds_max: float = 60.0) -> None:
-    async with asyncio.timeout(seconds_max):
-        while await rig.scenario.leader("kafka") is not child:  # noqa: ASYNC110 - it looks at a table
-            await asyncio.sleep(0.05)
+async def leads(harness: Harness, child: Child, seconds_max: float = 60.0) -> None:
+
+    async def holds() -> object:
+        return await harness.scenario.leader("kafka") is child
+
+    await until(holds, seconds_max)
 
 
-async def term(rig: Rig) -> int:
-    row = await rig.scenario.database.fetchrow("term.current", "kafka", 0)
+async def term(harness: Harness) -> int:
+    row = await harness.scenario.database.fetchrow("term.current", "kafka", 0)
     assert row is not None
     return int(row["term"])
 
 
-async def carries(rig: Rig, broker: Kafka, count: int, seconds_max: float = 60.0) -> None:
+async def carries(harness: Harness, broker: Kafka, count: int, seconds_max: float = 60.0) -> None:
     """Wait until Kafka has so many more."""
     async with asyncio.timeout(seconds_max):
         goal = await broker.count() + count
-        while await broker.count() < goal:  # noqa: ASYNC110 - it asks a broker
-            await asyncio.sleep(0.1)
+        while await broker.count() < goal:
+            await poll()
 
 
 @pytest.mark.slow
@@ -51,37 +54,39 @@ async def test_a_zombie_that_takes_kafkas_fence_steps_down_and_the_rightful_lead
     chance = random.Random(seed)
     async with (
         wire_to(kafka.advertised_port, kafka.proxied_port) as wire,
-        open_rig(database_url, tmp_path, seed, broker, keys=16, lease_seconds=LEASE_SECONDS) as rig,
+        open_harness(database_url, tmp_path, seed, broker, keys=16, lease_seconds=LEASE_SECONDS) as harness,
     ):
-        zombie, rightful = rig.scenario.children
-        async with rig.scenario.load():
-            await carries(rig, broker, 50)
+        zombie, rightful = harness.scenario.children
+        async with harness.scenario.load():
+            await carries(harness, broker, 50)
         await rightful.kill()
         await zombie.kill()
         wire.hold_request = INIT_PRODUCER
         await zombie.start()
         async with asyncio.timeout(60):
             await wire.caught.wait()
-        await leads(rig, zombie)
-        first = await term(rig)
+        await leads(harness, zombie)
+        first = await term(harness)
         zombie.pause()
         try:
             await rightful.start()
-            async with rig.scenario.load():
-                await leads(rig, rightful)
-                await carries(rig, broker, chance.randint(20, 100))
-                second = await term(rig)
+            async with harness.scenario.load():
+                await leads(harness, rightful)
+                await carries(harness, broker, chance.randint(20, 100))
+                second = await term(harness)
                 wire.release()
-                async with asyncio.timeout(60):
-                    while await term(rig) == second:  # noqa: ASYNC110 - it looks at a table
-                        await asyncio.sleep(0.05)
-                await carries(rig, broker, 50)
-                asleep = await term(rig)
+
+                async def holds() -> object:
+                    return await term(harness) != second
+
+                await until(holds)
+                await carries(harness, broker, 50)
+                asleep = await term(harness)
                 zombie.resume()
-                await carries(rig, broker, chance.randint(20, 100))
-                awake = await term(rig)
+                await carries(harness, broker, chance.randint(20, 100))
+                awake = await term(harness)
         finally:
             zombie.resume()
         print(f"seed {seed}, terms: {first} zombie, {second} successor, {asleep} after the fence, {awake} at the end")
-        assert await rig.concluded(duplicates_max=300) == CLEAN
+        assert await harness.concluded(duplicates_max=300) == CLEAN
     assert (first < second < asleep <= awake, awake - first <= TERMS_MAX) == (True, True)

@@ -11,7 +11,8 @@ from aiokafka import AIOKafkaConsumer
 from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC
-from tests.faults.rig import Rig, until
+from tests.faults.harness import Harness
+from tests.waiting import until
 
 # Promised are 2; the machine is others' too, and may be busy in one phase and idle in the next.
 SLOWER_MAX = 20
@@ -36,9 +37,9 @@ def is_slower(sick: float, usual: float) -> bool:
 class Traffic:
     """Publishes by SQL and knows when each event was committed; ``arrived``: when a read-committed reader had it."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, harness: Harness) -> None:
         self.arrived: dict[Mark, float] = {}
-        self._rig = rig
+        self._harness = harness
         self._numbers: Counter[str] = Counter()
         self._committed: dict[Mark, float] = {}
 
@@ -48,14 +49,14 @@ class Traffic:
         for key in keys:
             self._numbers[key] += 1
             marks.append(Mark("traffic", TOPIC, key, self._numbers[key]))
-        async with self._rig.scenario.database.transaction() as transaction:
+        async with self._harness.scenario.database.transaction() as transaction:
             ids = [
                 await transaction.fetchval("witness.publish", TOPIC, mark.to_payload(at, payload_bytes), mark.key)
                 for mark in marks
             ]
         for mark, event_id in zip(marks, ids, strict=True):
             self._committed[mark] = time.monotonic()
-            self._rig.scenario._history.record(Attempt(mark, PublishOutcome.OK, event_id, client_time=at))
+            self._harness.scenario._history.record(Attempt(mark, PublishOutcome.OK, event_id, client_time=at))
         return marks
 
     async def phase(self, hot_share: int, seconds_max: float = 60.0) -> tuple[list[Mark], list[Mark]]:

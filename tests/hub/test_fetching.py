@@ -16,27 +16,28 @@ from hub.acceptance import ping
 from hub.fetching import Fetching
 from hub.form import FormRefused, Mode, Pinging
 from runtime.wake import Wake
+from tests.hub.harness import POLICY, Harness, hub_harness
 from tests.hub.publisher import Page, Publisher, serve_topics
-from tests.hub.rig import POLICY, Rig, hub_rig, until
+from tests.waiting import until
 
 ATOM = "application/atom+xml"
 
 
 @dataclass
-class Harness:
-    rig: Rig
+class FetchingHarness:
+    harness: Harness
     publisher: Publisher
 
     async def subscribe(self, path: str = "/feed") -> None:
-        await self.rig.ask(topic_url=self.publisher.url(path))
+        await self.harness.ask(topic_url=self.publisher.url(path))
 
     async def ping(self, path: str = "/feed") -> None:
-        await ping(self.rig.hub, Pinging((self.publisher.url(path),)))
+        await ping(self.harness.hub, Pinging((self.publisher.url(path),)))
 
     async def settled(self, path: str = "/feed") -> Any:
         """The topic's row, once nothing is to be fetched any more or a fetch has failed."""
         return await until(
-            lambda: self.rig.sql.fetchrow(
+            lambda: self.harness.sql.fetchrow(
                 "SELECT * FROM hookwire.foreign_topics WHERE url = $1 AND claimed_until IS NULL AND claims > 0"
                 " AND (due_at IS NULL OR failures > 0)",
                 self.publisher.url(path),
@@ -44,12 +45,12 @@ class Harness:
         )
 
     async def events(self) -> list[tuple[bytes, str | None]]:
-        rows = await self.rig.sql.fetch("SELECT payload, content_type FROM hookwire.events ORDER BY id")
+        rows = await self.harness.sql.fetch("SELECT payload, content_type FROM hookwire.events ORDER BY id")
         return [(row["payload"], row["content_type"]) for row in rows]
 
     async def link(self) -> str:
         """The links of the latest event, as they go into its deliveries."""
-        headers = await self.rig.sql.fetchval("SELECT headers FROM hookwire.events ORDER BY id DESC LIMIT 1")
+        headers = await self.harness.sql.fetchval("SELECT headers FROM hookwire.events ORDER BY id DESC LIMIT 1")
         link: str = json.loads(headers)["hookwire-link"]
         return link
 
@@ -58,7 +59,7 @@ class Harness:
         """Runs the service; it is stopped softly afterwards."""
         client = Client(POLICY, ThreadResolver())
         wake = Wake(0.01, 0.05)
-        hub = self.rig.hub
+        hub = self.harness.hub
         service = Fetching(hub.database, client, hub.options, wake, lambda: None)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(service.run())
@@ -72,10 +73,10 @@ class Harness:
 
 
 @asynccontextmanager
-async def harness(database_url: str, **options: Any) -> AsyncIterator[Harness]:
+async def fetching_harness(database_url: str, **options: Any) -> AsyncIterator[FetchingHarness]:
     given = {"foreign_topics": "any", "fetch_pause_seconds": 0.0, **options}
-    async with hub_rig(database_url, **given) as rig, serve_topics() as publisher:
-        yield Harness(rig, publisher)
+    async with hub_harness(database_url, **given) as harness, serve_topics() as publisher:
+        yield FetchingHarness(harness, publisher)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ async def test_a_ping_distributes_the_content_as_it_is(
     database_url_both: str, body: bytes, content_type: str | None
 ) -> None:
     """WS-06, WS-50, WS-51, WS-76: every byte, and the type as a string."""
-    async with harness(database_url_both) as on:
+    async with fetching_harness(database_url_both) as on:
         on.publisher.pages["/feed"] = Page(body, content_type)
         await on.subscribe()
         await on.ping()
@@ -106,15 +107,15 @@ async def test_a_ping_distributes_the_content_as_it_is(
 
 async def test_a_topic_that_nobody_subscribed_to_is_not_fetched(database_url: str) -> None:
     """WS-79: the ping is taken all the same."""
-    async with harness(database_url) as on:
+    async with fetching_harness(database_url) as on:
         await on.ping()
 
-        assert await on.rig.sql.fetchval("SELECT count(*) FROM hookwire.foreign_topics") == 0
+        assert await on.harness.sql.fetchval("SELECT count(*) FROM hookwire.foreign_topics") == 0
 
 
 async def test_a_ping_during_a_fetch_is_not_lost(database_url: str) -> None:
     """WS-80: what was served before the ping is distributed, and what was served after it as well."""
-    async with harness(database_url) as on, on.fetching():
+    async with fetching_harness(database_url) as on, on.fetching():
         gate = asyncio.Event()
         on.publisher.pages["/feed"] = Page(b"v1", gate=gate)
         await on.subscribe()
@@ -132,12 +133,12 @@ async def test_a_ping_during_a_fetch_is_not_lost(database_url: str) -> None:
 
 async def test_a_fetch_whose_process_died_is_made_again(database_url: str) -> None:
     """WS-80, WS-84: the claim's end makes the topic due; the number of the claim is the fence."""
-    async with harness(database_url) as on:
+    async with fetching_harness(database_url) as on:
         on.publisher.pages["/feed"] = Page(b"v1")
         await on.subscribe()
         await on.ping()
-        await on.rig.hub.database.fetch("foreign.claim", 1, 3600.0)
-        await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET claimed_until = now()")
+        await on.harness.hub.database.fetch("foreign.claim", 1, 3600.0)
+        await on.harness.sql.execute("UPDATE hookwire.foreign_topics SET claimed_until = now()")
         async with on.fetching():
             row = await on.settled()
 
@@ -146,7 +147,7 @@ async def test_a_fetch_whose_process_died_is_made_again(database_url: str) -> No
 
 async def test_an_unchanged_topic_is_asked_conditionally_and_not_distributed_again(database_url: str) -> None:
     """WS-82, WS-85, PS-12: validators go along, and who asks how many read."""
-    async with harness(database_url) as on:
+    async with fetching_harness(database_url) as on:
         date = "Thu, 01 Jan 2026 00:00:00 GMT"
         on.publisher.pages["/feed"] = Page(b"v1", headers=f'ETag: "1"\r\nLast-Modified: {date}\r\n')
         await on.subscribe()
@@ -170,10 +171,10 @@ async def test_the_same_content_is_distributed_again_only_where_that_is_wanted(
     database_url: str, always: bool, events: int
 ) -> None:
     """WS-82: the content's digest tells; where all is wanted the topic is not asked conditionally either."""
-    async with harness(database_url) as on, on.fetching():
+    async with fetching_harness(database_url) as on, on.fetching():
         on.publisher.pages["/feed"] = Page(b"v1", headers='ETag: "1"\r\n')
         await on.subscribe()
-        await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET always_deliver = $1", always)
+        await on.harness.sql.execute("UPDATE hookwire.foreign_topics SET always_deliver = $1", always)
         for number in (1, 2):
             await on.ping()
             await on.publisher.wait_for(number)
@@ -202,7 +203,7 @@ async def test_the_same_content_is_distributed_again_only_where_that_is_wanted(
 )
 async def test_what_is_not_the_content_is_never_distributed(database_url: str, page: Page, error: str) -> None:
     """WS-81, WS-83, WS-100: the reason is on record, and the fetch is repeated after a pause."""
-    async with harness(database_url, fetch_bytes_max=1000) as on:
+    async with fetching_harness(database_url, fetch_bytes_max=1000) as on:
         on.publisher.pages["/feed"] = page
         await on.subscribe()
         await on.ping()
@@ -215,12 +216,12 @@ async def test_what_is_not_the_content_is_never_distributed(database_url: str, p
 
 async def test_a_topic_that_recovers_is_distributed_by_the_repeated_fetch(database_url: str) -> None:
     """WS-83, HD-22: no ping is needed for it."""
-    async with harness(database_url) as on, on.fetching():
+    async with fetching_harness(database_url) as on, on.fetching():
         await on.subscribe()
         await on.ping()
         await on.settled()
         on.publisher.pages["/feed"] = Page(b"v1")
-        await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET due_at = now()")
+        await on.harness.sql.execute("UPDATE hookwire.foreign_topics SET due_at = now()")
         await on.publisher.wait_for(2)
 
         await until(on.events)
@@ -228,9 +229,9 @@ async def test_a_topic_that_recovers_is_distributed_by_the_repeated_fetch(databa
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_redirects_are_followed(database_url: str, status: int) -> None:
+async def test_a_fetch_follows_five_redirects_and_resolves_relative_ones(database_url: str, status: int) -> None:
     """WS-81: five hops are allowed; relative ones are resolved."""
-    async with harness(database_url) as on:
+    async with fetching_harness(database_url) as on:
         for hop in range(5):
             on.publisher.pages[f"/{hop}" if hop else "/feed"] = Page(status=status, headers=f"Location: {hop + 1}\r\n")
         on.publisher.pages["/5"] = Page(b"v1")
@@ -244,7 +245,7 @@ async def test_redirects_are_followed(database_url: str, status: int) -> None:
 
 async def test_unasked_gzip_is_unpacked(database_url: str) -> None:
     """WS-51: decoded bytes."""
-    async with harness(database_url) as on:
+    async with fetching_harness(database_url) as on:
         on.publisher.pages["/feed"] = Page(gzip.compress(b"v1"), headers="Content-Encoding: gzip\r\n")
         await on.subscribe()
         await on.ping()
@@ -271,7 +272,7 @@ async def test_unasked_gzip_is_unpacked(database_url: str) -> None:
 )
 async def test_deliveries_carry_the_links_that_the_topic_advertises(database_url: str, headers: str, link: str) -> None:
     """WS-53, TG-G: byte for byte; this hub and the subscribed URL where it advertises none."""
-    async with harness(database_url) as on:
+    async with fetching_harness(database_url) as on:
         on.publisher.pages["/feed"] = Page(b"v1", headers=headers)
         await on.subscribe()
         await on.ping()
@@ -288,9 +289,9 @@ def feed(*entries: str, title: str = "t") -> bytes:
 
 async def test_a_feed_may_be_distributed_as_its_new_and_changed_entries(database_url: str) -> None:
     """WS-07, WS-52, PS-13: three old ones, one changed, one new; and a change of the feed around them counts."""
-    async with harness(database_url) as on, on.fetching():
+    async with fetching_harness(database_url) as on, on.fetching():
         await on.subscribe()
-        await on.rig.sql.execute("UPDATE hookwire.foreign_topics SET feed_diff = true")
+        await on.harness.sql.execute("UPDATE hookwire.foreign_topics SET feed_diff = true")
         bodies = [feed("a", "b", "c"), feed("d", "a", "b2", "c"), feed("d", "a", "b2", "c", title="u")]
         for number, body in enumerate(bodies, start=1):
             on.publisher.pages["/feed"] = Page(body, f"{ATOM}; charset=utf-8")
@@ -303,15 +304,15 @@ async def test_a_feed_may_be_distributed_as_its_new_and_changed_entries(database
 
 async def test_a_subscriber_is_told_the_topic_it_named_and_gets_its_subscription(database_url: str) -> None:
     """WS-20, WS-40: a foreign topic is verified as any other."""
-    async with harness(database_url) as on, on.rig.verifying():
-        await on.rig.subscribed(topic_url=on.publisher.url("/%7Efeed"))
-        await on.rig.decided(await on.rig.ask(Mode.UNSUBSCRIBE, topic_url=on.publisher.url("/~feed")))
+    async with fetching_harness(database_url) as on, on.harness.verifying():
+        await on.harness.subscribed(topic_url=on.publisher.url("/%7Efeed"))
+        await on.harness.decided(await on.harness.ask(Mode.UNSUBSCRIBE, topic_url=on.publisher.url("/~feed")))
 
-        first, second = on.rig.callbacks.queries()
+        first, second = on.harness.callbacks.queries()
         assert (first["hub.topic"], second["hub.topic"]) == (
             [on.publisher.url("/%7Efeed")], [on.publisher.url("/~feed")],
         )  # fmt: skip
-        assert await on.rig.subscriptions() == [("/cb", "deleted", 2, None)]
+        assert await on.harness.subscriptions() == [("/cb", "deleted", 2, None)]
 
 
 @pytest.mark.parametrize(
@@ -327,21 +328,21 @@ async def test_a_subscriber_is_told_the_topic_it_named_and_gets_its_subscription
 )
 async def test_a_foreign_topic_may_be_refused(database_url: str, mode: str, url: str, status: int) -> None:
     """WS-21, WS-32, WS-79, WS-100, B-28: before anything is stored or asked."""
-    async with harness(database_url, foreign_topics=mode) as on:
+    async with fetching_harness(database_url, foreign_topics=mode) as on:
         with pytest.raises(FormRefused) as refused:
-            await on.rig.ask(topic_url=url)
+            await on.harness.ask(topic_url=url)
 
         assert (refused.value.status, refused.value.text.startswith("hub.topic ")) == (status, True)
 
 
 async def test_one_bad_topic_among_pings_leaves_the_others_alone(database_url: str) -> None:
     """WS-78: all or nothing."""
-    async with harness(database_url) as on:
+    async with fetching_harness(database_url) as on:
         await on.subscribe()
         with pytest.raises(FormRefused):
-            await ping(on.rig.hub, Pinging((on.publisher.url(), "http://192.168.0.1/")))
+            await ping(on.harness.hub, Pinging((on.publisher.url(), "http://192.168.0.1/")))
 
-        assert await on.rig.sql.fetchval("SELECT pings FROM hookwire.foreign_topics") == 0
+        assert await on.harness.sql.fetchval("SELECT pings FROM hookwire.foreign_topics") == 0
 
 
 @pytest.mark.parametrize(
@@ -364,14 +365,14 @@ async def test_where_topics_are_strict_only_their_own_url_is_subscribed_to(
     database_url: str, page: Page, expected: tuple[str, str | None]
 ) -> None:
     """WS-22, WS-37: who names it otherwise is told the right one; what the topic says of itself is asked for first."""
-    async with harness(database_url, strict_topic=True) as on, on.rig.verifying():
+    async with fetching_harness(database_url, strict_topic=True) as on, on.harness.verifying():
         url = on.publisher.url()
         on.publisher.pages["/feed"] = Page(
             page.body, page.content_type, page.status, page.headers.replace("{url}", url)
         )
-        (state,) = await on.rig.decided(await on.rig.ask(topic_url=url))
-        told = [query["hub.mode"][0] for query in on.rig.callbacks.queries()]
-        reasons = [query.get("hub.reason", [""])[0] for query in on.rig.callbacks.queries()]
+        (state,) = await on.harness.decided(await on.harness.ask(topic_url=url))
+        told = [query["hub.mode"][0] for query in on.harness.callbacks.queries()]
+        reasons = [query.get("hub.reason", [""])[0] for query in on.harness.callbacks.queries()]
 
         assert (state, next(iter(told), None)) == expected
         assert ["the topic's own URL is" in reason for reason in reasons] == [mode == "denied" for mode in told]

@@ -208,7 +208,7 @@ def test_empty_fields_do_no_harm() -> None:
     assert read(FORM, b"&" + form(SUBSCRIBE) + b"&&") == Subscribing(Mode.SUBSCRIBE, TOPIC, CALLBACK)
 
 
-def test_values_are_decoded_once() -> None:
+def test_percent_encoded_values_are_decoded_once() -> None:
     """WS-23, WS-24, B-29."""
     body = b"hub.mode=subscribe&hub.topic=http://h/%257Eu&hub.callback=http://c/%3Fa%3D%252f%2B%2520"
 

@@ -107,7 +107,7 @@ def test_any_other_status_fails_even_with_the_challenge(mode: Mode, status: int)
 @pytest.mark.parametrize(
     "body", [b"", b"challeng", b"challengex", b"CHALLENGE", b'"challenge"', b"challenge\n", b"\xff"]
 )
-def test_any_other_body_fails(body: bytes) -> None:
+def test_a_body_other_than_the_challenge_fails_the_verification(body: bytes) -> None:
     """WS-45, TG-A."""
     intent = asked(challenge="challenge")
 
@@ -262,7 +262,7 @@ def test_a_lease_is_always_bounded(wish: int | None, lease_seconds: int) -> None
     assert OPTIONS.lease_seconds(wish) == lease_seconds
 
 
-def test_patience_grows_with_failures() -> None:
+def test_the_pause_grows_with_each_failed_verification() -> None:
     """AB-01."""
     assert [patience_seconds(failures) for failures in (0, 2, 3, 4, 5, 11, 12, 10_000)] == [
         0,

@@ -28,12 +28,13 @@ from hub.publish import (
     PublishRefused,
     stripes_of,
 )
+from tests.waiting import lasts, poll
 
 WAIT_SECONDS_MAX = 60.0
 
 
 @dataclass
-class Bench:
+class Harness:
     """A publisher that runs, and a connection of the test's own."""
 
     database: Database
@@ -70,11 +71,11 @@ class Bench:
                 )
                 if len(rows) >= backends:
                     return [row["pid"] for row in rows]
-                await asyncio.sleep(0.01)
+                await poll()
 
 
 @asynccontextmanager
-async def publishing(database_url: str, *, running: bool = True, **options: Any) -> AsyncIterator[Bench]:
+async def publishing(database_url: str, *, running: bool = True, **options: Any) -> AsyncIterator[Harness]:
     """A publisher on its own pool; stopped softly at the end."""
     database = await open_database(PoolOptions(database_url, connections_max=8, lock_seconds=2.0))
     commits: list[None] = []
@@ -85,7 +86,7 @@ async def publishing(database_url: str, *, running: bool = True, **options: Any)
             if running:
                 tasks.create_task(publisher.run())
             try:
-                yield Bench(database, publisher, sql, commits)
+                yield Harness(database, publisher, sql, commits)
             finally:
                 publisher.stop()
     finally:
@@ -123,53 +124,58 @@ def draft(payload: str, key: str | None = None, idempotency_key: str | None = No
 
 async def test_an_answer_comes_after_the_commit_and_tells_what_was_stored(database_url: str) -> None:
     """RR-13, I1."""
-    async with publishing(database_url) as bench:
+    async with publishing(database_url) as harness:
         unit = [
             Draft("t", b"\x00\xff", "k", "image/x", {"ce-type": "a"}),
             Draft("t", b"", None),
         ]
-        first, second = await bench.publish(*unit)
-        rows = await bench.sql.fetch(
+        first, second = await harness.publish(*unit)
+        rows = await harness.sql.fetch(
             "SELECT id, accepted_at, topic, key, content_type, headers, sinks, payload FROM hookwire.events ORDER BY id"
         )
-        owed = await bench.sql.fetch("SELECT id, sink FROM hookwire.outbox ORDER BY id")
+        owed = await harness.sql.fetch("SELECT id, sink FROM hookwire.outbox ORDER BY id")
         assert [tuple(row) for row in rows] == [
             (first.id, first.accepted_at, "t", "k", "image/x", '{"ce-type": "a"}', ["webhooks"], b"\x00\xff"),
             (second.id, second.accepted_at, "t", None, None, "{}", ["webhooks"], b""),
         ]
         assert [tuple(row) for row in owed] == [(first.id, "webhooks"), (second.id, "webhooks")]
-        assert (first.sequence, second.sequence, first.replayed, len(bench.commits)) == (first.id, second.id, False, 1)
+        assert (first.sequence, second.sequence, first.replayed, len(harness.commits)) == (
+            first.id,
+            second.id,
+            False,
+            1,
+        )
 
 
 async def test_an_unordered_topic_gives_no_sequence(database_url: str) -> None:
     """RR-13."""
-    async with publishing(database_url) as bench:
-        await bench.sql.execute("INSERT INTO hookwire.topics (name, ordered) VALUES ('t', false)")
-        (accepted,) = await bench.publish(draft("a", "k"))
+    async with publishing(database_url) as harness:
+        await harness.sql.execute("INSERT INTO hookwire.topics (name, ordered) VALUES ('t', false)")
+        (accepted,) = await harness.publish(draft("a", "k"))
         assert (accepted.sequence, accepted.key) == (None, "k")
 
 
 async def test_units_that_wait_together_share_a_commit(database_url: str) -> None:
     """Decision 10, RR-12: forty publishers, one transaction."""
-    async with publishing(database_url, running=False, writers=1) as bench:
-        units = [asyncio.create_task(bench.publish(draft(f"{n}", f"key {n}"))) for n in range(40)]
+    async with publishing(database_url, running=False, writers=1) as harness:
+        units = [asyncio.create_task(harness.publish(draft(f"{n}", f"key {n}"))) for n in range(40)]
         await begun()
-        bench.publisher.stop()
-        await bench.publisher.run()
+        harness.publisher.stop()
+        await harness.publisher.run()
         await asyncio.gather(*units)
-        transactions = await bench.sql.fetchval("SELECT count(DISTINCT xmin::text) FROM hookwire.events")
-        assert (len(await bench.stored()), transactions, len(bench.commits)) == (40, 1, 1)
+        transactions = await harness.sql.fetchval("SELECT count(DISTINCT xmin::text) FROM hookwire.events")
+        assert (len(await harness.stored()), transactions, len(harness.commits)) == (40, 1, 1)
 
 
 async def test_a_commit_ends_at_its_bounds(database_url: str) -> None:
-    async with publishing(database_url, running=False, writers=1, commit_drafts_max=4, commit_bytes_max=10) as bench:
+    async with publishing(database_url, running=False, writers=1, commit_drafts_max=4, commit_bytes_max=10) as harness:
         units = [[draft("ab")]] * 6 + [[draft("0123456789")], [draft("z")]]
-        tasks = [asyncio.create_task(bench.publish(*unit)) for unit in units]
+        tasks = [asyncio.create_task(harness.publish(*unit)) for unit in units]
         await begun()
-        bench.publisher.stop()
-        await bench.publisher.run()
+        harness.publisher.stop()
+        await harness.publisher.run()
         await asyncio.gather(*tasks)
-        commits = await bench.sql.fetch(
+        commits = await harness.sql.fetch(
             "SELECT count(*) AS n FROM hookwire.events GROUP BY xmin::text ORDER BY min(id)"
         )
         assert [row["n"] for row in commits] == [4, 3, 1]
@@ -177,14 +183,14 @@ async def test_a_commit_ends_at_its_bounds(database_url: str) -> None:
 
 async def test_two_writers_commit_at_the_same_time(database_url: str) -> None:
     """The second writer goes on while the first one's commit waits for a row that somebody else has claimed."""
-    async with publishing(database_url, writers=2) as bench, foreign_transaction(database_url, None) as foreign:
+    async with publishing(database_url, writers=2) as harness, foreign_transaction(database_url, None) as foreign:
         await claim_idempotency_key(foreign, "taken")
-        stuck = asyncio.create_task(bench.publish(draft("stuck", idempotency_key="taken")))
-        await bench.blocked()
-        await bench.publish(draft("free"))
+        stuck = asyncio.create_task(harness.publish(draft("stuck", idempotency_key="taken")))
+        await harness.blocked()
+        await harness.publish(draft("free"))
         await foreign.execute("ROLLBACK")
         await stuck
-        assert sorted(await bench.stored()) == [b"free", b"stuck"]
+        assert sorted(await harness.stored()) == [b"free", b"stuck"]
 
 
 # --- idempotency ------------------------------------------------------------------------------------------------
@@ -211,12 +217,12 @@ async def test_of_concurrent_units_with_one_idempotency_key_one_is_stored_and_th
     database_url: str,
 ) -> None:
     """RR-12, WH-A01."""
-    async with publishing(database_url) as bench:
+    async with publishing(database_url) as harness:
         unit = [draft("same", "k", "order-1"), draft("too", None, "order-1-b")]
-        results = await asyncio.gather(*(bench.publish(*unit, fingerprint=b"f") for _ in range(20)))
+        results = await asyncio.gather(*(harness.publish(*unit, fingerprint=b"f") for _ in range(20)))
         ids = {tuple(accepted.id for accepted in result) for result in results}
         fates = sorted(result[0].replayed for result in results)
-        assert (len(ids), fates, await bench.stored()) == (1, [False] + [True] * 19, [b"same", b"too"])
+        assert (len(ids), fates, await harness.stored()) == (1, [False] + [True] * 19, [b"same", b"too"])
 
 
 async def test_two_processes_store_one_idempotency_key_once(database_url: str) -> None:
@@ -230,73 +236,73 @@ async def test_two_processes_store_one_idempotency_key_once(database_url: str) -
 
 async def test_an_idempotency_key_with_other_contents_is_a_conflict_and_stores_nothing(database_url: str) -> None:
     """WH-A01; the whole unit, also what comes after the draft that bears the key."""
-    async with publishing(database_url) as bench:
-        await bench.publish(draft("first", None, "K"), draft("second", None, "K/1"), fingerprint=b"one")
+    async with publishing(database_url) as harness:
+        await harness.publish(draft("first", None, "K"), draft("second", None, "K/1"), fingerprint=b"one")
         with pytest.raises(IdempotencyConflict):
-            await bench.publish(draft("first", None, "K"), fingerprint=b"other")
+            await harness.publish(draft("first", None, "K"), fingerprint=b"other")
         with pytest.raises(IdempotencyConflict):
-            await bench.publish(
+            await harness.publish(
                 draft("first", None, "K"),
                 draft("second", None, "K/1"),
                 draft("third", None, "K/2"),
                 fingerprint=b"three",
             )
-        assert await bench.stored() == [b"first", b"second"]
+        assert await harness.stored() == [b"first", b"second"]
 
 
 async def test_keys_in_open_transactions_hold_up_nobody_else(database_url: str) -> None:
     """FC-09: one of them took a writer, and what came behind it waited for a lock that it alone needed."""
     taken = ["one", "two"]
-    async with publishing(database_url, writers=1, key_lock_seconds=60) as bench:
+    async with publishing(database_url, writers=1, key_lock_seconds=60) as harness:
         async with foreign_transaction(database_url, None) as foreign, asyncio.TaskGroup() as tasks:
             for key in taken:
                 await store_under(foreign, key)
-            stuck = [tasks.create_task(bench.publish(draft(key, None, key), fingerprint=b"f")) for key in taken]
+            stuck = [tasks.create_task(harness.publish(draft(key, None, key), fingerprint=b"f")) for key in taken]
             await begun()
             for number in range(20):
-                await bench.publish(draft("free", f"key {number}", f"free {number}"), fingerprint=b"f")
+                await harness.publish(draft("free", f"key {number}", f"free {number}"), fingerprint=b"f")
             undecided = [not task.done() for task in stuck]
             await foreign.execute("ROLLBACK")
-        payloads = sorted(await bench.stored())
+        payloads = sorted(await harness.stored())
         assert (undecided, payloads) == ([True, True], [b"free"] * 20 + [b"one", b"two"])
 
 
 async def test_a_key_that_stays_in_an_open_transaction_is_told_to_be_in_flight(database_url: str) -> None:
     """FC-09, FT-21; also where the publisher is stopped while it waits."""
-    async with publishing(database_url, key_lock_seconds=0.1) as bench:
+    async with publishing(database_url, key_lock_seconds=0.1) as harness:
         async with foreign_transaction(database_url, None) as foreign:
             await store_under(foreign, "taken")
-            late = await bench.outcomes([draft("a", "k", "taken")], [draft("b", "k")], fingerprint=b"f")
-        assert (late, await bench.stored()) == ([IdempotencyInFlight, ["stored"]], [b"b"])
+            late = await harness.outcomes([draft("a", "k", "taken")], [draft("b", "k")], fingerprint=b"f")
+        assert (late, await harness.stored()) == ([IdempotencyInFlight, ["stored"]], [b"b"])
 
 
 async def test_a_stopped_publisher_waits_for_no_other_transaction(database_url: str) -> None:
     """FC-09."""
     async with (
         foreign_transaction(database_url, None) as foreign,
-        publishing(database_url, key_lock_seconds=60) as bench,
+        publishing(database_url, key_lock_seconds=60) as harness,
     ):
         await store_under(foreign, "taken")
-        stuck = asyncio.create_task(bench.outcomes([draft("a", None, "taken")]))
-        await bench.publish(draft("b"))
-        bench.publisher.stop()
+        stuck = asyncio.create_task(harness.outcomes([draft("a", None, "taken")]))
+        await harness.publish(draft("b"))
+        harness.publisher.stop()
         assert await stuck == [IdempotencyInFlight]
 
 
 async def test_a_conflict_leaves_the_other_units_of_its_commit_alone(database_url: str) -> None:
-    async with publishing(database_url) as bench:
-        await bench.publish(draft("old", None, "K"), fingerprint=b"one")
+    async with publishing(database_url) as harness:
+        await harness.publish(draft("old", None, "K"), fingerprint=b"one")
         units = [[draft("a")], [draft("b", None, "K"), draft("c", None, "L")], [draft("d")]]
-        fates = await bench.outcomes(*units, fingerprint=b"two")
-        assert (fates, await bench.stored()) == ([["stored"], IdempotencyConflict, ["stored"]], [b"old", b"a", b"d"])
+        fates = await harness.outcomes(*units, fingerprint=b"two")
+        assert (fates, await harness.stored()) == ([["stored"], IdempotencyConflict, ["stored"]], [b"old", b"a", b"d"])
 
 
 async def test_without_a_fingerprint_the_key_is_the_identity_and_a_batch_may_repeat_a_part(database_url: str) -> None:
     """WH-C01: source and id of a CloudEvent; also twice in one unit."""
-    async with publishing(database_url) as bench:
-        await bench.publish(draft("a", None, "A"))
-        again = await bench.publish(draft("b", None, "B"), draft("a", None, "A"), draft("b", None, "B"))
-        assert ([one.replayed for one in again], again[0].id == again[2].id, await bench.stored()) == (
+    async with publishing(database_url) as harness:
+        await harness.publish(draft("a", None, "A"))
+        again = await harness.publish(draft("b", None, "B"), draft("a", None, "A"), draft("b", None, "B"))
+        assert ([one.replayed for one in again], again[0].id == again[2].id, await harness.stored()) == (
             [False, True, True],
             True,
             [b"a", b"b"],
@@ -308,48 +314,50 @@ async def test_without_a_fingerprint_the_key_is_the_identity_and_a_batch_may_rep
 
 async def test_a_unit_with_bad_data_is_singled_out_and_the_others_are_stored(database_url: str) -> None:
     """RR-12: a certain rollback is halved until the culprit stands alone; it is refused whole."""
-    async with publishing(database_url, running=False, writers=1) as bench:
+    async with publishing(database_url, running=False, writers=1) as harness:
         bad = [draft("good half"), Draft("t", b"bad half", "nul \x00")]
         units = [[draft(f"{n}")] for n in range(13)] + [bad, [draft("last")]]
-        fates = asyncio.create_task(bench.outcomes(*units))
+        fates = asyncio.create_task(harness.outcomes(*units))
         await begun()
-        bench.publisher.stop()
-        await bench.publisher.run()
+        harness.publisher.stop()
+        await harness.publisher.run()
         assert await fates == [["stored"]] * 13 + [PublishRefused, ["stored"]]
-        assert await bench.stored() == [b"%d" % n for n in range(13)] + [b"last"]
+        assert await harness.stored() == [b"%d" % n for n in range(13)] + [b"last"]
 
 
 async def test_data_that_never_reaches_the_server_is_refused_like_any_other_bad_data(database_url: str) -> None:
     """A lone surrogate cannot be sent at all; it must not end the publisher."""
-    async with publishing(database_url) as bench:
-        fates = await bench.outcomes([draft("a")], [draft("b", "lone \ud800")], [draft("c")])
+    async with publishing(database_url) as harness:
+        fates = await harness.outcomes([draft("a")], [draft("b", "lone \ud800")], [draft("c")])
         assert fates == [["stored"], PublishRefused, ["stored"]]
 
 
 @pytest.mark.parametrize("trouble", ["read-only", "index"])
 async def test_what_is_not_the_events_fault_is_unavailable_and_may_be_repeated(trouble: str, database_url: str) -> None:
     """FC-06: a server that is read-only for a while, and a unique index that is not the idempotency key's."""
-    async with publishing(database_url) as bench:
+    async with publishing(database_url) as harness:
         if trouble == "index":
-            await bench.sql.execute("CREATE UNIQUE INDEX one_only ON hookwire.outbox ((sink || 'x'), layout)")
-            await bench.sql.execute("INSERT INTO hookwire.outbox (id, layout, shard, sink) SELECT 0, 1, 0, 'webhooks'")
+            await harness.sql.execute("CREATE UNIQUE INDEX one_only ON hookwire.outbox ((sink || 'x'), layout)")
+            await harness.sql.execute(
+                "INSERT INTO hookwire.outbox (id, layout, shard, sink) SELECT 0, 1, 0, 'webhooks'"
+            )
         else:
-            await read_only(bench, "on")
-        outcomes = await bench.outcomes([Draft("a", b"1", idempotency_key="k")], [Draft("a", b"2", "key")])
+            await read_only(harness, "on")
+        outcomes = await harness.outcomes([Draft("a", b"1", idempotency_key="k")], [Draft("a", b"2", "key")])
         if trouble == "index":
-            await bench.sql.execute("DROP INDEX hookwire.one_only")
+            await harness.sql.execute("DROP INDEX hookwire.one_only")
         else:
-            await read_only(bench, "off")
-        again = await bench.outcomes([Draft("a", b"1", idempotency_key="k")], [Draft("a", b"2", "key")])
+            await read_only(harness, "off")
+        again = await harness.outcomes([Draft("a", b"1", idempotency_key="k")], [Draft("a", b"2", "key")])
         assert (outcomes, again) == ([ServerTrouble] * 2, [["stored"]] * 2)
 
 
-async def read_only(bench: Bench, value: str) -> None:
+async def read_only(harness: Harness, value: str) -> None:
     """Make the database's sessions read-only, or writable, from now on."""
-    name = await bench.sql.fetchval("SELECT current_database()")
-    await bench.sql.execute("SET default_transaction_read_only = off")
-    await bench.sql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
-    await bench.sql.execute(
+    name = await harness.sql.fetchval("SELECT current_database()")
+    await harness.sql.execute("SET default_transaction_read_only = off")
+    await harness.sql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
+    await harness.sql.execute(
         "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND application_name LIKE 'hookwire%'"
     )
@@ -357,54 +365,54 @@ async def read_only(bench: Bench, value: str) -> None:
 
 async def test_the_text_of_a_refusal_never_quotes_the_server(database_url: str) -> None:
     """FC-06: only what our own SQL raises is shown as it is."""
-    async with publishing(database_url) as bench:
+    async with publishing(database_url) as harness:
         with pytest.raises(PublishRefused) as refused:
-            await bench.publish(Draft("a", b"", headers={"ce-subject": "\x00"}))
+            await harness.publish(Draft("a", b"", headers={"ce-subject": "\x00"}))
         assert str(refused.value) == "the event holds a value that cannot be stored (SQLSTATE 22P05)"
 
 
 async def test_the_text_of_a_refusal_names_the_rule(database_url: str) -> None:
-    async with publishing(database_url) as bench:
+    async with publishing(database_url) as harness:
         with pytest.raises(PublishRefused, match="invalid topic"):
-            await bench.publish(Draft("no spaces allowed", b""))
+            await harness.publish(Draft("no spaces allowed", b""))
 
 
 async def test_more_waiting_units_than_allowed_are_refused(database_url: str) -> None:
-    async with publishing(database_url, running=False, waiting_units_max=2) as bench:
-        waiting = [asyncio.create_task(bench.publish(draft(f"{n}"))) for n in range(2)]
+    async with publishing(database_url, running=False, waiting_units_max=2) as harness:
+        waiting = [asyncio.create_task(harness.publish(draft(f"{n}"))) for n in range(2)]
         await begun()
         with pytest.raises(Overloaded):
-            await bench.publish(draft("one too many"))
-        bench.publisher.stop()
-        await bench.publisher.run()
+            await harness.publish(draft("one too many"))
+        harness.publisher.stop()
+        await harness.publisher.run()
         await asyncio.gather(*waiting)
-        assert await bench.stored() == [b"0", b"1"]
+        assert await harness.stored() == [b"0", b"1"]
 
 
 async def test_a_publisher_that_went_away_before_its_commit_is_not_stored(database_url: str) -> None:
-    async with publishing(database_url, running=False) as bench:
-        gone = asyncio.create_task(bench.publish(draft("gone")))
-        stays = asyncio.create_task(bench.publish(draft("stays")))
+    async with publishing(database_url, running=False) as harness:
+        gone = asyncio.create_task(harness.publish(draft("gone")))
+        stays = asyncio.create_task(harness.publish(draft("stays")))
         await asyncio.sleep(0)
         gone.cancel()
         await begun()
-        bench.publisher.stop()
-        await bench.publisher.run()
+        harness.publisher.stop()
+        await harness.publisher.run()
         await stays
-        assert await bench.stored() == [b"stays"]
+        assert await harness.stored() == [b"stays"]
 
 
 async def test_a_soft_stop_finishes_what_waits_and_takes_no_more(database_url: str) -> None:
-    async with publishing(database_url, running=False, commit_drafts_max=10) as bench:
-        waiting = [asyncio.create_task(bench.publish(draft(f"{n}"))) for n in range(100)]
+    async with publishing(database_url, running=False, commit_drafts_max=10) as harness:
+        waiting = [asyncio.create_task(harness.publish(draft(f"{n}"))) for n in range(100)]
         await begun()
-        bench.publisher.stop()
+        harness.publisher.stop()
         async with asyncio.timeout(WAIT_SECONDS_MAX):
-            await bench.publisher.run()
+            await harness.publisher.run()
         await asyncio.gather(*waiting)
         with pytest.raises(Overloaded):
-            await bench.publish(draft("late"))
-        assert len(await bench.stored()) == 100
+            await harness.publish(draft("late"))
+        assert len(await harness.stored()) == 100
 
 
 # --- keys -------------------------------------------------------------------------------------------------------
@@ -412,15 +420,15 @@ async def test_a_soft_stop_finishes_what_waits_and_takes_no_more(database_url: s
 
 async def test_a_foreign_transaction_that_holds_a_key_delays_that_key_alone(database_url: str) -> None:
     """RO-02e, RR-03, I6: the others flow, the held one is told that nothing was stored."""
-    async with publishing(database_url, key_lock_seconds=0.5) as bench, foreign_transaction(database_url, "held"):
-        held = asyncio.create_task(bench.publish(draft("mine", "held")))
-        await bench.blocked()
+    async with publishing(database_url, key_lock_seconds=0.5) as harness, foreign_transaction(database_url, "held"):
+        held = asyncio.create_task(harness.publish(draft("mine", "held")))
+        await harness.blocked()
         keys = [key for key in map(str, range(200)) if hash_key("t", key).stripe != hash_key("t", "held").stripe]
-        others = await bench.outcomes(*([draft(key, key)] for key in keys))
+        others = await harness.outcomes(*([draft(key, key)] for key in keys))
         assert (set(map(str, others)), held.done()) == ({"['stored']"}, False)
         with pytest.raises(KeyBusy):
             await held
-        assert len(await bench.stored()) == len(keys)
+        assert len(await harness.stored()) == len(keys)
 
 
 async def test_the_log_names_what_holds_a_key(database_url: str) -> None:
@@ -428,21 +436,21 @@ async def test_the_log_names_what_holds_a_key(database_url: str) -> None:
     with structlog.testing.capture_logs() as lines:
         async with foreign_transaction(database_url, "held") as other:
             await other.execute("SET application_name = 'squatter'")
-            async with publishing(database_url, key_lock_seconds=0.2) as bench:
-                await bench.outcomes(*([draft(f"mine {number}", "held")] for number in range(3)))
+            async with publishing(database_url, key_lock_seconds=0.2) as harness:
+                await harness.outcomes(*([draft(f"mine {number}", "held")] for number in range(3)))
             pid = other.get_server_pid()
     assert [(line["event"], line["pid"], line["application"]) for line in lines] == [("key_busy", pid, "squatter")]
 
 
 async def test_a_held_key_is_stored_when_its_holder_commits_and_its_id_is_the_higher_one(database_url: str) -> None:
     """RO-02a, F51: commit order is id order."""
-    async with publishing(database_url, key_lock_seconds=10) as bench:
+    async with publishing(database_url, key_lock_seconds=10) as harness:
         async with foreign_transaction(database_url, "held") as foreign:
-            held = [asyncio.create_task(bench.publish(draft(f"mine {n}", "held"))) for n in range(3)]
-            await bench.blocked()
+            held = [asyncio.create_task(harness.publish(draft(f"mine {n}", "held"))) for n in range(3)]
+            await harness.blocked()
             await foreign.execute("COMMIT")
             await asyncio.gather(*held)
-        stored = await bench.stored()
+        stored = await harness.stored()
         assert (stored[0], sorted(stored[1:])) == (b"foreign", [b"mine 0", b"mine 1", b"mine 2"])
 
 
@@ -483,14 +491,16 @@ async def test_a_key_that_is_in_a_commit_keeps_its_lanes_other_units_out_of_the_
 
     store = hub.publish._store
     monkeypatch.setattr(hub.publish, "_store", noted)
-    async with publishing(database_url, writers=2) as bench, foreign_transaction(database_url, None) as foreign:
-        await order_across_topics(bench.sql, across_topics)
-        bench.publisher.order_across_topics(across_topics)
+    async with publishing(database_url, writers=2) as harness, foreign_transaction(database_url, None) as foreign:
+        await order_across_topics(harness.sql, across_topics)
+        harness.publisher.order_across_topics(across_topics)
         await foreign.execute("LOCK TABLE hookwire.events IN EXCLUSIVE MODE")
-        units = [asyncio.create_task(bench.publish(Draft("a", b"", "k")))]
-        await bench.blocked(1)
-        units += [asyncio.create_task(bench.publish(Draft(topic, b"", key))) for topic, key in (("b", "k"), ("c", "x"))]
-        await bench.blocked(2)
+        units = [asyncio.create_task(harness.publish(Draft("a", b"", "k")))]
+        await harness.blocked(1)
+        units += [
+            asyncio.create_task(harness.publish(Draft(topic, b"", key))) for topic, key in (("b", "k"), ("c", "x"))
+        ]
+        await harness.blocked(2)
         taken = list(commits)
         await foreign.execute("ROLLBACK")
         await asyncio.gather(*units)
@@ -500,28 +510,28 @@ async def test_a_key_that_is_in_a_commit_keeps_its_lanes_other_units_out_of_the_
 async def test_many_units_of_a_held_key_wait_together_and_leave_room_for_another_held_key(database_url: str) -> None:
     """RR-03: one transaction per key waits, however many units do; nobody queues behind another key's patience."""
     async with (
-        publishing(database_url, key_lock_seconds=40, key_waiters=2) as bench,
+        publishing(database_url, key_lock_seconds=40, key_waiters=2) as harness,
         foreign_transaction(database_url, "stuck"),
         foreign_transaction(database_url, "short") as short,
     ):
-        stuck = [asyncio.create_task(bench.publish(draft("s", "stuck"))) for _ in range(300)]
-        await bench.blocked(1)
-        quick = asyncio.create_task(bench.publish(draft("q", "short")))
-        await bench.blocked(2)
+        stuck = [asyncio.create_task(harness.publish(draft("s", "stuck"))) for _ in range(300)]
+        await harness.blocked(1)
+        quick = asyncio.create_task(harness.publish(draft("q", "short")))
+        await harness.blocked(2)
         await short.execute("COMMIT")
         async with asyncio.timeout(20):
             await quick
         for unit in stuck:
             unit.cancel()
         await asyncio.gather(*stuck, return_exceptions=True)
-        assert await bench.stored() == [b"foreign", b"q"]
+        assert await harness.stored() == [b"foreign", b"q"]
 
 
 async def test_a_hot_key_is_never_busy_by_our_own_commits(database_url: str) -> None:
     """Two writers of one process do not refuse each other's key."""
-    async with publishing(database_url) as bench:
-        fates = await bench.outcomes(*([draft(f"{n}", "hot")] for n in range(1200)))
-        assert (fates.count(["stored"]), len(await bench.stored())) == (1200, 1200)
+    async with publishing(database_url) as harness:
+        fates = await harness.outcomes(*([draft(f"{n}", "hot")] for n in range(1200)))
+        assert (fates.count(["stored"]), len(await harness.stored())) == (1200, 1200)
 
 
 async def test_a_hot_key_is_shared_by_two_processes(database_url: str) -> None:
@@ -542,8 +552,8 @@ async def test_sixteen_writers_on_four_keys_commit_in_id_order(database_url: str
 
         async def write(writer: int) -> None:
             for n in range(15):
-                bench = (one, other)[writer % 2]
-                await bench.publish(draft(f"{writer}-{n}", f"key {dice.randrange(4)}"))
+                harness = (one, other)[writer % 2]
+                await harness.publish(draft(f"{writer}-{n}", f"key {dice.randrange(4)}"))
 
         async def write_slowly() -> None:
             connection = await asyncpg.connect(database_url)
@@ -552,7 +562,7 @@ async def test_sixteen_writers_on_four_keys_commit_in_id_order(database_url: str
                     await connection.execute(
                         "SELECT hookwire.publish('t', 'f'::text, key => $1)", f"key {dice.randrange(4)}"
                     )
-                    await asyncio.sleep(dice.random() * 0.02)
+                    await lasts(dice.random() * 0.02)
             await connection.close()
 
         async with asyncio.TaskGroup() as tasks:
@@ -589,38 +599,38 @@ async def test_a_connection_cut_in_a_commit_is_an_unknown_for_all_of_it_and_the_
     database_url: str,
 ) -> None:
     """RR-12: they repeat with their keys; nothing is told to have failed that may have been stored."""
-    async with publishing(database_url, running=False, writers=1) as bench:
+    async with publishing(database_url, running=False, writers=1) as harness:
         async with foreign_transaction(database_url, None) as foreign, asyncio.TaskGroup() as tasks:
             await claim_idempotency_key(foreign, "taken")
-            fates = tasks.create_task(bench.outcomes([draft("a", None, "taken")], [draft("b")], [draft("c", "k")]))
+            fates = tasks.create_task(harness.outcomes([draft("a", None, "taken")], [draft("b")], [draft("c", "k")]))
             await begun()
-            running = tasks.create_task(bench.publisher.run())
-            (backend,) = await bench.blocked()
-            await bench.sql.fetchval("SELECT pg_terminate_backend($1)", backend)
+            running = tasks.create_task(harness.publisher.run())
+            (backend,) = await harness.blocked()
+            await harness.sql.fetchval("SELECT pg_terminate_backend($1)", backend)
             assert await fates == [OutcomeUnknown] * 3
             await foreign.execute("ROLLBACK")
-            (again,) = await bench.publish(draft("a", None, "taken"))
-            bench.publisher.stop()
+            (again,) = await harness.publish(draft("a", None, "taken"))
+            harness.publisher.stop()
             await running
-        assert (again.replayed, await bench.stored()) == (False, [b"a"])
+        assert (again.replayed, await harness.stored()) == (False, [b"a"])
 
 
 async def test_a_database_that_cannot_be_reached_is_unavailable(database_url: str) -> None:
-    async with publishing(database_url) as bench:
-        await bench.database.aclose()
+    async with publishing(database_url) as harness:
+        await harness.database.aclose()
         with pytest.raises(Unavailable):
-            await bench.publish(draft("a"))
+            await harness.publish(draft("a"))
 
 
 async def test_a_silent_database_is_an_unknown_for_what_was_sent_and_nothing_else_is_stored(database_url: str) -> None:
     """F13: whoever waits is answered after `answer_seconds`; what had not left by then never will."""
-    async with publishing(database_url, writers=1, answer_seconds=0.5) as bench:
+    async with publishing(database_url, writers=1, answer_seconds=0.5) as harness:
         async with foreign_transaction(database_url, None) as foreign, asyncio.TaskGroup() as tasks:
             await claim_idempotency_key(foreign, "taken")
-            sent = tasks.create_task(bench.outcomes([draft("a", None, "taken")]))
-            await bench.blocked()
-            waiting = tasks.create_task(bench.outcomes([draft("b")]))
+            sent = tasks.create_task(harness.outcomes([draft("a", None, "taken")]))
+            await harness.blocked()
+            waiting = tasks.create_task(harness.outcomes([draft("b")]))
             assert (await sent, await waiting) == ([OutcomeUnknown], [Unavailable])
             await foreign.execute("ROLLBACK")
-        await bench.publish(draft("c"))
-        assert await bench.stored() == [b"a", b"c"]
+        await harness.publish(draft("c"))
+        assert await harness.stored() == [b"a", b"c"]

@@ -13,7 +13,7 @@ from hub.acceptance import accept
 from hub.form import FormRefused, Mode, Subscribing, Verify
 from hub.requester import network_of
 from tests.hub.callback import after, answers, hang
-from tests.hub.rig import POLICY, TOPIC, Rig, hub_rig
+from tests.hub.harness import POLICY, TOPIC, Harness, hub_harness
 
 STRANGER = "192.0.2.1"
 
@@ -35,11 +35,13 @@ def test_a_requester_is_an_address_or_an_ipv6_network(address: str | None, netwo
     assert network_of(address) == network
 
 
-async def ask(rig: Rig, number: int, requester: str = STRANGER, mode: Mode = Mode.SUBSCRIBE, path: str = "/cb") -> int:
+async def ask(
+    harness: Harness, number: int, requester: str = STRANGER, mode: Mode = Mode.SUBSCRIBE, path: str = "/cb"
+) -> int:
     """A request of a callback on a host of its own; its id, or the status of its refusal."""
-    callback = rig.callbacks.url(path, host=f"127.0.1.{number}")
+    callback = harness.callbacks.url(path, host=f"127.0.1.{number}")
     try:
-        return await accept(rig.hub, Subscribing(mode, TOPIC, callback), requester)
+        return await accept(harness.hub, Subscribing(mode, TOPIC, callback), requester)
     except FormRefused as refused:
         return -refused.status
 
@@ -51,29 +53,29 @@ def told(results: list[int]) -> list[int]:
 async def test_a_requester_has_a_bucket_of_its_own(database_url_both: str) -> None:
     """FS-04: what is refused costs the tenant's bucket nothing, so others are served."""
     options = {"verifications_per_minute_requester": 1, "verifications_burst_requester": 3}
-    async with hub_rig(database_url_both, **options, verifications_per_minute_tenant=5) as rig:
-        stranger = [await ask(rig, number) for number in range(8)]
-        others = [await ask(rig, 1, "192.0.2.2"), await ask(rig, 2, "2001:db8::1")]
+    async with hub_harness(database_url_both, **options, verifications_per_minute_tenant=5) as harness:
+        stranger = [await ask(harness, number) for number in range(8)]
+        others = [await ask(harness, 1, "192.0.2.2"), await ask(harness, 2, "2001:db8::1")]
 
         assert (told(stranger), told(others)) == ([0, 0, 0, -429, -429, -429, -429, -429], [0, 0])
 
 
 async def test_a_hosts_burst_may_be_larger_than_its_rate(database_url: str) -> None:
     """FX-07: as many at once as the operator says."""
-    async with hub_rig(database_url, verifications_per_minute_host=1, verifications_burst_host=4) as rig:
-        found = [await ask(rig, 1, path=f"/{number}") for number in range(6)]
+    async with hub_harness(database_url, verifications_per_minute_host=1, verifications_burst_host=4) as harness:
+        found = [await ask(harness, 1, path=f"/{number}") for number in range(6)]
 
         assert told(found) == [0, 0, 0, 0, -429, -429]
 
 
 async def test_few_requests_of_a_requester_wait_at_once(database_url: str) -> None:
     """FS-04: until some are decided."""
-    async with hub_rig(database_url, pending_requester_max=3) as rig:
-        before = [await ask(rig, number) for number in range(5)]
-        other = await ask(rig, 9, "192.0.2.2")
-        async with rig.verifying():
-            await rig.decided(*before[:3])
-        after = await ask(rig, 5)
+    async with hub_harness(database_url, pending_requester_max=3) as harness:
+        before = [await ask(harness, number) for number in range(5)]
+        other = await ask(harness, 9, "192.0.2.2")
+        async with harness.verifying():
+            await harness.decided(*before[:3])
+        after = await ask(harness, 5)
 
         assert (told(before), told([other, after])) == ([0, 0, 0, -429, -429], [0, 0])
 
@@ -81,15 +83,15 @@ async def test_few_requests_of_a_requester_wait_at_once(database_url: str) -> No
 @pytest.mark.parametrize("cap", ["subscriptions_host_max", "subscriptions_requester_max"])
 async def test_subscriptions_of_a_host_and_of_a_requester_have_a_number(database_url_both: str, cap: str) -> None:
     """FS-04: open requests count; renewing and ending one is always possible, and one that ended makes room."""
-    async with hub_rig(database_url_both, **{cap: 2}) as rig, rig.verifying():
+    async with hub_harness(database_url_both, **{cap: 2}) as harness, harness.verifying():
 
         async def one(path: str, mode: Mode = Mode.SUBSCRIBE) -> int:
-            return await ask(rig, 1, mode=mode, path=path)
+            return await ask(harness, 1, mode=mode, path=path)
 
         first = [await one("/a"), await one("/b"), await one("/c")]
-        await rig.decided(*first[:2])
-        second = [await one("/c"), await one("/a"), await ask(rig, 2, "192.0.2.2")]
-        await rig.decided(second[1], ended := await one("/b", Mode.UNSUBSCRIBE))
+        await harness.decided(*first[:2])
+        second = [await one("/c"), await one("/a"), await ask(harness, 2, "192.0.2.2")]
+        await harness.decided(second[1], ended := await one("/b", Mode.UNSUBSCRIBE))
         third = [ended, await one("/c"), await one("/d")]
 
         assert (told(first), told(second), told(third)) == ([0, 0, -403], [-403, 0, 0], [0, 0, -403])
@@ -97,32 +99,32 @@ async def test_subscriptions_of_a_host_and_of_a_requester_have_a_number(database
 
 async def test_a_stranger_keeps_nobody_from_being_verified(database_url_both: str) -> None:
     """FS-04: 40 slow callbacks wait, two are asked at a time; a request that comes later takes the next turn."""
-    async with hub_rig(database_url_both, verification_slots=4, verification_deadline_seconds=300.0) as rig:
+    async with hub_harness(database_url_both, verification_slots=4, verification_deadline_seconds=300.0) as harness:
         gate = asyncio.Event()
-        rig.callbacks.script["/slow"] = after(gate, answers(200))
-        strange = [await ask(rig, number, path="/slow") for number in range(40)]
-        async with rig.verifying():
-            await rig.callbacks.wait_for(2)
-            victim = await ask(rig, 250, "198.51.100.7", path="/victim")
+        harness.callbacks.script["/slow"] = after(gate, answers(200))
+        strange = [await ask(harness, number, path="/slow") for number in range(40)]
+        async with harness.verifying():
+            await harness.callbacks.wait_for(2)
+            victim = await ask(harness, 250, "198.51.100.7", path="/victim")
             gate.set()
-            states = await rig.decided(*strange, victim)
+            states = await harness.decided(*strange, victim)
 
-        asked = [target.partition("?")[0] for target in rig.callbacks.targets]
+        asked = [target.partition("?")[0] for target in harness.callbacks.targets]
         assert (set(states), asked.index("/victim") in (2, 3)) == ({"verified"}, True)
 
 
 async def test_hosts_that_have_confirmed_do_not_wait_for_strangers(database_url: str) -> None:
     """FS-04: half of the slots are theirs, however long the others hang, and whoever asks."""
-    async with hub_rig(database_url, verification_slots=4, verification_deadline_seconds=300.0) as rig:
-        rig.callbacks.script["/silent"] = hang
+    async with hub_harness(database_url, verification_slots=4, verification_deadline_seconds=300.0) as harness:
+        harness.callbacks.script["/silent"] = hang
         async with asyncio.TaskGroup() as tasks:
-            service = rig.service(Client(POLICY, ThreadResolver()))
+            service = harness.service(Client(POLICY, ThreadResolver()))
             running = tasks.create_task(service.run())
-            first = await rig.decided(await ask(rig, 250, "198.51.100.7", path="/member"))
-            strange = [await ask(rig, number, path="/silent") for number in range(10)]
-            await rig.callbacks.wait_for(3)
-            renewed = await rig.decided(await ask(rig, 250, path="/member"))
-            asked = await rig.sql.fetchval("SELECT count(*) FROM hookwire.intents WHERE state = 'verifying'")
+            first = await harness.decided(await ask(harness, 250, "198.51.100.7", path="/member"))
+            strange = [await ask(harness, number, path="/silent") for number in range(10)]
+            await harness.callbacks.wait_for(3)
+            renewed = await harness.decided(await ask(harness, 250, path="/member"))
+            asked = await harness.sql.fetchval("SELECT count(*) FROM hookwire.intents WHERE state = 'verifying'")
             running.cancel()
 
         assert (first, renewed, asked, min(strange) > 0) == (["verified"], ["verified"], 2, True)
@@ -150,11 +152,11 @@ async def test_a_first_try_waits_two_seconds_for_its_connection(
 ) -> None:
     """FS-04: where another try follows; each of them is paid for by the requester."""
     outbound = _Refusing()
-    async with hub_rig(database_url, verification_retries=(0.01, 0.01)) as rig:
-        async with rig.verifying(outbound):
-            asked = Subscribing(Mode.SUBSCRIBE, TOPIC, rig.callbacks.url(), verify=verify)
-            await rig.decided(await accept(rig.hub, asked, STRANGER))
-        tokens = await rig.sql.fetchval(
+    async with hub_harness(database_url, verification_retries=(0.01, 0.01)) as harness:
+        async with harness.verifying(outbound):
+            asked = Subscribing(Mode.SUBSCRIBE, TOPIC, harness.callbacks.url(), verify=verify)
+            await harness.decided(await accept(harness.hub, asked, STRANGER))
+        tokens = await harness.sql.fetchval(
             "SELECT tokens FROM hookwire.verification_buckets WHERE host = 'requester 192.0.2.1'"
         )
 

@@ -21,7 +21,7 @@ CALLBACK = "https://subscriber.example/hook?x=%7E"
 
 
 @dataclass
-class Bench:
+class Harness:
     subscriptions: Subscriptions
     box: SecretBox
     sql: asyncpg.Connection
@@ -43,12 +43,12 @@ class Bench:
 
 
 @asynccontextmanager
-async def opened(database_url: str) -> AsyncIterator[Bench]:
+async def opened(database_url: str) -> AsyncIterator[Harness]:
     database = await open_database(PoolOptions(database_url))
     sql = await asyncpg.connect(database_url)
     box = SecretBox({"k": os.urandom(32)}, "k")
     try:
-        yield Bench(Subscriptions(database, box), box, sql)
+        yield Harness(Subscriptions(database, box), box, sql)
     finally:
         await sql.close()
         await database.aclose()
@@ -60,31 +60,31 @@ def picked(row: Any, *names: str) -> tuple[Any, ...]:
 
 async def test_a_new_subscription_is_active_and_keeps_its_secret_sealed(database_url: str) -> None:
     """WH-S08, SE-03; the callback stays as it was given (WS-62)."""
-    async with opened(database_url) as bench:
-        row, secret = await bench.subscriptions.create(NewSubscription("orders.*", CALLBACK, ordered=True))
-        stored = await bench.sql.fetchrow("SELECT * FROM hookwire.subscriptions")
+    async with opened(database_url) as harness:
+        row, secret = await harness.subscriptions.create(NewSubscription("orders.*", CALLBACK, ordered=True))
+        stored = await harness.sql.fetchrow("SELECT * FROM hookwire.subscriptions")
         assert picked(stored, "id", "topic", "callback", "state", "ordered", "version", "tenant", "lease_until") == (
             row["id"], "orders.*", CALLBACK, "active", True, 1, "default", None,
         )  # fmt: skip
-        assert (await bench.kept_secret(row["id"]), secret[:6], row["public_id"][:4]) == (secret, "whsec_", "sub_")
-        sealed = await bench.sql.fetchval("SELECT sealed FROM hookwire.subscription_secrets")
+        assert (await harness.kept_secret(row["id"]), secret[:6], row["public_id"][:4]) == (secret, "whsec_", "sub_")
+        sealed = await harness.sql.fetchval("SELECT sealed FROM hookwire.subscription_secrets")
         assert secret.encode() not in sealed
 
 
 async def test_a_secret_of_one_s_own_is_kept_and_nonsense_is_refused(database_url: str) -> None:
-    async with opened(database_url) as bench:
+    async with opened(database_url) as harness:
         own = new_key().text()
-        row, secret = await bench.subscriptions.create(NewSubscription("t", CALLBACK, secret=own))
-        assert (secret, await bench.kept_secret(row["id"])) == (own, own)
+        row, secret = await harness.subscriptions.create(NewSubscription("t", CALLBACK, secret=own))
+        assert (secret, await harness.kept_secret(row["id"])) == (own, own)
         with pytest.raises(ValueError, match="whsec_"):
-            await bench.subscriptions.create(NewSubscription("t", CALLBACK, secret="whsec_c2hvcnQ="))
-        assert await bench.sql.fetchval("SELECT count(*) FROM hookwire.subscriptions") == 1
+            await harness.subscriptions.create(NewSubscription("t", CALLBACK, secret="whsec_c2hvcnQ="))
+        assert await harness.sql.fetchval("SELECT count(*) FROM hookwire.subscriptions") == 1
 
 
 async def test_a_subscription_may_be_made_disabled(database_url: str) -> None:
     """WH-16."""
-    async with opened(database_url) as bench:
-        row, _ = await bench.subscriptions.create(NewSubscription("t", CALLBACK, state="disabled"))
+    async with opened(database_url) as harness:
+        row, _ = await harness.subscriptions.create(NewSubscription("t", CALLBACK, state="disabled"))
         assert row["state"] == "disabled"
 
 
@@ -105,11 +105,11 @@ async def test_a_change_touches_what_it_names_and_raises_the_version(
     database_url: str, change: SubscriptionUpdate, columns: dict[str, Any]
 ) -> None:
     """WS-104: workers notice by the version."""
-    async with opened(database_url) as bench:
-        row, _ = await bench.subscriptions.create(NewSubscription("a.*", CALLBACK))
-        before = dict(await bench.sql.fetchrow("SELECT * FROM hookwire.subscriptions"))
-        await bench.subscriptions.change(row["public_id"], change)
-        after = dict(await bench.sql.fetchrow("SELECT * FROM hookwire.subscriptions"))
+    async with opened(database_url) as harness:
+        row, _ = await harness.subscriptions.create(NewSubscription("a.*", CALLBACK))
+        before = dict(await harness.sql.fetchrow("SELECT * FROM hookwire.subscriptions"))
+        await harness.subscriptions.change(row["public_id"], change)
+        after = dict(await harness.sql.fetchrow("SELECT * FROM hookwire.subscriptions"))
         changed = {name: value for name, value in after.items() if value != before[name]}
         changed.pop("updated_at")
         if change.topic == "a.#":
@@ -118,13 +118,13 @@ async def test_a_change_touches_what_it_names_and_raises_the_version(
 
 
 async def test_activating_again_forgets_the_reason_and_the_pause(database_url: str) -> None:
-    async with opened(database_url) as bench:
-        row, _ = await bench.subscriptions.create(NewSubscription("t", CALLBACK))
-        await bench.sql.execute(
+    async with opened(database_url) as harness:
+        row, _ = await harness.subscriptions.create(NewSubscription("t", CALLBACK))
+        await harness.sql.execute(
             "UPDATE hookwire.subscriptions"
             " SET state = 'gone', state_reason = 'answered 410', paused_until = now() + interval '1 hour'"
         )
-        again = await bench.subscriptions.change(row["public_id"], SubscriptionUpdate(state="active"))
+        again = await harness.subscriptions.change(row["public_id"], SubscriptionUpdate(state="active"))
         assert again is not None
         assert picked(again, "state", "state_reason", "paused_until", "version") == ("active", None, None, 2)
 
@@ -133,45 +133,45 @@ async def test_deleting_turns_what_was_owed_into_dead_letters_and_ends_the_subsc
     database_url: str,
 ) -> None:
     """WH-06, WH-I10."""
-    async with opened(database_url) as bench:
-        row, _ = await bench.subscriptions.create(NewSubscription("t", CALLBACK))
-        await bench.owe(row["id"], 1, 2)
-        deleted = [await bench.subscriptions.delete(row["public_id"]) for _ in range(2)]
-        dead = await bench.sql.fetch("SELECT event_id, kind, attempts, detail FROM hookwire.dead_letters ORDER BY 1")
+    async with opened(database_url) as harness:
+        row, _ = await harness.subscriptions.create(NewSubscription("t", CALLBACK))
+        await harness.owe(row["id"], 1, 2)
+        deleted = [await harness.subscriptions.delete(row["public_id"]) for _ in range(2)]
+        dead = await harness.sql.fetch("SELECT event_id, kind, attempts, detail FROM hookwire.dead_letters ORDER BY 1")
         assert (deleted, [tuple(letter) for letter in dead]) == (
             [True, False],
             [(1, "gone", 2, "subscription deleted"), (2, "gone", 2, "subscription deleted")],
         )
-        assert await bench.sql.fetchval("SELECT count(*) FROM hookwire.deliveries") == 0
-        assert await bench.subscriptions.get(row["public_id"]) is None
-        assert await bench.subscriptions.change(row["public_id"], SubscriptionUpdate(state="active")) is None
-        assert await bench.sql.fetchval("SELECT count(*) FROM hookwire.subscription_secrets") == 0
+        assert await harness.sql.fetchval("SELECT count(*) FROM hookwire.deliveries") == 0
+        assert await harness.subscriptions.get(row["public_id"]) is None
+        assert await harness.subscriptions.change(row["public_id"], SubscriptionUpdate(state="active")) is None
+        assert await harness.sql.fetchval("SELECT count(*) FROM hookwire.subscription_secrets") == 0
 
 
 async def test_an_end_does_not_wait_for_all_that_is_owed(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """WH-06: millions would take longer than a statement may; clean-up does the rest."""
     monkeypatch.setattr("hub.subscriptions._CANCEL_MAX", 2)
-    async with opened(database_url) as bench:
-        row, _ = await bench.subscriptions.create(NewSubscription("t", CALLBACK))
-        await bench.owe(row["id"], 1, 2, 3)
-        await bench.subscriptions.delete(row["public_id"])
+    async with opened(database_url) as harness:
+        row, _ = await harness.subscriptions.create(NewSubscription("t", CALLBACK))
+        await harness.owe(row["id"], 1, 2, 3)
+        await harness.subscriptions.delete(row["public_id"])
         counts = "SELECT (SELECT count(*) FROM hookwire.deliveries), (SELECT count(*) FROM hookwire.dead_letters)"
-        at_once = tuple(await bench.sql.fetchrow(counts))
-        await bench.sql.fetchval(STATEMENTS["delivery.cancel_ended"], [row["id"]], 5_000)
+        at_once = tuple(await harness.sql.fetchrow(counts))
+        await harness.sql.fetchval(STATEMENTS["delivery.cancel_ended"], [row["id"]], 5_000)
 
-        assert (at_once, tuple(await bench.sql.fetchrow(counts))) == ((1, 2), (0, 3))
+        assert (at_once, tuple(await harness.sql.fetchrow(counts))) == ((1, 2), (0, 3))
 
 
 async def test_a_websub_subscription_is_changed_by_subscribing_only(database_url: str) -> None:
-    async with opened(database_url) as bench:
-        await bench.sql.execute(
+    async with opened(database_url) as harness:
+        await harness.sql.execute(
             "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)"
             " VALUES ('sub_w', 'websub', 't', 'https://a.example/', 'active')"
         )
-        assert await bench.subscriptions.change("sub_w", SubscriptionUpdate(state="disabled")) is None
+        assert await harness.subscriptions.change("sub_w", SubscriptionUpdate(state="disabled")) is None
 
 
 async def test_subscriptions_made_at_the_same_time_have_ids_of_their_own(database_url: str) -> None:
-    async with opened(database_url) as bench:
-        made = await asyncio.gather(*(bench.subscriptions.create(NewSubscription("t", CALLBACK)) for _ in range(20)))
+    async with opened(database_url) as harness:
+        made = await asyncio.gather(*(harness.subscriptions.create(NewSubscription("t", CALLBACK)) for _ in range(20)))
         assert len({row["public_id"] for row, _ in made}) == 20

@@ -18,8 +18,9 @@ from hub.topic_url import foreign_name
 from hub.upstream import Upstreams, end, want
 from runtime.wake import Wake
 from tests.app.web.api.test_hub import client_of
+from tests.hub.harness import POLICY, Harness
 from tests.hub.publisher import Page, Publisher, serve_topics
-from tests.hub.rig import POLICY, Rig, until
+from tests.waiting import until
 
 
 @dataclass
@@ -55,9 +56,9 @@ class OtherHub:
 
 
 @dataclass
-class Harness:
+class UpstreamHarness:
     client: httpx.AsyncClient
-    rig: Rig
+    harness: Harness
     publisher: Publisher
     other: OtherHub
 
@@ -77,7 +78,7 @@ class Harness:
 
     async def state(self, *states: str) -> Any:
         return await until(
-            lambda: self.rig.sql.fetchrow(
+            lambda: self.harness.sql.fetchrow(
                 "SELECT * FROM hookwire.upstreams WHERE state = ANY ($1::text[])", list(states)
             )
         )
@@ -104,29 +105,29 @@ class Harness:
     async def active(self) -> dict[str, str]:
         """Subscribed and verified; gives the form."""
         self.publish()
-        await want(self.rig.hub, self.publisher.url())
+        await want(self.harness.hub, self.publisher.url())
         form = await self.asked()
         await self.state("requested")
         assert (await self.verify(form)).status_code == 200
         return form
 
     async def events(self) -> list[tuple[str, str, bytes]]:
-        rows = await self.rig.sql.fetch("SELECT topic, content_type, payload FROM hookwire.events ORDER BY id")
+        rows = await self.harness.sql.fetch("SELECT topic, content_type, payload FROM hookwire.events ORDER BY id")
         return [tuple(row) for row in rows]
 
 
 @asynccontextmanager
-async def harness(database_url: str, foreign_topics: str = "any") -> AsyncIterator[Harness]:
+async def upstream_harness(database_url: str, foreign_topics: str = "any") -> AsyncIterator[UpstreamHarness]:
     other = OtherHub()
     server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
     other.port = server.sockets[0].getsockname()[1]
-    async with client_of(database_url, foreign_topics=foreign_topics) as (client, rig), serve_topics() as publisher:
+    async with client_of(database_url, foreign_topics=foreign_topics) as (client, harness), serve_topics() as publisher:
         outbound = Client(POLICY, ThreadResolver())
-        service = Upstreams(rig.hub, outbound, Wake(0.01, 0.05))
+        service = Upstreams(harness.hub, outbound, Wake(0.01, 0.05))
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(service.run())
             try:
-                yield Harness(client, rig, publisher, other)
+                yield UpstreamHarness(client, harness, publisher, other)
             except BaseException:
                 running.cancel()
                 raise
@@ -140,7 +141,7 @@ async def test_a_topic_s_own_hub_is_asked_and_what_it_delivers_is_an_event(
     database_url: str, foreign_topics: str
 ) -> None:
     """WS-87, WS-88, WS-91, WS-92, WS-96: discovery, form, verification, delivery; whatever subscribers may name."""
-    async with harness(database_url, foreign_topics) as on:
+    async with upstream_harness(database_url, foreign_topics) as on:
         form = await on.active()
         status = await on.deliver(form, b"v1")
 
@@ -151,11 +152,11 @@ async def test_a_topic_s_own_hub_is_asked_and_what_it_delivers_is_an_event(
 
 async def test_the_self_url_and_a_redirected_hub_and_topic_are_used(database_url: str) -> None:
     """WS-88, WS-89, WS-90: the same form goes on to where the hub has moved."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         on.publish(path="/new")
         on.publisher.pages["/feed"] = Page(status=301, headers="Location: /new\r\n")
         on.other.script = {"/hub": (307, "Location: /second\r\n"), "/second": (308, "Location: /third\r\n")}
-        await want(on.rig.hub, on.publisher.url())
+        await want(on.harness.hub, on.publisher.url())
         form = await on.asked(3)
         verified = await on.verify(form)
 
@@ -176,9 +177,9 @@ async def test_the_self_url_and_a_redirected_hub_and_topic_are_used(database_url
 )
 async def test_only_what_was_asked_for_is_confirmed(database_url: str, changes: dict[str, str], status: int) -> None:
     """WS-91: a wrong topic or mode is 404 and changes nothing."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         on.publish()
-        await want(on.rig.hub, on.publisher.url())
+        await want(on.harness.hub, on.publisher.url())
         answer = await on.verify(await on.asked(), **changes)
         unknown = await on.client.get("/hub/callback/unknown?hub.mode=subscribe&hub.challenge=c")
 
@@ -195,7 +196,7 @@ async def test_what_is_not_signed_with_our_secret_is_ignored(
     database_url: str, signature: str, status: int, events: int
 ) -> None:
     """WS-93."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         found = await on.deliver(await on.active(), b"v1", signature)
 
         assert (found, len(await on.events())) == (status, events)
@@ -204,7 +205,7 @@ async def test_what_is_not_signed_with_our_secret_is_ignored(
 @pytest.mark.parametrize("method", ["sha1", "sha256", "sha384", "sha512"])
 async def test_a_signature_is_checked_by_its_own_method(database_url: str, method: str) -> None:
     """WS-93, SG-6."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         form = await on.active()
         signature = f"{method.upper()}={hmac.digest(form['hub.secret'].encode(), b'v1', method).hex()}"
 
@@ -213,11 +214,11 @@ async def test_a_signature_is_checked_by_its_own_method(database_url: str, metho
 
 async def test_a_denial_is_not_for_ever(database_url: str) -> None:
     """WS-94: its reason is on record, and the hub is asked again a day later."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         form = await on.active()
         await on.verify(form, hub_mode="denied", hub_reason="spam", hub_challenge="")
         denied = await on.state("denied")
-        await on.rig.sql.execute("UPDATE hookwire.upstreams SET due_at = now()")
+        await on.harness.sql.execute("UPDATE hookwire.upstreams SET due_at = now()")
         again = await on.asked(2)
 
         assert (denied["reason"], again["hub.callback"]) == ("spam", form["hub.callback"])
@@ -226,17 +227,17 @@ async def test_a_denial_is_not_for_ever(database_url: str) -> None:
 @pytest.mark.parametrize("status", [202, 403])
 async def test_a_denial_that_comes_before_the_answer_stays(database_url: str, status: int) -> None:
     """FX-03: its reason, and a day until the hub is asked again, whatever the answer to the request is."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         on.publish()
         denied, go_on = asyncio.Event(), asyncio.Event()
         on.other.before_answer = denied, go_on
         on.other.script["/hub"] = (status, "")
-        await want(on.rig.hub, on.publisher.url())
+        await want(on.harness.hub, on.publisher.url())
         await asyncio.wait_for(denied.wait(), 60)
         await on.verify(on.other.forms[-1][1], hub_mode="denied", hub_reason="spam", hub_challenge="")
         go_on.set()
         row = await until(
-            lambda: on.rig.sql.fetchrow(
+            lambda: on.harness.sql.fetchrow(
                 "SELECT state, reason, due_at > now() + interval '23 hours' AS is_late FROM hookwire.upstreams"
                 " WHERE claimed_until IS NULL AND failures > 0"
             )
@@ -247,13 +248,13 @@ async def test_a_denial_that_comes_before_the_answer_stays(database_url: str, st
 
 async def test_a_lease_is_renewed_before_it_ends_by_a_fresh_discovery(database_url: str) -> None:
     """WS-95: by the hub's own lease; at the hub that the topic advertises then, and deliveries go on meanwhile."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         form = await on.active()
         row = await on.state("active")
         left = (row["due_at"] - row["lease_until"]).total_seconds()
         link = f"Link: <{on.other.url('/moved')}>; rel=hub\r\n"
         on.publish(headers=link)
-        await on.rig.sql.execute("UPDATE hookwire.upstreams SET due_at = now()")
+        await on.harness.sql.execute("UPDATE hookwire.upstreams SET due_at = now()")
         again = await on.asked(2)
 
         assert (-250 <= left <= -150, on.other.forms[1][0], again["hub.callback"]) == (
@@ -266,7 +267,7 @@ async def test_a_lease_is_renewed_before_it_ends_by_a_fresh_discovery(database_u
 
 async def test_a_foreign_link_does_not_lead_a_delivery_astray(database_url: str) -> None:
     """WS-97: the callback tells which topic it is for."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         form = await on.active()
         signed = f"sha256={hmac.digest(form['hub.secret'].encode(), b'v1', 'sha256').hex()}"
         headers = {"X-Hub-Signature": signed, "Link": "<http://other.example/>; rel=self"}
@@ -277,9 +278,9 @@ async def test_a_foreign_link_does_not_lead_a_delivery_astray(database_url: str)
 
 async def test_an_ended_subscription_answers_410_and_confirms_nothing(database_url: str) -> None:
     """WS-98."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         form = await on.active()
-        ended = await end(on.rig.hub, on.publisher.url())
+        ended = await end(on.harness.hub, on.publisher.url())
         status = await on.deliver(form, b"v1")
 
         assert (ended, status, (await on.verify(form)).status_code, await on.events()) == (True, 410, 404, [])
@@ -300,23 +301,23 @@ async def test_what_cannot_be_subscribed_to_says_why_and_is_tried_again(
     database_url: str, page: Page, error: str
 ) -> None:
     """WS-87, WS-100, WS-105: this hub never subscribes to itself."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         on.publisher.pages["/feed"] = page
-        await want(on.rig.hub, on.publisher.url())
-        row = await until(lambda: on.rig.sql.fetchrow("SELECT * FROM hookwire.upstreams WHERE reason IS NOT NULL"))
+        await want(on.harness.hub, on.publisher.url())
+        row = await until(lambda: on.harness.sql.fetchrow("SELECT * FROM hookwire.upstreams WHERE reason IS NOT NULL"))
 
         assert (row["reason"], row["due_at"] is not None, on.other.forms) == (error, True, [])
 
 
 async def test_hubs_that_feed_each_other_come_to_an_end(database_url: str) -> None:
     """WS-105: content knows through how many hubs it came; at the limit it is refused, and nothing is published."""
-    async with harness(database_url) as on:
+    async with upstream_harness(database_url) as on:
         form = await on.active()
         first, last = await on.deliver(form, b"1"), await on.deliver(form, b"2", hops="7")
         over, nonsense = await on.deliver(form, b"3", hops="8"), await on.deliver(form, b"4", hops="x")
         url = {"hub.topic": on.publisher.url()}
         fat = await on.client.post("/hub/content", params=url, content=b"5", headers={"Hookwire-Hops": "8"})
-        rows = await on.rig.sql.fetch("SELECT payload, headers FROM hookwire.events ORDER BY id")
+        rows = await on.harness.sql.fetch("SELECT payload, headers FROM hookwire.events ORDER BY id")
 
         assert (first, last, over, nonsense, fat.status_code) == (202, 202, 400, 400, 400)
         assert "hookwire-hops says that this has passed 8 hubs or more" in fat.text

@@ -19,13 +19,6 @@ WAIT_SECONDS = 60.0
 INSERT = "INSERT INTO hookwire.tasks (id, description, start_time) VALUES ($1, 'mytask', NULL)"
 
 
-async def until(holds: Callable[[], Any]) -> None:
-    """Return once it holds; a deadline fails the test."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not holds():  # noqa: ASYNC110 - what it looks at has no event
-            await asyncio.sleep(0.02)
-
-
 class Ran:
     """A handler that keeps what it ran."""
 

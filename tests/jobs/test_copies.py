@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from typing import Any
 
 import asyncpg
 import pytest
+
+from tests.waiting import lasts
 
 
 async def submit(sql: asyncpg.Connection, payload: str) -> int:
@@ -55,7 +56,7 @@ async def test_one_reader_at_a_time_and_a_stale_one_moves_nothing(sql: asyncpg.C
     await submit(sql, "1")
     first = await read(sql, "a", lease_seconds=0.05)
     meanwhile = await read(sql, "a")
-    await asyncio.sleep(0.06)
+    await lasts(0.06)
     second = await read(sql, "a")
     stale = await done(sql, "a", first[0])
     let_go = await sql.fetchval("SELECT hookwire.release_copies('q', 'a', $1)", second[0][1])

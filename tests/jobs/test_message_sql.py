@@ -10,6 +10,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.waiting import lasts
+
 Row = tuple[int, int, bytes]
 
 
@@ -148,7 +150,7 @@ async def test_the_reaper_returns_what_was_not_settled_and_buries_what_circles(s
     await submit(sql, "poison", "delayed", delay_seconds=0.01)
     found = []
     for _ in range(6):
-        await asyncio.sleep(0.06)
+        await lasts(0.06)
         await sql.fetchrow("SELECT * FROM hookwire.reap_messages(100)")
         found.append(bodies(await receive(sql, lease_seconds=0.05)))
         await sql.execute("DELETE FROM hookwire.messages WHERE payload = 'delayed'")
@@ -164,7 +166,7 @@ async def test_two_reapers_at_once_return_each_message_once(sql: asyncpg.Connect
     """JT-09, JB-85, JB-63: what one holds, the other leaves alone, and the totals balance."""
     await sql.fetch("SELECT hookwire.submit_batch('q', array_fill('x'::bytea, ARRAY[100]))")
     await receive(sql, 100, lease_seconds=0.05)
-    await asyncio.sleep(0.06)
+    await lasts(0.06)
     transaction = sql.transaction()
     await transaction.start()
     first = await sql.fetchval("SELECT returned FROM hookwire.reap_messages(60)")
@@ -228,7 +230,7 @@ async def test_a_filter_chooses_and_leaves_the_others_in_their_order(sql: asyncp
     }
 
 
-async def test_browsing_affects_nobody(sql: asyncpg.Connection) -> None:
+async def test_browsing_a_queue_leaves_its_messages_to_receive(sql: asyncpg.Connection) -> None:
     """JB-14."""
     await submit(sql, "1", "2")
     seen = [row["payload"] for row in await sql.fetch("SELECT * FROM hookwire.browse('q', 10)")]

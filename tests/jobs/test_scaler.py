@@ -37,7 +37,7 @@ def test_never_more_than_the_most_nor_less_than_the_least() -> None:
     assert set(simulate(lambda _: 100, 100)) == set(range(1, 9))
 
 
-def test_changes_keep_their_distance() -> None:
+def test_the_scaler_waits_for_its_cool_down_between_changes() -> None:
     """The cool-down."""
     history = simulate(lambda _: 100, 60, cool_down_seconds=7.0)
     at = [second for second, (before, after) in enumerate(pairwise(history)) if before != after]

@@ -14,7 +14,8 @@ from db.pool import Database, PoolOptions, open_database
 from jobs.cleaner import Cleaner
 from relay.amqp.notifications import AmqpNotifications
 from relay.amqp.options import AmqpOptions
-from tests.jobs.harness import INSERT, WAIT_SECONDS, Ran, Transport, drained, until, working
+from tests.jobs.harness import INSERT, WAIT_SECONDS, Ran, Transport, drained, working
+from tests.waiting import poll, until
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ async def test_promise_1_every_committed_task_runs_eventually_though_its_notific
         async with asyncio.timeout(WAIT_SECONDS):
             while not ran.tasks:
                 await cleaner.clean()
-                await asyncio.sleep(0.05)
+                await poll()
         await drained(sql)
 
     assert [task.id for task in ran.tasks] == ["1"]

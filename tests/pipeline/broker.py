@@ -14,6 +14,7 @@ from pipeline.audit.selftest import SelftestRecord
 from pipeline.kafka_options import SparkKafkaOptions
 from scripts.servers.kafka import KafkaServer
 from tests.relay.kafka.kafka_topic import kafka_admin, make_topic
+from tests.waiting import poll
 
 Source = Literal["python", "jvm"]
 Written = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]  # key, value, partition, headers
@@ -70,8 +71,8 @@ def make_anew(kafka: KafkaServer, topic: str) -> None:
     async def again() -> None:
         async with kafka_admin(kafka.bootstrap) as admin:
             await admin.delete_topics([topic])
-            while topic in await admin.list_topics():  # noqa: ASYNC110 - the broker tells nobody when it is done
-                await asyncio.sleep(0.05)
+            while topic in await admin.list_topics():
+                await poll()
 
     asyncio.run(again())
     make(kafka, topic)

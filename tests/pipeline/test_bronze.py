@@ -59,7 +59,7 @@ def test_the_lake_knows_every_member_of_an_event() -> None:
     assert (EVENT_COLUMNS.keys(), set(EVENT_COLUMNS.values()) - set(BRONZE.names)) == (set(event["properties"]), set())
 
 
-def test_the_envelope_becomes_columns(spark: SparkSession) -> None:
+def test_coordinates_and_headers_of_a_record_become_columns(spark: SparkSession) -> None:
     """PL-C03, PL-T03, PL-X01: coordinates, event id, the outbox's id and the term."""
     [row] = archived(spark, kafka_row(7, content_type=b"text/plain", ce_type=b"order.created"))
     assert (row.timestamp, row.archived_at, row.headers) == (

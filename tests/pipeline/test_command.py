@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from pipeline.lake import bronze
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import kafka_options, make, ours, write
+from tests.waiting import block_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,9 @@ def test_a_topic_is_planned_archived_and_on_record(
     assert (archived, run["job"], run["state"], run["counts"]) == ((0, counts), "archive", "done", counts)
 
 
-def test_the_doctor_asks_everything(spark: SparkSession, command: Callable[..., tuple[int, str]]) -> None:
+def test_the_pipelines_doctor_checks_packages_java_kafka_lake_and_workers(
+    spark: SparkSession, command: Callable[..., tuple[int, str]]
+) -> None:
     """PL-V01, PL-V02, PL-V03: packages, Java, Kafka, the lake, and what the workers see."""
     code, found = printed(command("doctor", "--json"))
     assert (code, [(check["subject"], check["level"]) for check in found]) == (
@@ -129,7 +131,7 @@ def test_a_kill_in_the_middle_of_a_batch_loses_and_doubles_nothing(
             stdout=errors, stderr=errors,
         )  # fmt: skip
     try:
-        until(lambda: child.poll() is not None or _is_between(lake))
+        block_until(lambda: child.poll() is not None or _is_between(lake))
         assert child.poll() is None, log.read_text()
         family = psutil.Process(child.pid).children(recursive=True)
     finally:
@@ -147,11 +149,3 @@ def _is_between(lake: LakeStorage) -> bool:
     """Whether one batch is part of the table and files of the next one are there."""
     snapshot = bronze(lake).snapshot()
     return snapshot.version >= 1 and any(path.endswith(".parquet") for path in bronze(lake).unlisted(snapshot))
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        time.sleep(0.005)

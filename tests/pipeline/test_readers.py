@@ -194,7 +194,9 @@ def test_a_file_that_was_altered_and_keeps_its_size_and_rows_is_found_by_a_deep_
     assert found[1].without_hash == 0
 
 
-def test_moments_have_statistics(spark: SparkSession, lake: LakeStorage, tmp_path: Path) -> None:
+def test_files_of_the_lake_carry_minimum_and_maximum_of_their_times(
+    spark: SparkSession, lake: LakeStorage, tmp_path: Path
+) -> None:
     """FP-11: so that every reader skips row groups by time."""
     [file] = written(spark, lake, records(1, 2)).snapshot().files
     metadata = pq.read_metadata(tmp_path / "bronze" / file.path)

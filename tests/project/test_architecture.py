@@ -96,23 +96,23 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def copy_of_the_house(tmp_path: Path) -> Path:
+def copy_of_the_rooms(tmp_path: Path) -> Path:
     for room in (*ROOMS, "sdk/src"):
         shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__", "*.sql"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
 
-def test_the_arrows_hold() -> None:
+def test_no_room_imports_against_the_arrows() -> None:
     verdict = lint_imports(ROOT)
     assert verdict.returncode == 0, verdict.stdout
 
 
-def test_every_wrong_import_is_caught(copy_of_the_house: Path) -> None:
+def test_every_wrong_import_is_caught(copy_of_the_rooms: Path) -> None:
     for file, name in WRONG:
-        with (copy_of_the_house / file).open("a", encoding="utf-8") as text:
+        with (copy_of_the_rooms / file).open("a", encoding="utf-8") as text:
             text.write(f"\nimport {name}\n")
-    verdict = lint_imports(copy_of_the_house).stdout
+    verdict = lint_imports(copy_of_the_rooms).stdout
     caught = set(re.findall(r"^-\s+(\S+) -> (\S+) \(l\.\d+\)", verdict, re.MULTILINE))
     planted = {(module_of(file), name) for file, name in WRONG}
     assert planted - caught == set()

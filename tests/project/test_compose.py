@@ -88,7 +88,7 @@ def test_every_volume_that_is_mounted_is_declared(services: dict[str, Any]) -> N
     assert mounted == set(declared)
 
 
-def test_the_settings_exist(services: dict[str, Any]) -> None:
+def test_the_compose_file_names_only_settings_that_exist(services: dict[str, Any]) -> None:
     """SC-23: a name that we do not know would stop the container."""
     given = [*services["hookwire"]["environment"], *services["archive"]["environment"]]
     names = {name.removeprefix(PREFIX).lower() for name in given}

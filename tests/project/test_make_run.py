@@ -18,6 +18,8 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 
+from tests.waiting import block_poll
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -56,7 +58,7 @@ class Terminal:
             except (URLError, ConnectionError):
                 if time.monotonic() > deadline:
                     raise TimeoutError(self.said) from None
-                time.sleep(0.1)
+                block_poll()
 
     def press_ctrl_c(self) -> None:
         os.write(self._terminal, b"\x03")
@@ -80,7 +82,7 @@ class Terminal:
             while (ended := os.waitpid(self.pid, os.WNOHANG)) == (0, 0):
                 if time.monotonic() > deadline:
                     raise TimeoutError(self.said)
-                time.sleep(0.05)
+                block_poll()
             self._code = os.waitstatus_to_exitcode(ended[1])
             self._reader.join(timeout=10)
             os.close(self._terminal)

@@ -122,8 +122,9 @@ def messages(path: Path) -> Iterator[Prose]:
     """Yield string constants of three words or more that are no docstring."""
     lines = {doc.line for doc in docstrings(path)}
     for node in ast.walk(tree(path)):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and node.lineno not in lines
-        if is_text and len(re.findall(r"[A-Za-z]+\s+(?=[a-z])", node.value)) > 1:
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)) or node.lineno in lines:
+            continue
+        if len(re.findall(r"[A-Za-z]+\s+(?=[a-z])", node.value)) > 1:
             yield Prose(node.lineno, node.value)
 
 
@@ -131,7 +132,7 @@ def comments(path: Path) -> Iterator[Prose]:
     """Yield comments; lines of one block are one text."""
     if path.suffix == ".sql":
         found = [(number, line.split("--", 1)) for number, line in enumerate(source(path).splitlines(), 1)]
-        lines = [(number, *parts) for number, parts in found if len(parts) == 2 and "'" not in parts[0]]
+        lines = [(number, parts[0], parts[1]) for number, parts in found if len(parts) == 2 and "'" not in parts[0]]
     else:
         tokens = tokenize.generate_tokens(io.StringIO(source(path)).readline)
         lines = [(t.start[0], t.line[: t.start[1]], t.string[1:]) for t in tokens if t.type == tokenize.COMMENT]

@@ -270,6 +270,18 @@ def test_tests_are_one_package() -> None:
     assert packages == ["tests/__init__.py"]
 
 
+def test_the_name_of_a_test_has_three_words_at_least() -> None:
+    """HO-09: a name that says what holds; the word `test` does not count."""
+    short = [
+        f"{named(path)}: {node.name}"
+        for path in source_files("tests")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and re.fullmatch(r"test(_[a-z0-9]+){0,2}", node.name)
+    ]
+    assert short == []
+
+
 def test_every_statement_is_called_by_somebody() -> None:
     """No dead SQL: each name stands in the Python of some room."""
     python = "\n".join(path.read_text(encoding="utf-8") for path in source_files(*ROOMS))

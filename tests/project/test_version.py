@@ -1,6 +1,7 @@
 """The version is the same wherever it stands; docs/how-to/release.md says how it is raised (HO-10)."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,13 @@ def test_one_version_stands_in_every_place() -> None:
     } == dict.fromkeys(
         ("app/web/api/contract.py", "sdk/pyproject.toml", "openapi/openapi.json", "openapi/asyncapi.yaml"), project
     )
+
+
+def test_the_changelog_s_newest_release_is_this_version() -> None:
+    """HO-10: the section *Unreleased* stands above it."""
+    sections = re.findall(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+
+    assert sections[:2] == ["Unreleased", read_toml("pyproject.toml")["project"]["version"]]
 
 
 def read_toml(path: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from tests.waiting import block_poll
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "egress", "runtime", "db", "event", "pipeline")
 
@@ -163,7 +165,7 @@ def post_when_up(url: str, body: bytes, service: subprocess.Popen[bytes]) -> dic
             assert service.poll() is None, "the service has ended"
             if time.monotonic() > deadline:
                 raise TimeoutError("the service did not come up") from None
-            time.sleep(0.1)
+            block_poll()
 
 
 def get_bytes(url: str) -> bytes:

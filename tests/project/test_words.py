@@ -43,6 +43,9 @@ OLD_WORDS = {
     "hurry": "set_async_commit, probe_topic_now",
     "bury": "dead_letter",
 }
+OLD_TEST_WORDS = {"rig": "harness", "bench": "harness", "yard": "harness", "nursery": "process_pool"}
+MAKE_TARGET = "tests/project/test_bootstrap.py"
+"""It names the target ``make bench``."""
 EXCEPTIONS = {
     ("app/cli/pipeline", "upkeep"): "the commands that keep a lake small; a page and a module have the name",
     ("app/chaos/broker.py", "silence"): "seconds without a frame, which is a time and no outage",
@@ -104,6 +107,30 @@ def public_classes() -> dict[str, list[str]]:
 def test_no_identifier_of_the_product_uses_an_old_word() -> None:
     """HO-05."""
     assert [finding for path in sources() for finding in old_words(path)] == []
+
+
+def old_test_words(text: str) -> set[str]:
+    """Return the old words among the words and parts of identifiers, in code, docstrings and paths alike."""
+    parts = re.findall(r"[A-Z]?[a-z]+", re.sub("make[ _]bench", "", text))
+    return {part.lower().removesuffix("s") for part in parts} & OLD_TEST_WORDS.keys()
+
+
+def test_the_tests_share_one_word_for_their_harness() -> None:
+    """HO-09: in identifiers, docstrings and names of files; CONTRIBUTING too."""
+    here = Path(__file__)
+    paths = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path != here and named(path) != MAKE_TARGET]
+    found = {named(path): old_test_words(f"{named(path)}\n{path.read_text('utf-8')}") for path in paths}
+    assert {name: words for name, words in found.items() if words} == {}
+    assert old_test_words((ROOT / "CONTRIBUTING.md").read_text("utf-8")) == set()
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("text", ["open_rig(x)", "class MariaYard:", "from tests.webhooks.bench import x", "nursery"])
+def test_a_planted_test_word_is_found(text: str) -> None:
+    assert len(old_test_words(text)) == 1
 
 
 def test_a_public_class_name_has_one_meaning() -> None:

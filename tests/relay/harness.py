@@ -21,6 +21,7 @@ from relay.outbox import Outbox
 from relay.sink import Sink, Term
 from relay.sink_relay import SinkRelay
 from runtime.wake import Wake
+from tests.waiting import until
 
 INCARNATION = "abcd2345"
 DEADLINE_SECONDS = 60.0
@@ -165,16 +166,6 @@ class FaultyDatabase(Database):
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
         self._pass(name)
         return await super().fetch(name, *args)
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Wait until a condition, plain or awaitable, is true."""
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while True:
-            found = condition()
-            if await found if asyncio.iscoroutine(found) else found:
-                return
-            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

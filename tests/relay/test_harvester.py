@@ -37,8 +37,8 @@ from tests.relay.harness import (
     relay_of,
     running,
     staged,
-    until,
 )
+from tests.waiting import until
 
 PLAIN = Features(window="batch", batch_records_max=50, overlap=2)
 NUMBERED = Features(window="batch", batch_records_max=50, overlap=2, manifests=True)

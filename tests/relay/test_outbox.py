@@ -18,17 +18,8 @@ from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Batch, Term
-from tests.relay.harness import (
-    INCARNATION,
-    FaultyDatabase,
-    Harness,
-    all_carried,
-    publish,
-    relay_of,
-    running,
-    staged,
-    until,
-)
+from tests.relay.harness import INCARNATION, FaultyDatabase, Harness, all_carried, publish, relay_of, running, staged
+from tests.waiting import until
 
 MEBIBYTE = 1024 * 1024
 

@@ -9,7 +9,8 @@ from relay.hold import Holds, Policy
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch, Receipt, Refusal
-from tests.relay.harness import Harness, relay_of, running, staged, until
+from tests.relay.harness import Harness, relay_of, running, staged
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from relay.memory import MemoryBroker, MemorySink
 from relay.record import Record
 from relay.sink import Batch, Features, Receipt, SinkUnavailable
 from relay.trouble import Trouble
-from tests.relay.harness import FaultyDatabase, all_carried, relay_of, running, staged, until
+from tests.relay.harness import FaultyDatabase, all_carried, relay_of, running, staged
+from tests.waiting import until
 
 
 @pytest.fixture

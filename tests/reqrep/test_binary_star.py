@@ -15,6 +15,7 @@ from reqrep.reactor import Reactor
 from reqrep.transport import Transport
 from runtime.port import free_port
 from tests.reqrep.running import FREE, WAIT_SECONDS, client_of, running_broker, running_worker
+from tests.waiting import block_poll
 
 ROLES: tuple[Role, ...] = ("primary", "backup")
 P, B, ACTIVE, PASSIVE = PeerState.PRIMARY, PeerState.BACKUP, PeerState.ACTIVE, PeerState.PASSIVE
@@ -287,4 +288,4 @@ def await_state(program: object, wanted: str) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while states_of(program) != [wanted]:
         assert time.monotonic() < deadline, states_of(program)
-        time.sleep(0.01)
+        block_poll()

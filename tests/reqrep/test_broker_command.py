@@ -18,6 +18,7 @@ from app.cli.failure import CommandFailed
 from app.cli.main import application
 from runtime.port import free_port
 from tests.reqrep.running import WAIT_SECONDS, client_of, running_worker
+from tests.waiting import block_for, block_poll
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("HOOKWIRE_")}
@@ -63,7 +64,7 @@ def await_text(url: str, text: str) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while text not in urllib.request.urlopen(url, timeout=WAIT_SECONDS).read().decode():
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        block_poll()
 
 
 def test_a_killed_broker_loses_no_retrying_client() -> None:
@@ -90,7 +91,7 @@ def test_a_stopped_broker_goes_on_where_it_was() -> None:
     ):
         assert client.call("echo", b"before") == b"before"
         process.send_signal(signal.SIGSTOP)
-        time.sleep(1.0)  # five intervals: the length of the fault, not a wait
+        block_for(1.0)  # five intervals: the length of the fault, not a wait
         process.send_signal(signal.SIGCONT)
         assert client.call("echo", b"after") == b"after"
 

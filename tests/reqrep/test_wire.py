@@ -111,7 +111,7 @@ def test_a_partial_reply_of_version_0_1_is_refused_with_the_cure() -> None:
         DIALECTS["0.1"].partial(b"client", [b"x"])
 
 
-def test_limits_hold_before_parsing() -> None:
+def test_a_frame_beyond_its_limit_is_refused_before_it_is_parsed() -> None:
     """XX-04."""
     limits = FrameLimits(frames_max=3, message_bytes_max=10)
     found = [limits.refusal(frames) for frames in ([b"a"] * 3, [b"a"] * 4, [b"a" * 10], [b"a" * 6, b"b" * 5])]

@@ -1,12 +1,11 @@
 """A loop that something blocks is seen (RK-08, RO-11)."""
 
 import asyncio
-import time
 
 from prometheus_client import CollectorRegistry
 
 from runtime.loop_lag import LoopLag
-from tests.relay.harness import until
+from tests.waiting import block_for, until
 
 
 async def test_what_blocks_the_loop_is_noted() -> None:
@@ -20,7 +19,7 @@ async def test_what_blocks_the_loop_is_noted() -> None:
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         tasks.create_task(lag.run())
         await asyncio.sleep(0)
-        time.sleep(0.2)  # noqa: ASYNC251 - this is what must be noticed
+        block_for(0.2)
         await until(lambda: counted("count"))
         lag.stop()
 

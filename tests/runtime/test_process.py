@@ -113,7 +113,7 @@ async def test_stopping_twice_before_the_start_is_a_hard_stop_at_once() -> None:
     assert diary[-1] == "cancelled front"
 
 
-async def test_whoever_asks_has_an_end_in_view() -> None:
+async def test_a_stopping_process_names_the_time_by_which_it_ends() -> None:
     """F08, T9: closing included; the second signal brings it near, and a third changes nothing."""
     ends: list[float] = []
     process = Process([[Duty("front", [], ends=asyncio.Event())]], 3600.0, ends.append)

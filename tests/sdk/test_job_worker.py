@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from hookwire.jobs import Failed, Handlers, HttpJobs, Job, JobWorker, Snoozed, SqlJobs, enqueue
+from tests.waiting import until
 
 WAIT_SECONDS = 60.0
 
@@ -34,9 +35,11 @@ async def working(jobs: Any, handlers: Handlers, **options: Any) -> AsyncIterato
 
 async def ended(pool: Any, count: int) -> list[tuple[Any, ...]]:
     """Kind, state and result of ended jobs, once there are so many."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while await pool.fetchval("SELECT count(*) FROM hookwire.job_archive") < count:  # noqa: ASYNC110 - over SQL
-            await asyncio.sleep(0.02)
+
+    async def holds() -> object:
+        return await pool.fetchval("SELECT count(*) FROM hookwire.job_archive") >= count
+
+    await until(holds)
     rows = await pool.fetch("SELECT kind, state, result::text FROM hookwire.job_archive ORDER BY seq")
     return [tuple(row) for row in rows]
 

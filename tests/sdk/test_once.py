@@ -16,7 +16,8 @@ from hookwire.services.once import RequestStamp, split_stamp
 from hookwire.services.sql_reply_cache import REPLY_TABLE
 from reqrep.majordomo.options import ServicePolicy
 from tests.reqrep.running import FAST, WAIT_SECONDS, client_of, running_broker, threaded
-from tests.reqrep.titanic.peers import titanic_broker, until
+from tests.reqrep.titanic.peers import titanic_broker
+from tests.waiting import block_until
 
 CLIENT = b"0123456789abcdef"
 
@@ -233,7 +234,7 @@ def test_the_broker_repeats_a_lost_request_only_for_a_service_that_is_declared_i
         for name in ("idem", "plain"):
             worker.service(name)(handler)
         with threaded(worker.run, worker.stop):
-            until(lambda: client.call("mmi.service", b"plain") == b"200")
+            block_until(lambda: client.call("mmi.service", b"plain") == b"200")
             statuses = [client.call_frames("mmi.call", [name, name])[0] for name in (b"idem", b"plain")]
             runs[b"plain"] = 0
             with TitanicClient(*broker.endpoints, timeout_seconds=5.0, tries=6) as titanic:

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from hookwire import NotInTransaction, Record, stash
 from tests.sdk.drivers import DRIVERS, Transaction, dialect, django_connection
+from tests.waiting import poll
 
 RECORD = Record("orders.created", {"order": 1, "f\u00fcr": None}, key="ada", headers={"ce-type": "order"})
 
@@ -211,4 +212,4 @@ async def waits_for_a_lock(sql: asyncpg.Connection) -> None:
         while True:
             if await sql.fetchval(waiting):
                 return
-            await asyncio.sleep(0.01)
+            await poll()

@@ -49,7 +49,7 @@ def test_bytes_that_are_no_text_are_taken_too() -> None:
         ({"webhook-signature": "v1,x " * 30 + SIGNED["webhook-signature"]}, BODY, NOW),
     ],
 )
-def test_anything_else_is_refused(changed: dict[str, str], body: bytes, now_seconds: float) -> None:
+def test_a_changed_header_body_or_time_is_refused(changed: dict[str, str], body: bytes, now_seconds: float) -> None:
     with pytest.raises(SignatureRefused):
         verify(KEY.text(), {**SIGNED, **changed}, body, now_seconds=now_seconds)
 

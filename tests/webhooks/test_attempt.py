@@ -11,7 +11,7 @@ from egress.failure import DeadlineExceeded
 from egress.guard import GuardPolicy
 from egress.url import parse_target
 from tests.hostile.server import hostile_server
-from tests.webhooks.bench import delivery_bench
+from tests.webhooks.harness import delivery_harness
 from tests.webhooks.test_message import KEY, event, subscriber
 from tests.webhooks.verifying import verify_webhook
 from webhooks.attempt import Attempts
@@ -101,11 +101,11 @@ async def test_what_may_not_be_sent_is_not() -> None:
 
 async def test_large_bodies_are_delivered_and_counted(database_url: str) -> None:
     """WH-S10: the standard advises 20 kB at most."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"))
-        await bench.deliver(b"x" * 20_000, b"x" * 20_001)
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"))
+        await harness.deliver(b"x" * 20_000, b"x" * 20_001)
         metrics = DeliveryMetrics(CollectorRegistry())
-        async with bench.working(metrics=metrics):
-            await bench.drained()
+        async with harness.working(metrics=metrics):
+            await harness.drained()
         counted = [sample.value for metric in metrics.large.collect() for sample in metric.samples]
         assert (len(server.requests), counted[0]) == (2, 1.0)

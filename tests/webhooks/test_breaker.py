@@ -32,7 +32,7 @@ def test_a_success_opens_nothing_even_where_it_completes_the_number() -> None:
     assert not has_to_open(stats(10, 9, last_failed=False), BreakerOptions())
 
 
-def test_a_probe_decides() -> None:
+def test_a_failed_probe_opens_the_breaker_again_and_a_success_closes_it() -> None:
     """Half-open: one failure opens it again, one success closes it."""
     assert (after_probe(Outcome("server_error", 500)), after_probe(Outcome("delivered", 204))) == ("retrip", "close")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.hostile.server import hostile_server
-from tests.webhooks.bench import delivery_bench
+from tests.webhooks.harness import delivery_harness
 from tests.webhooks.test_message import event
 from webhooks.chat import TemplateRefused, chat_body, chat_line, check_template
 
@@ -92,11 +92,11 @@ def test_over_xmpp_a_line_has_no_character_that_xml_cannot_carry() -> None:
 
 async def test_a_room_gets_a_line_and_its_answer_counts(database_url: str) -> None:
     """As Slack answers: 200 and ok."""
-    async with delivery_bench(database_url) as bench, hostile_server() as room:
-        await bench.subscribe(room.url("/ok"), format="slack", template="{data.customer} ordered")
-        await bench.deliver(b'{"customer": "Ada"}', content_type="application/x-other")
-        async with bench.working():
-            await bench.drained()
+    async with delivery_harness(database_url) as harness, hostile_server() as room:
+        await harness.subscribe(room.url("/ok"), format="slack", template="{data.customer} ordered")
+        await harness.deliver(b'{"customer": "Ada"}', content_type="application/x-other")
+        async with harness.working():
+            await harness.drained()
         (request,) = room.requests
         assert (request.header("content-type"), json.loads(request.body)) == (
             b"application/json", {"text": "Ada ordered"},

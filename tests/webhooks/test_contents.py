@@ -6,26 +6,26 @@ from contextlib import asynccontextmanager
 
 from event.event import Draft, Event
 from hub.publish import Publisher
-from tests.webhooks.bench import INCARNATION, Bench, Gated, delivery_bench
+from tests.webhooks.harness import INCARNATION, Gated, Harness, delivery_harness
 from webhooks.contents import Contents
 
 PLENTY = 1_000_000
 
 
 @asynccontextmanager
-async def opened(database_url: str, bytes_max: int = PLENTY) -> AsyncIterator[tuple[Bench, Gated, Contents]]:
-    async with delivery_bench(database_url) as bench:
-        counting = Gated(bench.database)
-        yield bench, counting, Contents(counting, INCARNATION, bytes_max)
+async def opened(database_url: str, bytes_max: int = PLENTY) -> AsyncIterator[tuple[Harness, Gated, Contents]]:
+    async with delivery_harness(database_url) as harness:
+        counting = Gated(harness.database)
+        yield harness, counting, Contents(counting, INCARNATION, bytes_max)
 
 
 async def test_an_event_is_read_as_it_was_published(database_url: str) -> None:
-    async with opened(database_url) as (bench, _, contents):
+    async with opened(database_url) as (harness, _, contents):
         keyed, bare = [
-            *await bench.publish(b"\x00\xff", key="k", content_type="a/b", headers='{"ce-type": "x"}'),
-            *await bench.publish(b""),
+            *await harness.publish(b"\x00\xff", key="k", content_type="a/b", headers='{"ce-type": "x"}'),
+            *await harness.publish(b""),
         ]
-        times = dict(await bench.sql.fetch("SELECT id, accepted_at FROM hookwire.events"))
+        times = dict(await harness.sql.fetch("SELECT id, accepted_at FROM hookwire.events"))
         assert await contents.get([keyed, bare], PLENTY) == (
             {
                 keyed: Event(keyed, INCARNATION, "t", "k", "a/b", {"ce-type": "x"}, b"\x00\xff", times[keyed], keyed),
@@ -36,32 +36,32 @@ async def test_an_event_is_read_as_it_was_published(database_url: str) -> None:
 
 
 async def test_an_event_of_an_unordered_topic_has_no_sequence(database_url: str) -> None:
-    async with opened(database_url) as (bench, _, contents):
-        await bench.sql.execute("INSERT INTO hookwire.topics (name, ordered) VALUES ('t', false)")
-        (event,) = await bench.publish(b"", key="k")
+    async with opened(database_url) as (harness, _, contents):
+        await harness.sql.execute("INSERT INTO hookwire.topics (name, ordered) VALUES ('t', false)")
+        (event,) = await harness.publish(b"", key="k")
         events, _ = await contents.get([event], PLENTY)
         assert events[event].sequence is None
 
 
 async def test_an_event_is_read_once_for_all_its_deliveries(database_url: str) -> None:
-    async with opened(database_url) as (bench, counting, contents):
-        events = await bench.publish(b"a", b"b")
+    async with opened(database_url) as (harness, counting, contents):
+        events = await harness.publish(b"a", b"b")
         await contents.get([*events, *events], PLENTY)
         again, _ = await contents.get(events, PLENTY)
         assert (counting.passed["delivery.events"], sorted(again)) == (1, events)
 
 
 async def test_an_event_that_no_longer_exists_is_named(database_url: str) -> None:
-    async with opened(database_url) as (bench, _, contents):
-        (event,) = await bench.publish(b"a")
+    async with opened(database_url) as (harness, _, contents):
+        (event,) = await harness.publish(b"a")
         events, lost = await contents.get([event, event + 1], PLENTY)
         assert (sorted(events), lost) == ([event], {event + 1})
 
 
 async def test_payloads_are_read_up_to_the_one_that_crosses_the_bound(database_url: str) -> None:
     """WH-23: the lowest first, at least one; what is remembered counts for nothing."""
-    async with opened(database_url) as (bench, _, contents):
-        ids = await bench.publish(*(bytes(100) for _ in range(5)))
+    async with opened(database_url) as (harness, _, contents):
+        ids = await harness.publish(*(bytes(100) for _ in range(5)))
         found = []
         for bound in (1, 100, 101, 350):
             events, lost = await contents.get(ids, bound)
@@ -71,17 +71,17 @@ async def test_payloads_are_read_up_to_the_one_that_crosses_the_bound(database_u
 
 async def test_headers_count_in_the_bound_as_payloads_do(database_url: str) -> None:
     """FS-03: headers of many MiB, stored by an older version, were read for all deliveries at once."""
-    async with opened(database_url) as (bench, _, contents):
-        ids = await bench.publish(b"", b"", b"")
-        await bench.sql.execute("UPDATE hookwire.events SET headers = jsonb_build_object('x-a', repeat('a', 1000))")
+    async with opened(database_url) as (harness, _, contents):
+        ids = await harness.publish(b"", b"", b"")
+        await harness.sql.execute("UPDATE hookwire.events SET headers = jsonb_build_object('x-a', repeat('a', 1000))")
         found = [len((await contents.get(ids, bound))[0]) for bound in (1, 1_000, PLENTY)]
         assert found == [1, 2, 3]
 
 
 async def test_headers_count_in_what_is_remembered(database_url: str) -> None:
     """FS-03."""
-    async with opened(database_url, bytes_max=2 * (1000 + 512)) as (bench, counting, contents):
-        ids = await bench.publish(b"", b"", b"", headers=f'{{"x-a": "{"a" * 997}"}}')
+    async with opened(database_url, bytes_max=2 * (1000 + 512)) as (harness, counting, contents):
+        ids = await harness.publish(b"", b"", b"", headers=f'{{"x-a": "{"a" * 997}"}}')
         for wanted in ids:
             await contents.get([wanted], PLENTY)
         await contents.get(ids[:1], PLENTY)
@@ -89,8 +89,8 @@ async def test_headers_count_in_what_is_remembered(database_url: str) -> None:
 
 
 async def test_what_was_used_longest_ago_is_forgotten_first(database_url: str) -> None:
-    async with opened(database_url, bytes_max=2 * (1000 + 512)) as (bench, counting, contents):
-        first, second, third = await bench.publish(*(bytes(1000) for _ in range(3)))
+    async with opened(database_url, bytes_max=2 * (1000 + 512)) as (harness, counting, contents):
+        first, second, third = await harness.publish(*(bytes(1000) for _ in range(3)))
         for wanted in ([first], [second], [first], [third]):
             await contents.get(wanted, PLENTY)
         before = counting.passed["delivery.events"]
@@ -101,8 +101,8 @@ async def test_what_was_used_longest_ago_is_forgotten_first(database_url: str) -
 
 
 async def test_an_event_larger_than_all_memory_is_handed_on_and_not_kept(database_url: str) -> None:
-    async with opened(database_url, bytes_max=100) as (bench, counting, contents):
-        (event,) = await bench.publish(bytes(1000))
+    async with opened(database_url, bytes_max=100) as (harness, counting, contents):
+        (event,) = await harness.publish(bytes(1000))
         for _ in range(2):
             events, _ = await contents.get([event], PLENTY)
             assert len(events[event].payload) == 1000
@@ -110,8 +110,8 @@ async def test_an_event_larger_than_all_memory_is_handed_on_and_not_kept(databas
 
 
 async def test_an_event_that_was_published_here_is_what_would_be_read_and_is_not_read(database_url: str) -> None:
-    async with opened(database_url) as (bench, counting, contents):
-        publisher = Publisher(bench.database, lambda: None, on_stored=contents.remember_stored)
+    async with opened(database_url) as (harness, counting, contents):
+        publisher = Publisher(harness.database, lambda: None, on_stored=contents.remember_stored)
         drafts = [
             Draft("t", b"\x00\xff", "k", "a/b", {"ce-type": "x", "hookwire-hops": "1"}, "once"),
             Draft("t", b""),
@@ -124,6 +124,6 @@ async def test_an_event_that_was_published_here_is_what_would_be_read_and_is_not
         remembered = await contents.get(ids, PLENTY)
 
         assert (remembered, counting.passed["delivery.events"]) == (
-            await Contents(bench.database, INCARNATION, PLENTY).get(ids, PLENTY),
+            await Contents(harness.database, INCARNATION, PLENTY).get(ids, PLENTY),
             0,
         )

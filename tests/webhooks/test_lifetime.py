@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.hostile.server import hostile_server
-from tests.webhooks.bench import delivery_bench
+from tests.webhooks.harness import delivery_harness
 from tests.webhooks.test_message import event
 from webhooks.lifetime import ttl_seconds, within_lifetime
 from webhooks.outcome import Outcome
@@ -59,14 +59,14 @@ async def test_what_is_not_worth_delivering_any_more_is_a_dead_letter(
     database_url: str, headers: dict[str, str], aged: int, attempts: int, detail: str | None
 ) -> None:
     """WH-A04: never sent when it is too late; and receivers see none of these headers."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/status/503"))
-        (one,) = await bench.deliver(b"{}", headers=json.dumps(headers))
-        await bench.sql.execute(
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/status/503"))
+        (one,) = await harness.deliver(b"{}", headers=json.dumps(headers))
+        await harness.sql.execute(
             "UPDATE hookwire.deliveries SET created_at = created_at - make_interval(secs => $1)", aged
         )
-        async with bench.working(schedule_seconds=(HOUR, HOUR)):
-            await bench.drained()
-        letters: list[Any] = await bench.sql.fetch("SELECT event_id, kind, detail FROM hookwire.dead_letters")
+        async with harness.working(schedule_seconds=(HOUR, HOUR)):
+            await harness.drained()
+        letters: list[Any] = await harness.sql.fetch("SELECT event_id, kind, detail FROM hookwire.dead_letters")
         assert [tuple(letter) for letter in letters] == [(one, "exhausted", detail)]
         assert [request.header(name) for request in server.requests for name in headers] == [None] * attempts

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.hostile.server import hostile_server
-from tests.webhooks.bench import Bench, delivery_bench, until
+from tests.waiting import until
+from tests.webhooks.harness import Harness, delivery_harness
 from webhooks.breaker import BreakerOptions, FailureStats
 from webhooks.operator_event import notices_of
 from webhooks.outcome import Outcome
@@ -75,23 +76,25 @@ def test_what_is_told_of_a_batch(results: list[Result], expected: list[tuple[Any
     assert told(*results) == expected
 
 
-async def operator_events(bench: Bench) -> list[dict[str, Any]]:
-    rows = await bench.sql.fetch("SELECT payload FROM hookwire.events WHERE topic = 'hookwire.operator' ORDER BY id")
+async def operator_events(harness: Harness) -> list[dict[str, Any]]:
+    rows = await harness.sql.fetch("SELECT payload FROM hookwire.events WHERE topic = 'hookwire.operator' ORDER BY id")
     return [json.loads(row["payload"]) for row in rows]
 
 
 async def test_who_subscribes_to_the_hub_s_own_topic_hears_of_it(database_url_both: str) -> None:
     """WH-A09: delivered like any event, with the subscription's name; what fails there tells nothing more."""
-    async with delivery_bench(database_url_both) as bench, hostile_server() as server, hostile_server() as ear:
-        subscription = await bench.subscribe(server.url("/status/500"))
-        await bench.subscribe(ear.url("/status/500"), topic="hookwire.operator")
-        (event,) = await bench.deliver(b"{}")
-        async with bench.working(schedule_seconds=()):
-            await until(lambda: operator_events(bench))
-            await bench.fan_out()
-            await bench.drained()
-        [heard] = await operator_events(bench)
-        public_id = await bench.sql.fetchval("SELECT public_id FROM hookwire.subscriptions WHERE id = $1", subscription)
+    async with delivery_harness(database_url_both) as harness, hostile_server() as server, hostile_server() as ear:
+        subscription = await harness.subscribe(server.url("/status/500"))
+        await harness.subscribe(ear.url("/status/500"), topic="hookwire.operator")
+        (event,) = await harness.deliver(b"{}")
+        async with harness.working(schedule_seconds=()):
+            await until(lambda: operator_events(harness))
+            await harness.fan_out()
+            await harness.drained()
+        [heard] = await operator_events(harness)
+        public_id = await harness.sql.fetchval(
+            "SELECT public_id FROM hookwire.subscriptions WHERE id = $1", subscription
+        )
         assert heard.pop("at").startswith("20")
         assert heard == {
             "type": "delivery.exhausted", "deliveries": 1, "first_event": event, "outcome": "server_error",
@@ -103,36 +106,36 @@ async def test_who_subscribes_to_the_hub_s_own_topic_hears_of_it(database_url_bo
 
 async def test_what_nobody_wants_to_hear_is_not_even_stored(database_url: str) -> None:
     """Also a subscription to everything is none to this."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/status/500"), topic="#")
-        await bench.deliver(b"{}")
-        async with bench.working(schedule_seconds=()):
-            await bench.drained()
-        assert await operator_events(bench) == []
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/status/500"), topic="#")
+        await harness.deliver(b"{}")
+        async with harness.working(schedule_seconds=()):
+            await harness.drained()
+        assert await operator_events(harness) == []
 
 
 async def test_operators_hear_also_where_topics_are_not_created_by_publishing(database_url: str) -> None:
     """WH-A09: the hub's own topic has nobody who could make it."""
-    async with delivery_bench(database_url) as bench:
-        subscription = await bench.subscribe("http://127.0.0.1:65534/", topic="hookwire.operator")
-        await bench.sql.execute("UPDATE hookwire.installation SET topics_auto_create = false")
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe("http://127.0.0.1:65534/", topic="hookwire.operator")
+        await harness.sql.execute("UPDATE hookwire.installation SET topics_auto_create = false")
         notices = json.dumps([{"type": "breaker.opened", "subscription": subscription}])
-        assert await bench.database.fetchval("operator.notify", notices) == 1
+        assert await harness.database.fetchval("operator.notify", notices) == 1
 
 
 async def test_a_subscription_that_is_disabled_for_failing_is_told(database_url: str) -> None:
     """WH-I09."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        subscription = await bench.subscribe(server.url("/status/500"))
-        await bench.subscribe("http://127.0.0.1:65534/", topic="hookwire.#")
-        await bench.database.fetchrow("throttle.trip", subscription, 0.0, 0.0, None, False)
-        await bench.sql.execute("UPDATE hookwire.delivery_gates SET failing_since = now() - interval '1 day'")
-        await bench.deliver(b"{}")
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        subscription = await harness.subscribe(server.url("/status/500"))
+        await harness.subscribe("http://127.0.0.1:65534/", topic="hookwire.#")
+        await harness.database.fetchrow("throttle.trip", subscription, 0.0, 0.0, None, False)
+        await harness.sql.execute("UPDATE hookwire.delivery_gates SET failing_since = now() - interval '1 day'")
+        await harness.deliver(b"{}")
         options = BreakerOptions(open_seconds=60, disable_seconds=1000)
-        async with bench.working(schedule_seconds=(3600,), breaker=options):
-            await until(lambda: operator_events(bench))
-        heard = {event["type"] for event in await operator_events(bench)}
-        assert (heard, (await bench.subscription(subscription))[0]) == (
+        async with harness.working(schedule_seconds=(3600,), breaker=options):
+            await until(lambda: operator_events(harness))
+        heard = {event["type"] for event in await operator_events(harness)}
+        assert (heard, (await harness.subscription(subscription))[0]) == (
             {"breaker.opened", "subscription.ended"},
             "disabled",
         )

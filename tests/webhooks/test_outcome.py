@@ -70,7 +70,7 @@ def test_retry_after_is_read_on_every_failure(values: list[str], seconds: float 
         (500, "", None),
     ],
 )
-def test_the_receiver_s_wish(status: int, value: str, asked: str | None) -> None:
+def test_only_known_wishes_of_a_receiver_are_honoured(status: int, value: str, asked: str | None) -> None:
     """WH-R10: unknown values are ignored."""
     assert judged(status, ("webhook-delivery", value)).asked == asked
 

@@ -6,34 +6,36 @@ from typing import Any
 import pytest
 
 from tests.hostile.server import hostile_server
-from tests.webhooks.bench import Bench, delivery_bench
+from tests.webhooks.harness import Harness, delivery_harness
 from webhooks.replay import Replayer
 
 CALLBACK = "http://127.0.0.1:8000/"
 
 
-async def job(bench: Bench, source: str, subscription: int | None, **chosen: Any) -> int:
+async def job(harness: Harness, source: str, subscription: int | None, **chosen: Any) -> int:
     names = ("topic", "kinds", "statuses", "event_ids", "since", "until", "rate")
     values = [chosen.get(name) for name in names]
-    return int(await bench.database.fetchval("replay.create", "default", source, subscription, *values, "me", "why"))
+    return int(await harness.database.fetchval("replay.create", "default", source, subscription, *values, "me", "why"))
 
 
-async def finish(bench: Bench) -> list[int]:
+async def finish(harness: Harness) -> list[int]:
     """Step until nothing is due; the subscriptions that were told."""
     told: list[int] = []
-    replayer = Replayer(bench.database, told.extend)
+    replayer = Replayer(harness.database, told.extend)
     while await replayer.step():
         continue
     return sorted(set(told))
 
 
-async def made(bench: Bench) -> list[tuple[int, int]]:
-    rows = await bench.sql.fetch("SELECT event_id, subscription_id FROM hookwire.deliveries ORDER BY 1, 2")
+async def made(harness: Harness) -> list[tuple[int, int]]:
+    rows = await harness.sql.fetch("SELECT event_id, subscription_id FROM hookwire.deliveries ORDER BY 1, 2")
     return [tuple(row) for row in rows]
 
 
-async def bury(bench: Bench, deliveries: Sequence[tuple[int, int]], kind: str = "exhausted", status: int = 500) -> None:
-    await bench.sql.executemany(
+async def bury(
+    harness: Harness, deliveries: Sequence[tuple[int, int]], kind: str = "exhausted", status: int = 500
+) -> None:
+    await harness.sql.executemany(
         "INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status)"
         " VALUES ($1, $2, 'default', $3, 3, $4)",
         [(*delivery, kind, status) for delivery in deliveries],
@@ -42,28 +44,28 @@ async def bury(bench: Bench, deliveries: Sequence[tuple[int, int]], kind: str = 
 
 async def test_events_of_a_subscription_are_delivered_again(database_url: str) -> None:
     """WH-P01: what its pattern covers, whether it was there at the time or not; not what was accepted later."""
-    async with delivery_bench(database_url) as bench:
-        (before,) = await bench.publish(b"", topic="a.b")
-        await bench.publish(b"", topic="c")
-        pattern = await bench.subscribe(CALLBACK, topic="a.*")
-        exact = await bench.subscribe(CALLBACK, topic="a.b")
+    async with delivery_harness(database_url) as harness:
+        (before,) = await harness.publish(b"", topic="a.b")
+        await harness.publish(b"", topic="c")
+        pattern = await harness.subscribe(CALLBACK, topic="a.*")
+        exact = await harness.subscribe(CALLBACK, topic="a.b")
         for subscription in (pattern, exact):
-            await job(bench, "events", subscription)
-        (later,) = await bench.publish(b"", topic="a.b")
-        assert (await finish(bench), await made(bench)) == ([pattern, exact], [(before, pattern), (before, exact)])
-        assert later not in [event for event, _ in await made(bench)]
+            await job(harness, "events", subscription)
+        (later,) = await harness.publish(b"", topic="a.b")
+        assert (await finish(harness), await made(harness)) == ([pattern, exact], [(before, pattern), (before, exact)])
+        assert later not in [event for event, _ in await made(harness)]
 
 
 async def test_dead_letters_are_taken_up_with_a_fresh_schedule(database_url: str) -> None:
     """WH-P04: attempts go on counting, the place in the schedule starts anew, the dead letter is gone."""
-    async with delivery_bench(database_url) as bench:
-        subscription = await bench.subscribe(CALLBACK)
-        events = await bench.publish(b"1", b"2")
-        await bury(bench, [(event, subscription) for event in events])
-        number = await job(bench, "dead_letters", None)
-        await finish(bench)
-        rows = await bench.sql.fetch("SELECT attempts, free_attempts, replay_id FROM hookwire.deliveries")
-        left = await bench.sql.fetchval("SELECT count(*) FROM hookwire.dead_letters")
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK)
+        events = await harness.publish(b"1", b"2")
+        await bury(harness, [(event, subscription) for event in events])
+        number = await job(harness, "dead_letters", None)
+        await finish(harness)
+        rows = await harness.sql.fetch("SELECT attempts, free_attempts, replay_id FROM hookwire.deliveries")
+        left = await harness.sql.fetchval("SELECT count(*) FROM hookwire.dead_letters")
         assert ([tuple(row) for row in rows], left) == ([(3, 3, number)] * 2, 0)
 
 
@@ -77,33 +79,35 @@ async def test_dead_letters_are_taken_up_with_a_fresh_schedule(database_url: str
     ],
     ids=["kind", "status", "topic", "together"],
 )
-async def test_dead_letters_are_chosen(database_url: str, chosen: dict[str, Any], expected: list[int]) -> None:
+async def test_a_replay_takes_the_dead_letters_that_its_filter_names(
+    database_url: str, chosen: dict[str, Any], expected: list[int]
+) -> None:
     """WH-P01, and WH-P02: the dry run counts what the job takes."""
-    async with delivery_bench(database_url) as bench:
-        subscription = await bench.subscribe(CALLBACK, topic="#")
-        events = [*await bench.publish(b"", b"", b""), *await bench.publish(b"", topic="u")]
-        await bury(bench, [(events[0], subscription)])
-        await bury(bench, [(events[1], subscription)], kind="gone")
-        await bury(bench, [(events[2], subscription), (events[3], subscription)], status=503)
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK, topic="#")
+        events = [*await harness.publish(b"", b"", b""), *await harness.publish(b"", topic="u")]
+        await bury(harness, [(events[0], subscription)])
+        await bury(harness, [(events[1], subscription)], kind="gone")
+        await bury(harness, [(events[2], subscription), (events[3], subscription)], status=503)
         names = ("topic", "kinds", "statuses", "event_ids", "since", "until")
         values = [chosen.get(name) for name in names]
         if chosen.get("statuses"):
             expected = [2, 3]
-        counted = await bench.database.fetchrow("replay.count", "default", "dead_letters", None, *values, 1000)
+        counted = await harness.database.fetchrow("replay.count", "default", "dead_letters", None, *values, 1000)
         assert counted is not None
-        await job(bench, "dead_letters", None, **chosen)
-        await finish(bench)
-        found = [events.index(event) for event, _ in await made(bench)]
+        await job(harness, "dead_letters", None, **chosen)
+        await finish(harness)
+        found = [events.index(event) for event, _ in await made(harness)]
         assert (counted["records"], found) == (len(expected), expected)
 
 
 async def test_what_is_on_its_way_stays_as_it_is(database_url: str) -> None:
-    async with delivery_bench(database_url) as bench:
-        subscription = await bench.subscribe(CALLBACK)
-        await bench.deliver(b"")
-        await job(bench, "events", subscription)
-        await finish(bench)
-        rows = await bench.sql.fetch("SELECT attempts, replay_id FROM hookwire.deliveries")
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK)
+        await harness.deliver(b"")
+        await job(harness, "events", subscription)
+        await finish(harness)
+        rows = await harness.sql.fetch("SELECT attempts, replay_id FROM hookwire.deliveries")
         assert [tuple(row) for row in rows] == [(0, None)]
 
 
@@ -111,47 +115,47 @@ async def test_an_event_that_a_replay_delivers_before_its_fan_out_is_delivered_o
     database_url: str,
 ) -> None:
     """WH-P04, WH-12: both are a first attempt; the second's outcome must not be refused, or it would be sent again."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        subscription = await bench.subscribe(server.url("/ok"))
-        await bench.publish(b"")
-        await job(bench, "events", subscription)
-        await finish(bench)
-        async with bench.working():
-            await bench.drained()
-            await bench.fan_out()
-            await bench.drained()
-        assert (len(server.requests), len(await bench.attempts("number"))) == (2, 1)
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        subscription = await harness.subscribe(server.url("/ok"))
+        await harness.publish(b"")
+        await job(harness, "events", subscription)
+        await finish(harness)
+        async with harness.working():
+            await harness.drained()
+            await harness.fan_out()
+            await harness.drained()
+        assert (len(server.requests), len(await harness.attempts("number"))) == (2, 1)
 
 
 async def test_a_lane_keeps_its_order_among_what_is_replayed(database_url: str) -> None:
     """RR-10: one of a key is due, the others wait behind it."""
-    async with delivery_bench(database_url) as bench:
-        subscription = await bench.subscribe(CALLBACK, ordered=True)
-        await bench.publish(b"1", b"2", b"3", key="k")
-        await job(bench, "events", subscription)
-        await finish(bench)
-        rows = await bench.sql.fetch("SELECT lane, isfinite(due_at) FROM hookwire.deliveries ORDER BY event_id")
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK, ordered=True)
+        await harness.publish(b"1", b"2", b"3", key="k")
+        await job(harness, "events", subscription)
+        await finish(harness)
+        rows = await harness.sql.fetch("SELECT lane, isfinite(due_at) FROM hookwire.deliveries ORDER BY event_id")
         assert [tuple(row) for row in rows] == [("k", True), ("k", False), ("k", False)]
 
 
 async def test_a_job_goes_on_behind_its_last_step_and_takes_turns_at_its_rate(database_url: str) -> None:
     """WH-P03: each step is whole; a paused job stands still; a rate spreads the steps."""
-    async with delivery_bench(database_url) as bench:
-        subscription = await bench.subscribe(CALLBACK)
-        events = await bench.publish(*[b""] * 5)
-        number = await job(bench, "events", subscription, rate=2)
-        await Replayer(bench.database, lambda _: None).step()
-        first = await made(bench)
-        waits = await Replayer(bench.database, lambda _: None).step()
-        await bench.sql.execute("UPDATE hookwire.replays SET due_at = now(), state = 'paused'")
-        paused = await Replayer(bench.database, lambda _: None).step()
-        await bench.database.fetchval(
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK)
+        events = await harness.publish(*[b""] * 5)
+        number = await job(harness, "events", subscription, rate=2)
+        await Replayer(harness.database, lambda _: None).step()
+        first = await made(harness)
+        waits = await Replayer(harness.database, lambda _: None).step()
+        await harness.sql.execute("UPDATE hookwire.replays SET due_at = now(), state = 'paused'")
+        paused = await Replayer(harness.database, lambda _: None).step()
+        await harness.database.fetchval(
             "replay.set_state", "default", number, ["paused"], "running", "me", "replay.resume", None
         )
         for _ in range(3):
-            await bench.sql.execute("UPDATE hookwire.replays SET due_at = now()")
-            await Replayer(bench.database, lambda _: None).step()
-        row = await bench.sql.fetchrow("SELECT state, examined, replayed FROM hookwire.replays")
-        assert (len(first), waits, paused, [event for event, _ in await made(bench)], tuple(row)) == (
+            await harness.sql.execute("UPDATE hookwire.replays SET due_at = now()")
+            await Replayer(harness.database, lambda _: None).step()
+        row = await harness.sql.fetchrow("SELECT state, examined, replayed FROM hookwire.replays")
+        assert (len(first), waits, paused, [event for event, _ in await made(harness)], tuple(row)) == (
             2, False, False, events, ("done", 5, 5),
         )  # fmt: skip

@@ -9,8 +9,9 @@ import pytest
 
 from db.errors import Unavailable
 from tests.hostile.server import Conversation, HostileServer, answer, hang, hostile_server
-from tests.webhooks.bench import WAIT_SECONDS_MAX as WAIT
-from tests.webhooks.bench import Bench, Gated, delivery_bench, until
+from tests.waiting import lasts, until
+from tests.webhooks.harness import WAIT_SECONDS_MAX as WAIT
+from tests.webhooks.harness import Gated, Harness, delivery_harness
 
 OK = answer(204)
 HOUR = 3600
@@ -48,30 +49,30 @@ async def arrived(server: HostileServer, requests: int) -> None:
 async def test_an_attempt_counts_before_its_request_leaves(database_url: str) -> None:
     """WH-R11: one that kills its worker counts too."""
     sink = Held()
-    async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
-        subscription = await bench.subscribe(server.url())
-        (event,) = await bench.deliver(b"{}")
-        async with bench.working(die=True):
+    async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
+        subscription = await harness.subscribe(server.url())
+        (event,) = await harness.deliver(b"{}")
+        async with harness.working(die=True):
             await arrived(server, 1)
-            assert await bench.deliveries() == [(event, subscription, 1, True)]
-        assert await bench.deliveries() == [(event, subscription, 1, True)]
+            assert await harness.deliveries() == [(event, subscription, 1, True)]
+        assert await harness.deliveries() == [(event, subscription, 1, True)]
 
 
 async def test_a_delivery_that_nothing_waits_behind_is_the_last_that_is_asked_for(database_url: str) -> None:
     """Another claim after it would find nothing, for each event of a trickle."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        subscription = await bench.subscribe(server.url())
-        await bench.deliver(b"{}")
-        inner, bench.database = bench.database, Gated(bench.database)
-        counting = bench.database
-        async with bench.working(poll_seconds=HOUR) as worker:
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        subscription = await harness.subscribe(server.url())
+        await harness.deliver(b"{}")
+        inner, harness.database = harness.database, Gated(harness.database)
+        counting = harness.database
+        async with harness.working(poll_seconds=HOUR) as worker:
             for _ in range(3):
-                await bench.drained()
-                bench.database = inner
-                await bench.deliver(b"{}")
-                bench.database = counting
+                await harness.drained()
+                harness.database = inner
+                await harness.deliver(b"{}")
+                harness.database = counting
                 worker.mark_due([subscription])
-            await bench.drained()
+            await harness.drained()
         assert counting.passed["delivery.claim"] == 4
 
 
@@ -79,17 +80,17 @@ async def test_another_worker_takes_over_a_dead_one_s_claims_after_their_lease(d
     """WH-19, WH-I03, F14: not before."""
     sink = Held()
     lease: dict[str, Any] = {"timeout_seconds": 0.3, "lease_margin_seconds": 0.3}
-    async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
-        await bench.subscribe(server.url())
-        await bench.deliver(b"{}")
+    async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
+        await harness.subscribe(server.url())
+        await harness.deliver(b"{}")
         began = time.monotonic()
-        async with bench.working(die=True, **lease):
+        async with harness.working(die=True, **lease):
             await arrived(server, 1)
         sink.release.set()
-        async with bench.working(name="w2", **lease):
-            await bench.drained()
+        async with harness.working(name="w2", **lease):
+            await harness.drained()
         assert time.monotonic() - began > 0.55
-        assert await bench.attempts("number", "worker", "decision", "trigger") == [(2, "w2", "delivered", "retry")]
+        assert await harness.attempts("number", "worker", "decision", "trigger") == [(2, "w2", "delivered", "retry")]
 
 
 async def test_a_late_settlement_changes_nothing(database_url: str) -> None:
@@ -101,79 +102,79 @@ async def test_a_late_settlement_changes_nothing(database_url: str) -> None:
             await conversation.read_request()
             await conversation.send(replies.pop() if replies else OK)
 
-    async with delivery_bench(database_url) as bench, hostile_server(script) as server:
-        subscription = await bench.subscribe(server.url(), timeout_seconds=0.2)
-        await bench.deliver(b"{}")
-        first = Gated(bench.database)
+    async with delivery_harness(database_url) as harness, hostile_server(script) as server:
+        subscription = await harness.subscribe(server.url(), timeout_seconds=0.2)
+        await harness.deliver(b"{}")
+        first = Gated(harness.database)
         first.gates["delivery.settle"] = asyncio.Event()
         late = {"database": first, "name": "w1", "schedule_seconds": (), "poll_seconds": HOUR}
-        async with bench.working(lease_margin_seconds=0.1, **late) as worker:
+        async with harness.working(lease_margin_seconds=0.1, **late) as worker:
             worker.mark_due([subscription])
             await arrived(server, 1)
-            async with bench.working(lease_margin_seconds=0.1, name="w2"):
-                await bench.drained()
+            async with harness.working(lease_margin_seconds=0.1, name="w2"):
+                await harness.drained()
             first.gates["delivery.settle"].set()
-        assert await bench.attempts("number", "worker", "decision") == [(2, "w2", "delivered")]
-        assert await bench.dead_letters() == []
+        assert await harness.attempts("number", "worker", "decision") == [(2, "w2", "delivered")]
+        assert await harness.dead_letters() == []
 
 
 async def test_what_waits_longer_than_its_lease_allows_is_given_back_unsent_and_uncounted(database_url: str) -> None:
     """RR-10: the lease is checked before the first byte leaves."""
     sink = Held()
-    async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
-        subscription = await bench.subscribe(server.url(), timeout_seconds=20.0)
-        await bench.deliver(b"1", b"2")
+    async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
+        subscription = await harness.subscribe(server.url(), timeout_seconds=20.0)
+        await harness.deliver(b"1", b"2")
         slots = {"total": 8, "per_subscription": 4, "per_host": 1}
-        async with bench.working(lease_margin_seconds=0.2, slots=slots):
+        async with harness.working(lease_margin_seconds=0.2, slots=slots):
             await arrived(server, 1)
-            await until(lambda: claimed(bench, 2))
-            await asyncio.sleep(0.3)  # the claims' margin passes
+            await until(lambda: claimed(harness, 2))
+            await lasts(0.3)  # the claims' margin passes
             sink.release.set()
-            await bench.drained()
+            await harness.drained()
         assert sorted(bodies(server)) == [b"1", b"2"]
-        assert await bench.attempts("number", "decision", subscription=subscription) == [(1, "delivered")] * 2
+        assert await harness.attempts("number", "decision", subscription=subscription) == [(1, "delivered")] * 2
 
 
-async def claimed(bench: Bench, number: int) -> bool:
-    return sum(has_claim for *_, has_claim in await bench.deliveries()) == number
+async def claimed(harness: Harness, number: int) -> bool:
+    return sum(has_claim for *_, has_claim in await harness.deliveries()) == number
 
 
 async def test_what_came_due_elsewhere_is_found_by_polling(database_url: str) -> None:
     """WH-02: nobody told this worker."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"))
-        async with bench.working():
-            await bench.deliver(b"1")
-            await bench.settled(1)
-            await bench.deliver(b"2")
-            await bench.settled(2)
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"))
+        async with harness.working():
+            await harness.deliver(b"1")
+            await harness.settled(1)
+            await harness.deliver(b"2")
+            await harness.settled(2)
         assert bodies(server) == [b"1", b"2"]
 
 
 async def test_what_the_worker_is_told_of_is_sent_without_polling(database_url: str) -> None:
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"))
-        async with bench.working(poll_seconds=HOUR) as worker:
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"))
+        async with harness.working(poll_seconds=HOUR) as worker:
             for number in range(1, 4):
-                await bench.publish(b"%d" % number)
-                await bench.fan_out(due=worker.mark_due)
-                await bench.settled(number)
+                await harness.publish(b"%d" % number)
+                await harness.fan_out(due=worker.mark_due)
+                await harness.settled(number)
         assert bodies(server) == [b"1", b"2", b"3"]
 
 
 async def test_news_that_come_during_a_claim_are_not_forgotten(database_url: str) -> None:
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        subscription = await bench.subscribe(server.url("/ok"))
-        gated = Gated(bench.database)
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        subscription = await harness.subscribe(server.url("/ok"))
+        gated = Gated(harness.database)
         gated.gates["subscription.for_delivery"] = asyncio.Event()  # between the claim and what follows from it
-        await bench.deliver(b"1")
-        async with bench.working(database=gated, poll_seconds=HOUR) as worker:
+        await harness.deliver(b"1")
+        async with harness.working(database=gated, poll_seconds=HOUR) as worker:
             worker.mark_due([subscription])
-            await until(lambda: claimed(bench, 1))
-            await bench.publish(b"2")
-            await bench.fan_out(due=worker.mark_due)
+            await until(lambda: claimed(harness, 1))
+            await harness.publish(b"2")
+            await harness.fan_out(due=worker.mark_due)
             gated.gates["subscription.for_delivery"].set()
-            await bench.settled(2)
+            await harness.settled(2)
         assert bodies(server) == [b"1", b"2"]
 
 
@@ -191,25 +192,25 @@ async def test_what_is_queued_for_a_subscription_that_ended_is_not_sent(
     database_url: str, columns: dict[str, Any]
 ) -> None:
     """WH-I10, WS-44."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        ended = await bench.subscribe(server.url("/ok/ended"))
-        await bench.subscribe(server.url("/ok/other"))
-        await bench.deliver(b"{}")
-        await bench.change(ended, **columns)
-        async with bench.working():
-            await bench.settled(1)
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        ended = await harness.subscribe(server.url("/ok/ended"))
+        await harness.subscribe(server.url("/ok/other"))
+        await harness.deliver(b"{}")
+        await harness.change(ended, **columns)
+        async with harness.working():
+            await harness.settled(1)
         assert [request.target for request in server.requests] == [b"/ok/other"]
 
 
 async def test_after_the_end_of_its_lease_a_websub_subscription_gets_nothing(database_url: str) -> None:
     """WS-48."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        ended = await bench.subscribe_websub(server.url("/ok/ended"))
-        await bench.subscribe(server.url("/ok/other"))
-        await bench.deliver(b"{}")
-        await bench.sql.execute("UPDATE hookwire.subscriptions SET lease_until = now() WHERE id = $1", ended)
-        async with bench.working():
-            await bench.settled(1)
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        ended = await harness.subscribe_websub(server.url("/ok/ended"))
+        await harness.subscribe(server.url("/ok/other"))
+        await harness.deliver(b"{}")
+        await harness.sql.execute("UPDATE hookwire.subscriptions SET lease_until = now() WHERE id = $1", ended)
+        async with harness.working():
+            await harness.settled(1)
         assert [request.target for request in server.requests] == [b"/ok/other"]
 
 
@@ -218,66 +219,66 @@ async def test_after_the_end_of_its_lease_a_websub_subscription_gets_nothing(dat
 
 async def test_a_delivery_whose_event_is_gone_is_buried_and_the_others_go_on(database_url: str) -> None:
     """WH-13."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"))
-        lost, _ = await bench.deliver(b"lost", b"kept")
-        await bench.sql.execute("DELETE FROM hookwire.events WHERE id = $1", lost)
-        async with bench.working():
-            await bench.drained()
-        assert (bodies(server), await bench.dead_letters()) == ([b"kept"], [(lost, "internal", 0, None)])
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"))
+        lost, _ = await harness.deliver(b"lost", b"kept")
+        await harness.sql.execute("DELETE FROM hookwire.events WHERE id = $1", lost)
+        async with harness.working():
+            await harness.drained()
+        assert (bodies(server), await harness.dead_letters()) == ([b"kept"], [(lost, "internal", 0, None)])
 
 
 async def test_a_subscription_whose_secret_does_not_open_gets_nothing_unsigned(database_url: str) -> None:
     """SE-03, WH-13: retried, for the operator may bring the key back; then a dead letter of our own making."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        subscription = await bench.subscribe(server.url("/ok/sealed"))
-        await bench.subscribe(server.url("/ok/open"))
-        await bench.sql.execute(
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        subscription = await harness.subscribe(server.url("/ok/sealed"))
+        await harness.subscribe(server.url("/ok/open"))
+        await harness.sql.execute(
             "UPDATE hookwire.subscription_secrets SET key_id = 'lost' WHERE subscription_id = $1", subscription
         )
-        (event,) = await bench.deliver(b"{}")
-        async with bench.working(schedule_seconds=(0,)):
-            await bench.drained()
+        (event,) = await harness.deliver(b"{}")
+        async with harness.working(schedule_seconds=(0,)):
+            await harness.drained()
         assert [request.target for request in server.requests] == [b"/ok/open"]
-        assert await bench.dead_letters() == [(event, "internal", 2, None)]
-        assert await bench.attempts("outcome", "detail", subscription=subscription) == [
+        assert await harness.dead_letters() == [(event, "internal", 2, None)]
+        assert await harness.attempts("outcome", "detail", subscription=subscription) == [
             ("internal", "a sealed secret cannot be opened")
         ] * 2  # fmt: skip
 
 
 async def test_a_settlement_that_the_database_refuses_stops_no_other(database_url: str) -> None:
     """WH-12: the refused one comes due again by its lease."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"))
-        refused, *rest = await bench.deliver(*(b"%d" % n for n in range(8)))
-        await bench.sql.execute(
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"))
+        refused, *rest = await harness.deliver(*(b"%d" % n for n in range(8)))
+        await harness.sql.execute(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
             " $$BEGIN RAISE 'not this one' USING ERRCODE = 'data_exception'; END$$;"
             "CREATE TRIGGER refused BEFORE INSERT ON hookwire.attempts FOR EACH ROW"
             f" WHEN (new.event_id = {refused} AND new.number = 1) EXECUTE FUNCTION refuse()"
         )
-        async with bench.working(lease_margin_seconds=HOUR):
+        async with harness.working(lease_margin_seconds=HOUR):
             await arrived(server, 8)
-            await bench.settled(len(rest))
-            await bench.sql.execute("UPDATE hookwire.deliveries SET due_at = now()")  # the end of its lease
-            await bench.drained()
+            await harness.settled(len(rest))
+            await harness.sql.execute("UPDATE hookwire.deliveries SET due_at = now()")  # the end of its lease
+            await harness.drained()
         assert Counter(bodies(server)) == {b"0": 2} | {b"%d" % n: 1 for n in range(1, 8)}
-        assert len(await bench.attempts("number")) == len(rest) + 1
+        assert len(await harness.attempts("number")) == len(rest) + 1
 
 
 async def test_large_contents_are_read_a_few_at_a_time(database_url: str) -> None:
     """WH-23: what memory has no room for is given back, uncounted, and sent in its turn."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"))
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"))
         payloads = [b"%02d" % n + bytes(100_000) for n in range(30)]
-        await bench.deliver(*payloads)
-        async with bench.working(payload_bytes_max=250_000) as worker:
+        await harness.deliver(*payloads)
+        async with harness.working(payload_bytes_max=250_000) as worker:
             most = 0
-            while await bench.deliveries():
+            while await harness.deliveries():
                 most = max(most, worker._schedule.payload_bytes)
                 await asyncio.sleep(0)
         assert sorted(bodies(server)) == payloads
-        assert {number for (number,) in await bench.attempts("number")} == {1}
+        assert {number for (number,) in await harness.attempts("number")} == {1}
         assert 0 < most < 450_000
 
 
@@ -287,16 +288,16 @@ async def test_large_contents_are_read_a_few_at_a_time(database_url: str) -> Non
 async def test_an_ordered_subscription_has_one_delivery_of_a_key_in_flight(database_url: str) -> None:
     """WH-O02: other keys, and events without one, flow beside it."""
     sink = Held()
-    async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
-        await bench.subscribe(server.url(), ordered=True)
-        await bench.deliver(b"a1", b"a2", b"a3", key="a")
-        await bench.deliver(b"b1", b"b2", key="b")
-        await bench.deliver(b"-", b"-")
-        async with bench.working():
+    async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
+        await harness.subscribe(server.url(), ordered=True)
+        await harness.deliver(b"a1", b"a2", b"a3", key="a")
+        await harness.deliver(b"b1", b"b2", key="b")
+        await harness.deliver(b"-", b"-")
+        async with harness.working():
             await arrived(server, 4)
             assert sorted(bodies(server)) == [b"-", b"-", b"a1", b"b1"]
             sink.release.set()
-            await bench.drained()
+            await harness.drained()
         in_order = {key: [body for body in bodies(server) if body[:1] == key] for key in (b"a", b"b")}
         assert in_order == {b"a": [b"a1", b"a2", b"a3"], b"b": [b"b1", b"b2"]}
 
@@ -312,20 +313,20 @@ async def test_a_failing_head_holds_back_its_key_alone_and_the_order_is_kept(dat
             refusals[request.body] = left - 1
             await conversation.send(answer(500) if left > 0 else OK)
 
-    async with delivery_bench(database_url) as bench, hostile_server(script) as server:
-        await bench.subscribe(server.url(), ordered=True)
+    async with delivery_harness(database_url) as harness, hostile_server(script) as server:
+        await harness.subscribe(server.url(), ordered=True)
         for number in range(1, 6):
             for key in "abc":
-                await bench.deliver(f"{key}{number}".encode(), key=key)
-        async with bench.working(name="w1"), bench.working(name="w2"):
-            await bench.drained()
+                await harness.deliver(f"{key}{number}".encode(), key=key)
+        async with harness.working(name="w1"), harness.working(name="w2"):
+            await harness.drained()
         seen = {key: [body for body in bodies(server) if body[:1] == key] for key in (b"a", b"b", b"c")}
         assert seen == {
             b"a": [b"a1"] * 3 + [b"a2"] + [b"a3"] * 3 + [b"a4", b"a5"],
             b"b": [b"b%d" % n for n in range(1, 6)],
             b"c": [b"c%d" % n for n in range(1, 6)],
         }
-        assert [kind for _, kind, *_ in await bench.dead_letters()] == ["exhausted"]
+        assert [kind for _, kind, *_ in await harness.dead_letters()] == ["exhausted"]
 
 
 # --- slots ------------------------------------------------------------------------------------------------------
@@ -345,35 +346,35 @@ async def test_no_more_attempts_run_at_once_than_there_are_slots(
 ) -> None:
     """WH-I01: three subscriptions on one host."""
     sink = Held()
-    async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
+    async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
         for name in "abc":
-            await bench.subscribe(server.url(f"/{name}"))
-        await bench.deliver(*(b"%d" % n for n in range(10)))
-        async with bench.working(slots=slots):
+            await harness.subscribe(server.url(f"/{name}"))
+        await harness.deliver(*(b"%d" % n for n in range(10)))
+        async with harness.working(slots=slots):
             await arrived(server, most)
             for _ in range(3):  # one round trip of the poll and more
-                await bench.sql.fetchval("SELECT pg_sleep(0.05)")
+                await harness.sql.fetchval("SELECT pg_sleep(0.05)")
             assert (sink.now, sink.most) == (most, most)
             sink.release.set()
-            await bench.drained()
+            await harness.drained()
         assert len(server.requests) == 30
 
 
 async def test_dead_subscribers_leave_room_for_the_living(database_url: str) -> None:
     """WH-26, WH-I01, DL-11, F28: sixty hang, each with a backlog, in a worker whose queue would hold a third of it."""
     slots = {"total": 8, "per_subscription": 4, "per_host": 100}
-    async with delivery_bench(database_url) as bench, hostile_server(hang) as dead, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"))
-        await bench.deliver(b"first")
-        async with bench.working(slots=slots, claim_max=20, timeout_seconds=30) as worker:
-            await bench.settled()
+    async with delivery_harness(database_url) as harness, hostile_server(hang) as dead, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"))
+        await harness.deliver(b"first")
+        async with harness.working(slots=slots, claim_max=20, timeout_seconds=30) as worker:
+            await harness.settled()
             for number in range(60):
-                await bench.subscribe(dead.url(f"/{number}"), topic="dead")
-            await bench.publish(*(b"%d" % n for n in range(10)), topic="dead")
-            await bench.fan_out(due=worker.mark_due)
+                await harness.subscribe(dead.url(f"/{number}"), topic="dead")
+            await harness.publish(*(b"%d" % n for n in range(10)), topic="dead")
+            await harness.fan_out(due=worker.mark_due)
             await arrived(dead, 4)
-            await bench.publish(*(b"%d" % n for n in range(50)))
-            await bench.fan_out(due=worker.mark_due)
+            await harness.publish(*(b"%d" % n for n in range(50)))
+            await harness.fan_out(due=worker.mark_due)
             async with asyncio.timeout(20):
                 await arrived(server, 51)
             assert len(dead.requests) == 4
@@ -385,19 +386,19 @@ async def test_dead_subscribers_leave_room_for_the_living(database_url: str) -> 
 async def test_the_living_are_claimed_for_at_their_first_event_whoever_stands_before_them(database_url: str) -> None:
     """WH-I01: sixty dead wait for a slot, a look reaches four, and nobody notifies twice."""
     slots = {"total": 8, "per_subscription": 4, "per_host": 100}
-    async with delivery_bench(database_url) as bench, hostile_server(hang) as dead, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"))
-        await bench.deliver(b"first")
+    async with delivery_harness(database_url) as harness, hostile_server(hang) as dead, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"))
+        await harness.deliver(b"first")
         options = {"claim_subscriptions_max": 1, "timeout_seconds": 300, "poll_seconds": HOUR}
-        async with bench.working(slots=slots, **options) as worker:
-            await bench.settled()
+        async with harness.working(slots=slots, **options) as worker:
+            await harness.settled()
             for number in range(60):
-                await bench.subscribe(dead.url(f"/{number}"), topic="dead")
-            await bench.publish(b"x", topic="dead")
-            await bench.fan_out(due=worker.mark_due)
+                await harness.subscribe(dead.url(f"/{number}"), topic="dead")
+            await harness.publish(b"x", topic="dead")
+            await harness.fan_out(due=worker.mark_due)
             await arrived(dead, 4)
-            await bench.publish(b"second")
-            await bench.fan_out(due=worker.mark_due)
+            await harness.publish(b"second")
+            await harness.fan_out(due=worker.mark_due)
             await arrived(server, 2)
             worker.stop()
             for conversation in tuple(dead.tasks):  # so that the attempts in flight end
@@ -407,30 +408,30 @@ async def test_the_living_are_claimed_for_at_their_first_event_whoever_stands_be
 async def test_who_has_nothing_more_keeps_nobody_waiting(database_url: str) -> None:
     """After a burst all its subscribers are asked about once more; an event that comes meanwhile waits for no other."""
     sink = Held()
-    async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
+    async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
         for number in range(20):
-            await bench.subscribe(server.url(f"/{number}"), topic="burst")
-        await bench.subscribe(server.url("/ok"))
-        await bench.deliver(b"first", topic="burst")
-        async with bench.working(claim_subscriptions_max=2, poll_seconds=HOUR) as worker:
+            await harness.subscribe(server.url(f"/{number}"), topic="burst")
+        await harness.subscribe(server.url("/ok"))
+        await harness.deliver(b"first", topic="burst")
+        async with harness.working(claim_subscriptions_max=2, poll_seconds=HOUR) as worker:
             await arrived(server, 20)
             sink.release.set()  # all succeed at once
-            await bench.settled(20)
-            await bench.publish(b"second")
-            await bench.fan_out(due=worker.mark_due)
+            await harness.settled(20)
+            await harness.publish(b"second")
+            await harness.fan_out(due=worker.mark_due)
             await arrived(server, 21)
 
 
 async def test_a_hot_topic_takes_its_share_and_no_more(database_url: str) -> None:
     """WH-I11: a single delivery, the latest of all, is made before a twentieth of the backlog of another topic."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
         for name in "abcd":
-            await bench.subscribe(server.url(f"/ok?{name}"), topic="hot")
-        await bench.subscribe(server.url("/ok?quiet"))
-        await bench.deliver(*[b"x"] * 500, topic="hot")
-        await bench.deliver(b"x")
-        async with bench.working(claim_max=40):
-            await bench.drained()
+            await harness.subscribe(server.url(f"/ok?{name}"), topic="hot")
+        await harness.subscribe(server.url("/ok?quiet"))
+        await harness.deliver(*[b"x"] * 500, topic="hot")
+        await harness.deliver(b"x")
+        async with harness.working(claim_max=40):
+            await harness.drained()
         places = [place for place, request in enumerate(server.requests) if request.target == b"/ok?quiet"]
         assert (len(server.requests), len(places), places[0] < 100) == (2001, 1, True)
 
@@ -444,18 +445,18 @@ async def test_a_subscriber_that_dies_with_a_full_queue_gives_it_back(database_u
             await conversation.read_request()
             await conversation.send(answer(500) if alive.is_set() else OK)
 
-    async with delivery_bench(database_url) as bench, hostile_server(script) as dying:
-        subscription = await bench.subscribe(dying.url())
-        await bench.deliver(b"first")
+    async with delivery_harness(database_url) as harness, hostile_server(script) as dying:
+        subscription = await harness.subscribe(dying.url())
+        await harness.deliver(b"first")
         slots = {"total": 4, "per_subscription": 1}
-        async with bench.working(slots=slots, claim_max=40, schedule_seconds=(HOUR,)) as worker:
-            await bench.settled()
+        async with harness.working(slots=slots, claim_max=40, schedule_seconds=(HOUR,)) as worker:
+            await harness.settled()
             alive.set()
-            await bench.publish(*(b"%d" % n for n in range(30)))
-            await bench.fan_out(due=worker.mark_due)
-            await bench.settled(31)
+            await harness.publish(*(b"%d" % n for n in range(30)))
+            await harness.fan_out(due=worker.mark_due)
+            await harness.settled(31)
             assert worker._schedule.waiting == 0
-        assert [attempts for _, _, attempts, _ in await bench.deliveries(subscription)] == [1] * 30
+        assert [attempts for _, _, attempts, _ in await harness.deliveries(subscription)] == [1] * 30
 
 
 # --- stopping, and a database that goes away --------------------------------------------------------------------
@@ -464,43 +465,43 @@ async def test_a_subscriber_that_dies_with_a_full_queue_gives_it_back(database_u
 async def test_a_soft_stop_finishes_what_is_in_flight_and_gives_back_the_rest_uncounted(database_url: str) -> None:
     """Decision 13, WH-R11."""
     sink = Held()
-    async with delivery_bench(database_url) as bench, hostile_server(sink) as server:
-        subscription = await bench.subscribe(server.url())
-        await bench.deliver(*(b"%d" % n for n in range(12)))
+    async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
+        subscription = await harness.subscribe(server.url())
+        await harness.deliver(*(b"%d" % n for n in range(12)))
         slots = {"total": 8, "per_subscription": 16, "per_host": 4}
-        async with bench.working(slots=slots) as worker:
+        async with harness.working(slots=slots) as worker:
             await arrived(server, 2)
-            await until(lambda: claimed(bench, 4))
+            await until(lambda: claimed(harness, 4))
             worker.stop()
             sink.release.set()
-        left = await bench.deliveries(subscription)
-        assert (len(server.requests), len(await bench.attempts("number"))) == (2, 2)
+        left = await harness.deliveries(subscription)
+        assert (len(server.requests), len(await harness.attempts("number"))) == (2, 2)
         assert {(attempts, has_claim) for _, _, attempts, has_claim in left} == {(0, False)}
         assert len(left) == 10
-        due = await bench.sql.fetchval("SELECT count(*) FROM hookwire.deliveries WHERE due_at <= now()")
+        due = await harness.sql.fetchval("SELECT count(*) FROM hookwire.deliveries WHERE due_at <= now()")
         assert due == 10
 
 
 async def test_an_idle_worker_stops_at_once(database_url: str) -> None:
-    async with delivery_bench(database_url) as bench, bench.working(poll_seconds=HOUR):
+    async with delivery_harness(database_url) as harness, harness.working(poll_seconds=HOUR):
         await asyncio.sleep(0)
 
 
 async def test_results_wait_while_the_database_is_away_and_nothing_is_sent_twice(database_url: str) -> None:
     """F42: the outage is longer than the lease; what was sent is put on record before anything is claimed again."""
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"), timeout_seconds=2.0)
-        gated = Gated(bench.database)
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"), timeout_seconds=2.0)
+        gated = Gated(harness.database)
         gated.failing["delivery.settle"] = Unavailable("the test has taken the database away")
-        await bench.deliver(*(b"%d" % n for n in range(20)))
-        async with bench.working(database=gated, lease_margin_seconds=0.1):
+        await harness.deliver(*(b"%d" % n for n in range(20)))
+        async with harness.working(database=gated, lease_margin_seconds=0.1):
             await arrived(server, 20)
             await until(lambda: tried(gated, "delivery.settle", 3))
-            await bench.sql.fetchval("SELECT pg_sleep(2.2)")
-            assert (len(server.requests), len(await bench.attempts("number"))) == (20, 0)
+            await harness.sql.fetchval("SELECT pg_sleep(2.2)")
+            assert (len(server.requests), len(await harness.attempts("number"))) == (20, 0)
             gated.failing.clear()
-            await bench.drained()
-        assert (len(server.requests), len(await bench.attempts("number"))) == (20, 20)
+            await harness.drained()
+        assert (len(server.requests), len(await harness.attempts("number"))) == (20, 20)
 
 
 async def tried(gated: Gated, name: str, times: int) -> bool:
@@ -509,13 +510,13 @@ async def tried(gated: Gated, name: str, times: int) -> bool:
 
 @pytest.mark.parametrize("name", ["delivery.claim", "delivery.due_subscriptions", "delivery.events"])
 async def test_a_database_that_was_away_is_asked_again(database_url: str, name: str) -> None:
-    async with delivery_bench(database_url) as bench, hostile_server() as server:
-        await bench.subscribe(server.url("/ok"), timeout_seconds=0.2)
-        gated = Gated(bench.database)
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"), timeout_seconds=0.2)
+        gated = Gated(harness.database)
         gated.failing[name] = Unavailable("the test has taken the database away")
-        await bench.deliver(b"{}")
-        async with bench.working(database=gated, lease_margin_seconds=0.1):
+        await harness.deliver(b"{}")
+        async with harness.working(database=gated, lease_margin_seconds=0.1):
             await until(lambda: tried(gated, name, 1))
             gated.failing.clear()
-            await bench.drained()
+            await harness.drained()
         assert bodies(server) == [b"{}"]

@@ -3,10 +3,10 @@
 ::
 
     contact --subscribe--> orders.#@events.example.org   may it read? --> pull subscription, "subscribed"
-    contact <--a line for each event--- the address       acknowledged once the server has answered a ping behind it
+    contact <--a line for each event--- the address       acknowledged once the server has answered a ping sent after it
     contact --message--> orders.new@...                   may it publish? --> POST, an error in the chat if not stored
 
-What was fetched and not acknowledged when a connection broke is sent again: a line may come twice, and none is lost.
+No line is lost. A line is sent twice only if the connection broke between the line and the answer to its ping.
 slixmpp, the optional extra ``chat``, is imported here and in ``app.cli.monitor.xmpp``.
 """
 
@@ -43,7 +43,7 @@ _TEXT_BYTES_MAX: Final = 65_536
 
 
 class _Refused(Exception):
-    """A stanza that is answered by an error; ``condition`` is XMPP's word for it (RFC 6120, 8.3.3)."""
+    """A stanza that gets an error as its answer; ``condition`` is the error's name in RFC 6120, 8.3.3."""
 
     def __init__(self, condition: str, text: str) -> None:
         super().__init__(text)
@@ -51,7 +51,7 @@ class _Refused(Exception):
 
 
 class ChatComponent:
-    """One connection as a component, made again after each loss, for as long as :meth:`run` runs."""
+    """One connection as a component, opened again after each loss while :meth:`run` runs."""
 
     def __init__(self, options: ChatOptions, hub: str, contacts: Contacts) -> None:
         logging.getLogger("slixmpp").setLevel(logging.CRITICAL)
@@ -73,7 +73,7 @@ class ChatComponent:
             self._client.add_event_handler(name, handler)
 
     async def run(self) -> None:
-        """Serve until cancelled; raises ``CommandFailed`` where the server takes no component at the start."""
+        """Serve until cancelled. Raise ``CommandFailed`` if the server refuses the component at the start."""
         await self._connect()
         if not self._ready.is_set():
             raise CommandFailed(
@@ -96,7 +96,7 @@ class ChatComponent:
     # --- the connection ---
 
     async def _connect(self) -> None:
-        """Return when it is ready, or has failed."""
+        """Connect; return when the connection is ready or has failed."""
         self._lost.clear()
         self._client.connect()
         waits = [asyncio.shield(self._event(event)) for event in (self._ready, self._lost)]
@@ -134,11 +134,11 @@ class ChatComponent:
         self._lost.set()
 
     def _arrived(self, stanza: Any) -> None:
-        """Keep it for :meth:`run`; more than a thousand at once are answered by nobody, and senders repeat them."""
+        """Queue a stanza for :meth:`run`. Above a thousand it is dropped without an answer."""
         if not self._stanzas.full():
             self._stanzas.put_nowait(stanza)
 
-    # --- what contacts want ---
+    # --- stanzas of contacts ---
 
     async def _answer(self, tasks: TaskGroup, http: httpx.AsyncClient, stanza: Any) -> None:
         address, topic = stanza["from"].bare, stanza["to"].node
@@ -210,14 +210,14 @@ class ChatComponent:
             answer.send()
         tell(f"{stanza['from'].bare}: {refused}")
 
-    # --- what they get ---
+    # --- lines for contacts ---
 
     def _begin(self, tasks: TaskGroup, http: httpx.AsyncClient, topic: str) -> None:
         if topic not in self._deliveries:
             self._deliveries[topic] = tasks.create_task(self._deliver(http, topic))
 
     async def _make(self, http: httpx.AsyncClient, pattern: str) -> str:
-        """Make a pull subscription, which ends by itself if nobody asks for a month; raises ``_Refused``."""
+        """Make a pull subscription, which ends after a month without a fetch. Raise ``_Refused``."""
         asked = {"topic": pattern, "ordered": True, "lifetime_seconds": _LIFETIME_SECONDS}
         answer = await http.post(f"{self._hub}/subscriptions/pull", json=asked)
         if not answer.is_success:
@@ -225,7 +225,7 @@ class ChatComponent:
         return str(answer.json()["id"])
 
     async def _deliver(self, http: httpx.AsyncClient, topic: str) -> None:
-        """Hand each event of a topic to its contacts; begin anew where its subscription has ended."""
+        """Send each event of a topic to its contacts; make a new subscription if the old one has ended."""
         while True:
             given = self._contacts.subscription(topic)
             assert given is not None, "a topic with contacts has a subscription"
@@ -248,7 +248,7 @@ class ChatComponent:
                         await pulling.ack([one["receipt"]])
 
     async def _hand_over(self, topic: str, line: str) -> bool:
-        """Send a line to all contacts; whether the server has dealt with it."""
+        """Send a line to all contacts; return whether the server has handled it."""
         await self._ready.wait()
         sender = JID(f"{topic}@{self._options.domain}")
         contacts = self._contacts.of(topic)

@@ -1,7 +1,7 @@
 """Contacts: which XMPP addresses have subscribed to which topics, and what each address may do.
 
-The file is written anew and renamed for each change, so a crash leaves the old one or the new one. An address is bare,
-without its resource. Whom a message is from is the XMPP server's word: it stamps the address, and refuses forged ones.
+Each change writes a new file and renames it, so a crash leaves the old or the new contents. An address is bare, without
+its resource. The XMPP server vouches for the sender of a stanza: it sets the address and refuses forged ones.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _CONTACTS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """``address``, or every address of a domain (``*@domain``), and the topics that it counts for."""
+    """``address``, or every address of a domain (``*@domain``), and the topics for which it is valid."""
 
     address: str
     pattern: str
 
     def allows(self, address: str, topic: str) -> bool:
-        """Whether it lets this bare address use this topic or pattern."""
+        """Return whether this bare address may use this topic or pattern."""
         domain = address.partition("@")[2]
         return self.address in (address, f"*@{domain}") and covers(self.pattern, topic)
 
@@ -81,21 +81,21 @@ class Contacts:
 
     @property
     def topics(self) -> Sequence[str]:
-        """Those that have contacts."""
+        """Return the topics that have contacts."""
         return list(self._topics)
 
     def of(self, topic: str) -> Sequence[str]:
-        """The bare addresses that get a topic's events."""
+        """Return the bare addresses that get a topic's events."""
         found: list[str] = self._topics.get(topic, {}).get("contacts", [])
         return list(found)
 
     def subscription(self, topic: str) -> str | None:
-        """The id of the topic's pull subscription."""
+        """Return the id of the topic's pull subscription, or None."""
         found = self._topics.get(topic, {}).get("subscription")
         return str(found) if found else None
 
     def add(self, topic: str, address: str, subscription: str) -> None:
-        """Remember a contact; raises ``OverflowError`` beyond 10,000."""
+        """Store a contact. Raise ``OverflowError`` above 10,000."""
         contacts = dict.fromkeys([*self.of(topic), address])
         if sum(len(self.of(one)) for one in self.topics) >= _CONTACTS_MAX:
             raise OverflowError
@@ -103,13 +103,13 @@ class Contacts:
         self._write()
 
     def renew(self, topic: str, subscription: str) -> None:
-        """Remember another pull subscription of a topic that has contacts."""
+        """Store another pull subscription of a topic that has contacts."""
         if topic in self._topics:
             self._topics[topic]["subscription"] = subscription
             self._write()
 
     def remove(self, topic: str, address: str) -> str | None:
-        """Forget a contact; returns the pull subscription where it was the last one."""
+        """Remove a contact; return the pull subscription if it was the last contact."""
         subscription = self.subscription(topic)
         left = [one for one in self.of(topic) if one != address]
         if left:

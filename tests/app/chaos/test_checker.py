@@ -64,7 +64,7 @@ def test_a_clean_run_holds_every_promise(promise: Promise) -> None:
     assert report.holds
 
 
-def test_keys_are_judged_apart() -> None:
+def test_the_checker_judges_each_key_by_itself() -> None:
     history = a_history(2, "a") + a_history(2, "b") + a_history(2, None)
     mixed = [a_mark(1, "a"), a_mark(2, None), a_mark(1, "b"), a_mark(2, "b"), a_mark(1, None), a_mark(2, "a")]
 

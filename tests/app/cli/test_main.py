@@ -23,6 +23,7 @@ from app.cli.main import application
 from app.cli.table import show
 from app.settings.settings import Settings
 from tests.app.conftest import WAIT_SECONDS, RunHub
+from tests.waiting import until
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
 COMMANDS = (
@@ -422,9 +423,7 @@ async def test_an_interrupt_while_it_still_imports_shows_nothing() -> None:
     """B-56: at any time."""
     async with started("doctor", "--help") as process:
         maps = Path(f"/proc/{process.pid}/maps")
-        async with asyncio.timeout(WAIT_SECONDS):
-            while "pydantic_core" not in maps.read_text():  # noqa: ASYNC110 - the kernel tells nobody
-                await asyncio.sleep(0)
+        await until(lambda: "pydantic_core" in maps.read_text())
         process.send_signal(signal.SIGINT)
         finished = await ended(process)
 
@@ -588,7 +587,7 @@ def test_a_data_folder_that_we_may_not_enter_is_one_sentence(monkeypatch: pytest
     assert failed.value.code == 3
 
 
-async def test_attempts_of_something_else_are_wrong_use() -> None:
+async def test_attempts_of_an_id_that_is_no_delivery_are_wrong_use() -> None:
     finished = await hookwire("attempts", "sub_3f1c0a9be2d45c7780aa", URL="http://127.0.0.1:9")
 
     assert (finished.code, "(dlv_...) nor an event (evt_...)" in finished.stderr) == (2, True)

@@ -145,7 +145,7 @@ _DUE = {
 }
 
 
-async def test_each_service_is_rung_when_something_is_due_for_it_and_not_before(database_url: str) -> None:
+async def test_each_service_is_notified_once_work_is_due_for_it_and_not_before(database_url: str) -> None:
     database, sql = await open_database(PoolOptions(database_url)), await asyncpg.connect(database_url)
     notified: list[str] = []
     drawn: list[tuple[int, UUID, bool]] = []

@@ -14,6 +14,7 @@ from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch
 from tests.relay.harness import INCARNATION, Harness, all_carried, publish, relay_of, running, staged
+from tests.waiting import poll
 
 HOUR = datetime(2026, 1, 15, 9, tzinfo=UTC)
 FOLD_SECONDS = 120
@@ -43,7 +44,7 @@ async def folded(harness: Harness) -> None:
             "SELECT c.through_id >= e.last_value FROM hookwire.ledger_cursor c, hookwire.event_id e"
         ):
             await Ledger(harness.database).fold()
-            await asyncio.sleep(0.02)
+            await poll()
 
 
 async def carry(harness: Harness, *keys: str) -> list[int]:
@@ -202,7 +203,7 @@ async def test_a_relay_leaves_its_trace(harness: Harness) -> None:
     assert (report.owed, report.sent, report.findings) == (len(ids), len(ids), 0)
 
 
-async def test_old_hours_are_forgotten(harness: Harness) -> None:
+async def test_the_ledger_drops_hours_beyond_its_retention(harness: Harness) -> None:
     await carry(harness, "a")
     await close_hours(harness)
     before = await harness.connection.fetchval("SELECT count(*) FROM hookwire.ledger")

@@ -124,7 +124,7 @@ async def test_on_a_young_hub_nothing_is_old(database_url_both: str) -> None:
         assert (without, with_todays, await events(sql)) == (Removed(), Removed(), young)
 
 
-async def test_zero_days_keep_everything(database_url: str) -> None:
+async def test_a_retention_of_zero_days_keeps_everything(database_url: str) -> None:
     async with opened(database_url) as (database, sql):
         old = await publish(sql, 3)
         await age(database, sql, 4000)

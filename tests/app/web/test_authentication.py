@@ -20,6 +20,7 @@ from app.web.problem import Problem
 from db.pool import PoolOptions, open_database
 from hub.keys import SCOPES, Grant, Keys, NewKey
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
+from tests.waiting import poll
 
 CALLBACK = "http://127.0.0.1:9000/hook"
 
@@ -44,7 +45,7 @@ async def refused(hub: RunningHub, key: str) -> None:
         while True:
             if (await hub.client.get("/topics", headers=authorized(key))).status_code == 401:
                 return
-            await asyncio.sleep(0.05)
+            await poll()
 
 
 def authorized(key: str) -> dict[str, str]:

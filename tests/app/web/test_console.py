@@ -7,7 +7,7 @@ from html import unescape
 from html.parser import HTMLParser
 
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub
-from tests.relay.harness import until
+from tests.waiting import until
 
 
 class _Page(HTMLParser):

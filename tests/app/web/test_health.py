@@ -19,7 +19,7 @@ from db.errors import TooManyConnections
 from db.pool import PoolOptions
 from tests.app.conftest import ALL_ROLES, RunHub, opened
 from tests.app.web.test_ingest import kind
-from tests.webhooks.bench import Gated
+from tests.webhooks.harness import Gated
 
 
 async def test_a_hub_that_can_serve_is_ready(running_hub: RunHub) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.app.conftest import Receiver, RunHub, RunningHub
+from tests.waiting import lasts
 
 CALLBACK = "http://127.0.0.1:9000/hook"
 
@@ -424,7 +425,7 @@ async def test_publishing_where_nobody_listens_says_so(running_hub: RunHub, rece
     async with running_hub() as hub:
         unheard = await hub.publish("orders.created")
         await hub.subscribe("orders.*", receiver.callback)
-        await asyncio.sleep(0.02)  # a question in a hundredth of a second
+        await lasts(0.02)  # a question in a hundredth of a second
         heard = await hub.publish("orders.created")
 
         assert unheard.headers["hookwire-notice"] == (

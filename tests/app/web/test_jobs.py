@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.app.conftest import RunHub, RunningHub, opened
 from tests.app.web.test_authentication import authorized, bearer
+from tests.waiting import until
 
 WAIT_SECONDS = 60.0
 
@@ -66,7 +67,7 @@ async def test_a_worker_claims_completes_and_the_requester_waits_for_the_result(
     )
 
 
-async def test_each_verb_of_a_worker_answers_as_it_should(running_hub: RunHub) -> None:
+async def test_each_verb_of_a_worker_answers_with_its_documented_status(running_hub: RunHub) -> None:
     """JB-48, JB-50, JB-55, JB-74, JB-75."""
     async with running_hub() as hub:
         job = await enqueue(hub)
@@ -101,9 +102,11 @@ async def test_an_office_assigns_delays_reviews_and_switches_to_machines(running
         late = await post(hub, f"/{job}/assign", by="bob")
         mine = (await hub.client.get("/jobs?assignee=me", headers={"hookwire-actor": "ada"})).json()["items"]
         await post(hub, f"/{job}/delay", by="ada", due_at="2001-01-01T00:00:00Z", reason="on holiday")
-        async with asyncio.timeout(WAIT_SECONDS):
-            while (await show(hub, job, "state", "assignee")) != ("assigned", "ada"):  # noqa: ASYNC110 - over HTTP
-                await asyncio.sleep(0.1)
+
+        async def holds() -> object:
+            return await show(hub, job, "state", "assignee") == ("assigned", "ada")
+
+        await until(holds)
         await post(hub, f"/{job}/finish", by="ada", result={"ok": True})
         own = await post(hub, f"/{job}/approve", by="ada")
         await post(hub, f"/{job}/send-back", by="bob", reason="one page is missing")
@@ -162,9 +165,11 @@ async def test_a_schedule_enqueues_and_a_paused_kind_waits(running_hub: RunHub, 
         )
         await hub.client.post("/jobs/kinds/k/pause", json={"reason": "printer"})
         await sql.execute("UPDATE hookwire.job_schedules SET next_at = now()")
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not (await hub.client.get("/jobs?kind=k")).json()["items"]:  # noqa: ASYNC110 - over HTTP
-                await asyncio.sleep(0.1)
+
+        async def holds() -> object:
+            return (await hub.client.get("/jobs?kind=k")).json()["items"]
+
+        await until(holds)
         paused = await post(hub, "/claim", kinds=["k"])
         await hub.client.post("/jobs/kinds/k/resume", json={})
         item = await claim_one(hub)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from hookwire.jobs import HttpJobs
 from tests.app.conftest import RunHub
-from tests.sdk.test_job_worker import WAIT_SECONDS, add, ended, pool, registered, working
+from tests.sdk.test_job_worker import add, ended, pool, registered, working
+from tests.waiting import until
 
 __all__ = ["pool"]
 
@@ -20,9 +20,7 @@ async def test_the_same_worker_works_over_http(running_hub: RunHub, pool: Any) -
         await add(pool, "later")
         async with working(HttpJobs(str(hub.client.base_url)), registered()):
             await ended(pool, 3)
-            async with asyncio.timeout(WAIT_SECONDS):
-                while not await pool.fetchval("SELECT count(*) FROM hookwire.jobs WHERE token IS NOT NULL"):  # noqa: ASYNC110 - over SQL
-                    await asyncio.sleep(0.02)
+            await until(lambda: pool.fetchval("SELECT count(*) FROM hookwire.jobs WHERE token IS NOT NULL"))
             await pool.execute("SELECT hookwire.resume_job('token-of-16-bytes')")
             found = await ended(pool, 4)
 

@@ -15,6 +15,7 @@ from tests.app.conftest import ALL_ROLES, RunHub
 from tests.app.web.test_ingest import kind
 from tests.hub.callback import serve_callbacks
 from tests.relay.kafka.kafka_topic import read_committed
+from tests.waiting import poll
 
 
 async def test_a_publisher_s_own_headers_reach_the_webhook(running_hub: RunHub) -> None:
@@ -89,8 +90,8 @@ async def test_a_tombstone_is_null_on_kafka_and_marked_elsewhere(
             await hub.sql(f"SELECT hookwire.publish('{topic}', payload => {null}, key => 'k')")
         posts = await callbacks.wait_for_posts(5)
         async with asyncio.timeout(60):
-            while len(records := await read_committed(kafka.bootstrap, topic)) < 5:  # noqa: ASYNC110 - it asks a broker
-                await asyncio.sleep(0.2)
+            while len(records := await read_committed(kafka.bootstrap, topic)) < 5:
+                await poll()
         async with (
             await aio_pika.connect(rabbitmq.url) as connection,
             connection.channel() as channel,

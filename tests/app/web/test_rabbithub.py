@@ -9,7 +9,7 @@ import pytest
 
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 from tests.hub.callback import Callbacks, answers, serve_callbacks
-from tests.hub.rig import until
+from tests.waiting import until
 
 X = "/rabbithub/endpoint/x"
 Q = "/rabbithub/endpoint/q"

@@ -12,7 +12,7 @@ from app.settings.settings import SettingsRefused, load_settings
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.web.test_rabbithub import Q, form
 from tests.hub.callback import Callbacks, answers, reset, serve_callbacks
-from tests.hub.rig import until
+from tests.waiting import until
 
 SUBSCRIBE = "/rabbithub/subscribe/q/q"
 LIMIT = {"rabbithub_deactivate": "limit", "rabbithub_errors_max": 2, "rabbithub_errors_seconds": 600}

@@ -39,7 +39,7 @@ from tests.app.web.corpus_http import (
     send,
     serving,
 )
-from tests.waiting import until
+from tests.waiting import lasts, until
 
 # The hook that replaces the fixture below speaks for a whole folder, and only the server is loop-dependent.
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture:DeprecationWarning")
@@ -359,7 +359,7 @@ async def test_hundreds_of_slow_clients_are_cut_while_a_healthy_one_is_served() 
             healthy = []
             while not all(task.done() for task in dripping):
                 healthy.append((await ask(server.port, GET)).status)
-                await asyncio.sleep(0.02)
+                await lasts(0.02)
         await until(lambda: not server.connection_count)
     assert [task.result().status for task in dripping] == [status for *_, status in slow]
     assert set(healthy) == {200}

@@ -18,6 +18,7 @@ from relay.amqp.notifications import AmqpNotifications
 from relay.amqp.options import AmqpOptions
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, opened
 from tests.jobs.harness import INSERT, WAIT_SECONDS, Ran, drained, working
+from tests.waiting import poll
 
 
 async def test_the_bare_id_travels_through_the_default_exchange_of_a_real_rabbitmq(
@@ -30,8 +31,8 @@ async def test_the_bare_id_travels_through_the_default_exchange_of_a_real_rabbit
         async with asyncio.timeout(WAIT_SECONDS):
             channel = await connection.channel()
             queue = await channel.declare_queue("task_queue", durable=True)
-            while (message := await queue.get(fail=False)) is None:  # noqa: ASYNC110 - RabbitMQ has no event
-                await asyncio.sleep(0.05)
+            while (message := await queue.get(fail=False)) is None:
+                await poll()
         seen = (message.body, message.exchange, message.routing_key, message.delivery_mode)
         await message.nack(requeue=True)
         ran = Ran()

@@ -156,7 +156,7 @@ async def test_settings_count_for_what_is_accepted_from_then_on(running_hub: Run
     ],
     ids=str,
 )
-async def test_bad_settings_are_refused(running_hub: RunHub, body: Any) -> None:
+async def test_settings_of_a_topic_out_of_range_are_refused(running_hub: RunHub, body: Any) -> None:
     """B-50."""
     async with running_hub() as hub:
         answer = await hub.client.put("/topics/a/settings", json=body)

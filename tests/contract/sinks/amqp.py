@@ -1,4 +1,4 @@
-"""The AMQP sink at the bench, on a real broker."""
+"""The AMQP sink at the harness, on a real broker."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.record import Record
 from runtime.port import free_port
-from tests.contract.sinks.bench import Kept, SinkAdapter
+from tests.contract.sinks.harness import Kept, SinkAdapter
 
 
-class AmqpBench:
+class Harness:
     refused_bytes = 0  # 128 MiB, and then the broker closes the channel: see tests/relay/amqp/test_sink.py
 
     def __init__(self, url: str, lease: str, queue: AbstractQueue) -> None:
@@ -52,19 +52,19 @@ def _kept(message: AbstractIncomingMessage) -> Kept:
 
 
 @asynccontextmanager
-async def _bench(request: pytest.FixtureRequest) -> AsyncIterator[AmqpBench]:
+async def _harness(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
     """A lease, an exchange and a queue of its own: nothing of an earlier test is seen."""
-    url, lease = request.getfixturevalue("rabbitmq").url, f"bench-{secrets.token_hex(4)}"
+    url, lease = request.getfixturevalue("rabbitmq").url, f"harness-{secrets.token_hex(4)}"
     async with await aio_pika.connect(url) as connection, connection.channel() as channel:
         exchange = await channel.declare_exchange(lease, "topic", durable=True)
         queue = await channel.declare_queue(lease, durable=True)
         await queue.bind(exchange, "#")
-        bench = AmqpBench(url, lease, queue)
-        yield bench
-        for sink in bench.sinks:
+        harness = Harness(url, lease, queue)
+        yield harness
+        for sink in harness.sinks:
             await sink.close()
         await queue.delete(if_unused=False, if_empty=False)
         await exchange.delete()
 
 
-ADAPTERS = [SinkAdapter("amqp", _bench, fence="first", overlaps=False, manifests=False, refuses_large=False)]
+ADAPTERS = [SinkAdapter("amqp", _harness, fence="first", overlaps=False, manifests=False, refuses_large=False)]

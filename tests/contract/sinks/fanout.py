@@ -1,7 +1,7 @@
-"""The sinks in the database itself at the bench: the webhook fan-out "keeps" deliveries, the sink of jobs keeps jobs.
+"""The sinks in the database itself at the harness: the webhook fan-out "keeps" deliveries, the sink of jobs keeps jobs.
 
-Their records are rows before they are sent, so the bench's sink stores each one when it is first sent; and their fence
-is the term in the database, which an election raises before a sink is opened.
+Their records are rows before they are sent. So the sink of the harness stores each record when it is first sent. Their
+fence is the term in the database, which an election raises before a sink is opened.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from db.pool import Database, PoolOptions, open_database
 from jobs.event_jobs import EventJobs
 from relay.record import Record
 from relay.sink import Batch, Receipt, Sink, Term
-from tests.contract.sinks.bench import Kept, SinkAdapter
+from tests.contract.sinks.harness import Kept, SinkAdapter
 from webhooks.fanout import FanOut
 
 
-class FanOutBench:
+class Harness:
     refused_bytes = 0
     sink_name = "webhooks"
 
@@ -81,7 +81,7 @@ class FanOutBench:
         )  # fmt: skip
 
 
-class JobBench(FanOutBench):
+class JobHarness(Harness):
     sink_name = "jobs"
 
     def sink(self) -> StagedSink:
@@ -110,31 +110,31 @@ class JobBench(FanOutBench):
 
 
 class StagedSink:
-    def __init__(self, inner: Sink, bench: FanOutBench) -> None:
+    def __init__(self, inner: Sink, harness: Harness) -> None:
         self.name = inner.name
         self.features = inner.features
         self._inner = inner
-        self._bench = bench
+        self._harness = harness
 
     async def open(self, term: Term) -> None:
-        await self._bench.elect(term)
+        await self._harness.elect(term)
         await self._inner.open(term)
 
     async def send(self, batch: Batch) -> Receipt:
         for record in batch.records:
-            await self._bench.store(record)
+            await self._harness.store(record)
         receipt = await self._inner.send(batch)
         for record in receipt.acknowledged:
-            self._bench.terms.setdefault(record.id, batch.term.number)
+            self._harness.terms.setdefault(record.id, batch.term.number)
         return receipt
 
     async def close(self) -> None:
         await self._inner.close()
 
 
-def _open(make: type[FanOutBench]) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[FanOutBench]]:
+def _open(make: type[Harness]) -> Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Harness]]:
     @asynccontextmanager
-    async def bench(request: pytest.FixtureRequest) -> AsyncIterator[FanOutBench]:
+    async def opened(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
         url = request.getfixturevalue("database_url")
         database = await open_database(PoolOptions(url))
         sql = await asyncpg.connect(url)
@@ -148,7 +148,7 @@ def _open(make: type[FanOutBench]) -> Callable[[pytest.FixtureRequest], Abstract
             await sql.close()
             await database.aclose()
 
-    return bench
+    return opened
 
 
 ADAPTERS = [
@@ -156,5 +156,5 @@ ADAPTERS = [
         name, _open(make), fence="last", overlaps=False, manifests=False, refuses_large=False, connects=False,
         has_destinations=False,
     )
-    for name, make in (("fan-out", FanOutBench), ("jobs", JobBench))
+    for name, make in (("fan-out", Harness), ("jobs", JobHarness))
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The Kafka sink at the bench, in its modes, on a real broker."""
+"""The Kafka sink at the harness, in its modes, on a real broker."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.record import Record
 from runtime.port import free_port
-from tests.contract.sinks.bench import Kept, SinkAdapter
+from tests.contract.sinks.harness import Kept, SinkAdapter
 from tests.relay.kafka.kafka_topic import read_committed
 
 Mode = Literal["transactional", "idempotent"]
 
 
-class KafkaBench:
+class Harness:
     refused_bytes = 1_100_000
 
     def __init__(self, bootstrap: str, mode: Mode, manifests: bool, window: Literal["batch", "record"]) -> None:
@@ -59,14 +59,14 @@ def _adapter(
     name: str, mode: Mode, *, manifests: bool = False, window: Literal["batch", "record"] = "batch"
 ) -> SinkAdapter:
     @asynccontextmanager
-    async def bench(request: pytest.FixtureRequest) -> AsyncIterator[KafkaBench]:
-        kafka = KafkaBench(request.getfixturevalue("kafka").bootstrap, mode, manifests, window)
+    async def harness(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
+        kafka = Harness(request.getfixturevalue("kafka").bootstrap, mode, manifests, window)
         yield kafka
         for sink in kafka.sinks:
             await sink.close()
 
     fence: Literal["last", "none"] = "last" if mode == "transactional" else "none"
-    return SinkAdapter(name, bench, fence=fence, overlaps=window == "batch", manifests=manifests)
+    return SinkAdapter(name, harness, fence=fence, overlaps=window == "batch", manifests=manifests)
 
 
 ADAPTERS = [

@@ -1,4 +1,4 @@
-"""The in-memory sink at the bench, with and without manifests."""
+"""The in-memory sink at the harness, with and without manifests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from relay.memory import MemoryBroker, MemorySink
 from relay.record import Record
 from relay.sink import Features
-from tests.contract.sinks.bench import Kept, SinkAdapter
+from tests.contract.sinks.harness import Kept, SinkAdapter
 
 
-class MemoryBench:
+class Harness:
     refused_bytes = 1_000
 
     def __init__(self, features: Features) -> None:
@@ -43,10 +43,10 @@ class MemoryBench:
 
 def _adapter(name: str, *, manifests: bool) -> SinkAdapter:
     @asynccontextmanager
-    async def bench(_request: pytest.FixtureRequest) -> AsyncIterator[MemoryBench]:
-        yield MemoryBench(Features(window="batch", batch_records_max=100, overlap=2, manifests=manifests))
+    async def harness(_request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
+        yield Harness(Features(window="batch", batch_records_max=100, overlap=2, manifests=manifests))
 
-    return SinkAdapter(name, bench, fence="last", overlaps=True, manifests=manifests)
+    return SinkAdapter(name, harness, fence="last", overlaps=True, manifests=manifests)
 
 
 ADAPTERS = [_adapter("memory", manifests=False), _adapter("memory-manifests", manifests=True)]

@@ -10,8 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from db.embedded.postmaster import Postmaster, read_record
 from db.embedded.server import EmbeddedError, EmbeddedOptions, EmbeddedServer
 from db.embedded.socket import socket_dir_for
 from db.embedded.user import account_for
+from tests.waiting import block_until
 
 CURES = r"HOOKWIRE_DATA_DIR.*HOOKWIRE_DATABASE_URL"
 NOBODY = 65534
@@ -61,17 +61,9 @@ def data_dir(servers_folder: Path) -> Iterator[Path]:
     for folder in [path.parent for path in home.rglob("postmaster.pid")]:
         record = read_record(folder)
         if record is not None and record.send(signal.SIGQUIT, folder):
-            until(lambda: not record.serves(folder))  # noqa: B023 - called before the next round
+            block_until(lambda: not record.serves(folder))  # noqa: B023 - called before the next round
             shutil.rmtree(record.socket_dir, ignore_errors=True)
     shutil.rmtree(home)
-
-
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("the condition did not come true")
-        time.sleep(0.002)
 
 
 def a_server(data_dir: Path, **options: object) -> EmbeddedServer:
@@ -115,7 +107,7 @@ def leave_a_stale_record(data_dir: Path, pid: int) -> None:
     folder = data_dir / "postgres"
     record = postmaster(data_dir)
     record.send(signal.SIGKILL, folder)
-    until(lambda: not record.serves(folder))
+    block_until(lambda: not record.serves(folder))
     path = folder / "postmaster.pid"
     path.write_text("\n".join([str(pid), *path.read_text().splitlines()[1:]]) + "\n")
 
@@ -222,7 +214,7 @@ async def test_data_that_are_lost_while_the_service_runs_never_become_a_new_clus
     await server.start()
     record = postmaster(data_dir)
     record.send(signal.SIGKILL, data_dir / "postgres")
-    until(lambda: not record.serves(data_dir / "postgres"))
+    block_until(lambda: not record.serves(data_dir / "postgres"))
     shutil.rmtree(data_dir / lost)
     with pytest.raises(ClusterLost, match=r"holds no PostgreSQL data any more.*cluster\.id"):
         await server.start()
@@ -344,7 +336,7 @@ async def test_a_server_that_was_only_asked_ends_by_itself(data_dir: Path) -> No
     await server.start()
     record = postmaster(data_dir)
     asked = server.ask_to_stop()
-    until(lambda: not record.serves(data_dir / "postgres"))
+    block_until(lambda: not record.serves(data_dir / "postgres"))
     await server.stop()
     assert (asked, server.ask_to_stop()) == (True, False)
 
@@ -368,7 +360,7 @@ async def test_ctrl_c_at_the_terminal_misses_the_server(data_dir: Path) -> None:
 
 async def test_a_service_killed_during_initdb_leaves_nothing_half_made(data_dir: Path) -> None:
     with a_service(data_dir) as service:
-        until(lambda: list(data_dir.glob("postgres.new-*/PG_VERSION")))
+        block_until(lambda: list(data_dir.glob("postgres.new-*/PG_VERSION")))
         service.kill()
         service.wait(20)
     server = a_server(data_dir)
@@ -381,7 +373,7 @@ async def test_a_cancelled_start_leaves_nothing_running(data_dir: Path) -> None:
     server = a_server(data_dir)
     async with asyncio.TaskGroup() as group:
         start = group.create_task(server.start())
-        await asyncio.to_thread(until, lambda: list(data_dir.glob("postgres.new-*/PG_VERSION")))
+        await asyncio.to_thread(block_until, lambda: list(data_dir.glob("postgres.new-*/PG_VERSION")))
         start.cancel()
     lock = FileLock(data_dir / "service.lock")
     assert (lock.acquire(), list(data_dir.glob("postgres.new-*"))) == (True, [])

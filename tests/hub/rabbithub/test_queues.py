@@ -12,7 +12,7 @@ from db.statements import STATEMENTS
 from hub.rabbithub.binding import bind
 from hub.rabbithub.queues import RabbitHubQueues
 from hub.rabbithub.resource import Place, create, delete, find
-from tests.hub.rig import hub_rig
+from tests.hub.harness import hub_harness
 
 
 @dataclass
@@ -51,31 +51,31 @@ class Queue:
 
 @asynccontextmanager
 async def queue(database_url: str) -> AsyncIterator[Queue]:
-    async with hub_rig(database_url) as rig:
-        await create(rig.hub, Place("/", "q", "q"), "fanout")
-        row = await rig.sql.fetchrow("SELECT id, source FROM hookwire.rabbithub_resources WHERE kind = 'q'")
-        await rig.sql.execute(
+    async with hub_harness(database_url) as harness:
+        await create(harness.hub, Place("/", "q", "q"), "fanout")
+        row = await harness.sql.fetchrow("SELECT id, source FROM hookwire.rabbithub_resources WHERE kind = 'q'")
+        await harness.sql.execute(
             "INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)"
             " SELECT n, $1, now() - interval '9 days', now() - interval '9 days', 'default' FROM generate_series(1, 2)"
             " AS n",
             row["source"],
         )
-        yield Queue(rig.hub.database, rig.sql, row["id"], row["source"])
+        yield Queue(harness.hub.database, harness.sql, row["id"], row["source"])
 
 
 async def test_what_an_exchange_has_routed_stays_in_the_queue_when_the_exchange_is_deleted(database_url: str) -> None:
     """RH-05, RH-18: it was accepted, so it is nobody's dead letter."""
-    async with hub_rig(database_url) as rig:
+    async with hub_harness(database_url) as harness:
         for kind in "xq":
-            await create(rig.hub, Place("/", kind, kind), "fanout")
-        exchange, bound = [await find(rig.hub, Place("/", kind, kind)) for kind in "xq"]
-        await bind(rig.hub, exchange, bound, "#")
-        await rig.sql.execute(
+            await create(harness.hub, Place("/", kind, kind), "fanout")
+        exchange, bound = [await find(harness.hub, Place("/", kind, kind)) for kind in "xq"]
+        await bind(harness.hub, exchange, bound, "#")
+        await harness.sql.execute(
             "INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)"
             " SELECT 1, subscription_id, now(), now(), 'default' FROM hookwire.rabbithub_subscriptions"
         )
-        await delete(rig.hub, exchange.place, if_empty=False)
-        rows = await rig.sql.fetch("SELECT subscription_id FROM hookwire.deliveries")
+        await delete(harness.hub, exchange.place, if_empty=False)
+        rows = await harness.sql.fetch("SELECT subscription_id FROM hookwire.deliveries")
         assert [row["subscription_id"] for row in rows] == [bound.source]
 
 

@@ -19,7 +19,7 @@ from relay.amqp.source import AmqpSource, SourceMetrics
 from relay.source import IntakeOutcome, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
-from tests.faults.rig import until
+from tests.waiting import poll, until
 
 DEADLINE_SECONDS = 60.0
 
@@ -84,7 +84,7 @@ class Corner:
                     declared = await channel.declare_queue(queue, passive=True)
                 if declared.declaration_result.message_count == wanted:
                     return
-                await asyncio.sleep(0.05)
+                await poll()
 
     async def rest(self, queue: str) -> list[AbstractIncomingMessage]:
         """Everything that lies in a queue."""

@@ -15,7 +15,8 @@ from db.pool import Database, Row
 from relay.election.lease import LeaseElection, LeaseOptions, Leases, quota
 from relay.election.port import LeadershipLost, Lease
 from relay.sink import Term
-from tests.relay.harness import DEADLINE_SECONDS, FaultyDatabase, Harness, raise_term, staged, until
+from tests.relay.harness import DEADLINE_SECONDS, FaultyDatabase, Harness, raise_term, staged
+from tests.waiting import until
 
 LONG_SECONDS = 600.0
 GROUPS = 4

@@ -21,8 +21,9 @@ from relay.election.neli_options import NeliOptions
 from relay.election.port import LeadershipLost, Lease
 from relay.kafka.options import KafkaOptions
 from scripts.servers.kafka import KafkaServer
-from tests.relay.harness import DEADLINE_SECONDS, Harness, staged, until
+from tests.relay.harness import DEADLINE_SECONDS, Harness, staged
 from tests.relay.wire import PRODUCE, wire_to
+from tests.waiting import until
 
 OFFSET_COMMIT = 8  # API key of the Kafka protocol; the coordinator's connection carries heartbeats, too
 TIMES = NeliTimes(beat_seconds=0.2, fence_seconds=1.5, session_seconds=3.0, rebalance_seconds=10.0)

@@ -155,7 +155,7 @@ def test_a_revoke_asks_and_its_barrier_opens_when_everybody_has_left() -> None:
     assert steps == [([], [LeaderRevoked(0), LeaderRevoked(1)]), ([], []), ([BarrierOpen()], []), ([], [])]
 
 
-def test_the_barrier_opens_at_half_the_rebalance_time_out_whoever_still_acts() -> None:
+def test_the_barrier_opens_at_half_the_rebalance_time_out_though_members_act() -> None:
     """RL-15, RK-03, F53."""
     neli = member(times=NeliTimes(1, 5.9, 6, 10))
     leader(neli)

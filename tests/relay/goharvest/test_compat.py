@@ -18,31 +18,31 @@ from relay.goharvest.compat_table import CompatTable
 from relay.goharvest.outbox_table import TableRefused
 from relay.observer import LeaderAcquired, LeaderFenced, LeaderRefreshed, LeaderRevoked, MeterRead
 from relay.record import Record
-from tests.relay.goharvest.yards import TABLE, PostgresYard, Yard, on_mariadb, on_postgres
-from tests.relay.harness import until
+from tests.relay.goharvest.harness import TABLE, Harness, PostgresHarness, on_mariadb, on_postgres
+from tests.waiting import until
 
 
 @pytest.fixture(params=["postgres18", "postgres15", "mariadb", "mariadb_fast"])
-async def yard(request: pytest.FixtureRequest) -> AsyncIterator[Yard]:
-    async with opened(request) as yard:
-        yield yard
+async def harness(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
+    async with opened(request) as harness:
+        yield harness
 
 
 @pytest.fixture(params=["postgres18", "mariadb", "mariadb_fast"])
-async def yard18(request: pytest.FixtureRequest) -> AsyncIterator[Yard]:
-    """As `yard`, where PostgreSQL's version has no say."""
-    async with opened(request) as yard:
-        yield yard
+async def harness18(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
+    """As `harness`, where PostgreSQL's version has no say."""
+    async with opened(request) as harness:
+        yield harness
 
 
 @pytest.fixture(params=["postgres18", "mariadb"])
-async def marked_yard(request: pytest.FixtureRequest) -> AsyncIterator[Yard]:
+async def marked_harness(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
     """Where a claim shows in the table."""
-    async with opened(request) as yard:
-        yield yard
+    async with opened(request) as harness:
+        yield harness
 
 
-def opened(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Yard]:
+def opened(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Harness]:
     match request.param:
         case "postgres18":
             return on_postgres(request.getfixturevalue("database_url"))
@@ -113,9 +113,9 @@ def record_of() -> Callable[[str, str], Record]:
 
 
 @pytest.fixture
-async def postgres_yard(database_url15: str) -> AsyncIterator[PostgresYard]:
-    async with on_postgres(database_url15) as yard:
-        yield yard
+async def postgres_harness(database_url15: str) -> AsyncIterator[PostgresHarness]:
+    async with on_postgres(database_url15) as harness:
+        yield harness
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ async def postgres_yard(database_url15: str) -> AsyncIterator[PostgresYard]:
     ],
     ids=["no table", "other columns"],
 )
-async def test_a_table_that_is_not_fit_is_refused(postgres_yard: PostgresYard, change: str, says: str) -> None:
+async def test_a_table_that_is_not_fit_is_refused(postgres_harness: PostgresHarness, change: str, says: str) -> None:
     """A relay that led nothing, and said so every few seconds in the log alone, looked as if it worked."""
-    await CompatTable(postgres_yard.database, TABLE).look_at()
-    await postgres_yard.change(change)
+    await CompatTable(postgres_harness.database, TABLE).look_at()
+    await postgres_harness.change(change)
     with pytest.raises(TableRefused, match=says):
-        await CompatTable(postgres_yard.database, TABLE).look_at()
+        await CompatTable(postgres_harness.database, TABLE).look_at()
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,14 @@ async def test_a_table_that_is_not_fit_is_refused(postgres_yard: PostgresYard, c
         ("SELECT, UPDATE (leader_id), DELETE", None),
     ],
 )
-async def test_a_right_that_is_missing_is_named(postgres_yard: PostgresYard, granted: str, says: str | None) -> None:
-    sql, role = postgres_yard.sql, f"clerk_{secrets.token_hex(4)}"
+async def test_a_right_that_is_missing_is_named(
+    postgres_harness: PostgresHarness, granted: str, says: str | None
+) -> None:
+    sql, role = postgres_harness.sql, f"clerk_{secrets.token_hex(4)}"
     await sql.execute(f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA shop TO {role}; GRANT {granted} ON {TABLE} TO {role}")
-    database = await open_database(PoolOptions(f"{postgres_yard.database.options.url}?role={role}", connections_min=1))
+    database = await open_database(
+        PoolOptions(f"{postgres_harness.database.options.url}?role={role}", connections_min=1)
+    )
     try:
         if says is None:
             await CompatTable(database, TABLE).look_at()
@@ -161,254 +165,256 @@ async def test_a_right_that_is_missing_is_named(postgres_yard: PostgresYard, gra
 # --- relaying -----------------------------------------------------------------------------------------------------
 
 
-async def test_rows_arrive_as_they_were_written_and_leave_the_table(yard: Yard) -> None:
+async def test_rows_arrive_as_they_were_written_and_leave_the_table(harness: Harness) -> None:
     """RG-01, RG-08: any topic in each row, headers in order and repeated, null as a tombstone, an empty value kept."""
     headers = (["Seq", "x", "x"], ["1", "a", ""])
-    await yard.write(("orders", "k", "v"), ("other", "k", None), ("orders", "l", ""), headers=headers)
-    async with yard.relay():
-        await yard.emptied()
-    sent = [(k.record.kafka_topic, k.record.key, k.record.payload, k.record.tombstone) for k in yard.broker.log]
+    await harness.write(("orders", "k", "v"), ("other", "k", None), ("orders", "l", ""), headers=headers)
+    async with harness.relay():
+        await harness.emptied()
+    sent = [(k.record.kafka_topic, k.record.key, k.record.payload, k.record.tombstone) for k in harness.broker.log]
     pairs = [("Seq", b"1"), ("x", b"a"), ("x", b"")]
     assert sorted(sent) == [("orders", "k", b"v", False), ("orders", "l", b"", False), ("other", "k", b"", True)]
-    assert [list(k.record.kafka_headers or ()) for k in yard.broker.log] == [pairs] * 3
+    assert [list(k.record.kafka_headers or ()) for k in harness.broker.log] == [pairs] * 3
 
 
-async def test_a_key_keeps_its_order_across_topics(yard: Yard) -> None:
+async def test_a_key_keeps_its_order_across_topics(harness: Harness) -> None:
     """RG-10."""
-    ids = await yard.write(*[(topic, "k", "v") for topic in "abacab"], ("a", "l", "v"))
-    async with yard.relay():
-        await yard.emptied()
-    assert yard.broker.ids("k") == ids[:-1]
+    ids = await harness.write(*[(topic, "k", "v") for topic in "abacab"], ("a", "l", "v"))
+    async with harness.relay():
+        await harness.emptied()
+    assert harness.broker.ids("k") == ids[:-1]
 
 
-async def test_a_foreign_mark_is_claimable(yard: Yard) -> None:
+async def test_a_foreign_mark_is_claimable(harness: Harness) -> None:
     """RG-04: a goharvest that died left its marks; so did a hookwire that goharvest takes over from."""
-    ids = await yard.write(("t", "k", "1"), ("t", "k", "2"))
-    await yard.mark_foreign()
-    async with yard.relay():
-        await yard.emptied()
-    assert yard.broker.ids() == ids
+    ids = await harness.write(("t", "k", "1"), ("t", "k", "2"))
+    await harness.mark_foreign()
+    async with harness.relay():
+        await harness.emptied()
+    assert harness.broker.ids() == ids
 
 
-async def test_a_row_that_commits_late_is_found(yard18: Yard) -> None:
+async def test_a_row_that_commits_late_is_found(harness18: Harness) -> None:
     """RG-05: marks start at the lowest id again, there is no cursor."""
-    async with yard18.relay():
-        async with yard18.writing() as late:
-            low = await yard18.insert(late, "t", "k", "low")
-            (high,) = await yard18.write(("t", "l", None))
-            await until(lambda: yard18.broker.ids() == [high])
-        await until(lambda: yard18.broker.ids() == [high, low])
+    async with harness18.relay():
+        async with harness18.writing() as late:
+            low = await harness18.insert(late, "t", "k", "low")
+            (high,) = await harness18.write(("t", "l", None))
+            await until(lambda: harness18.broker.ids() == [high])
+        await until(lambda: harness18.broker.ids() == [high, low])
 
 
 @pytest.mark.parametrize("statement", ["mark", "purge"])
-async def test_after_an_unknown_outcome_the_identity_is_a_fresh_one(yard: Yard, statement: str) -> None:
+async def test_after_an_unknown_outcome_the_identity_is_a_fresh_one(harness: Harness, statement: str) -> None:
     """F04, RG-06: the mark took effect and its answer was lost. What Kafka keeps is not sent again within the term."""
-    ids = await yard.write(("t", "k", "1"), ("t", "k", "2"))
-    yard.lose(statement)
-    async with yard.relay():
-        await until(lambda: LeaderRefreshed in yard.kinds())
-        await yard.emptied()
-    assert (yard.broker.ids(), yard.kinds()) == (ids, [LeaderAcquired, LeaderRefreshed, LeaderRevoked])
+    ids = await harness.write(("t", "k", "1"), ("t", "k", "2"))
+    harness.lose(statement)
+    async with harness.relay():
+        await until(lambda: LeaderRefreshed in harness.kinds())
+        await harness.emptied()
+    assert (harness.broker.ids(), harness.kinds()) == (ids, [LeaderAcquired, LeaderRefreshed, LeaderRevoked])
 
 
-async def test_an_answer_of_the_broker_that_is_lost_repeats_one_batch_in_order(yard18: Yard) -> None:
+async def test_an_answer_of_the_broker_that_is_lost_repeats_one_batch_in_order(harness18: Harness) -> None:
     """RG-01, RR-01."""
-    ids = await yard18.write(*[("t", "k", str(n)) for n in range(5)])
-    yard18.broker.answers_lost = 1
-    async with yard18.relay():
-        await yard18.emptied()
-    assert yard18.broker.ids() == ids * 2
+    ids = await harness18.write(*[("t", "k", str(n)) for n in range(5)])
+    harness18.broker.answers_lost = 1
+    async with harness18.relay():
+        await harness18.emptied()
+    assert harness18.broker.ids() == ids * 2
 
 
-async def test_with_a_record_window_a_lost_answer_repeats_the_last_record_of_a_key_and_directly(yard18: Yard) -> None:
+async def test_with_a_record_window_a_lost_answer_repeats_the_last_record_of_a_key_and_directly(
+    harness18: Harness,
+) -> None:
     """FM-01, RR-01: a whole batch would make it 1 2 3 1 2 3, and that goharvest never does."""
-    ids = await yard18.write(*[("t", key, str(n)) for n in range(3) for key in "ab"])
-    yard18.broker.answers_lost = 1
-    async with yard18.relay(window="record"):
-        await yard18.emptied()
+    ids = await harness18.write(*[("t", key, str(n)) for n in range(3) for key in "ab"])
+    harness18.broker.answers_lost = 1
+    async with harness18.relay(window="record"):
+        await harness18.emptied()
     a, b = ids[::2], ids[1::2]
-    assert (yard18.broker.ids("a"), yard18.broker.ids("b")) == ([a[0], *a], [b[0], *b])
+    assert (harness18.broker.ids("a"), harness18.broker.ids("b")) == ([a[0], *a], [b[0], *b])
 
 
-async def test_a_deposed_relay_marks_and_parks_nothing_more(yard: Yard) -> None:
+async def test_a_deposed_relay_marks_and_parks_nothing_more(harness: Harness) -> None:
     """RL-06, RR-08: the statement itself refuses it."""
-    await yard.write(("t", "k", "v"))
-    table = yard.table()
+    await harness.write(("t", "k", "v"))
+    table = harness.table()
     table.begin()
-    old, _new = await yard.begin_term(), await yard.begin_term()
-    assert (await table.mark(old, 10), await yard.marks()) == ([], [None])
+    old, _new = await harness.begin_term(), await harness.begin_term()
+    assert (await table.mark(old, 10), await harness.marks()) == ([], [None])
 
 
-async def test_only_rows_with_our_mark_are_purged_or_reset(marked_yard: Yard) -> None:
+async def test_only_rows_with_our_mark_are_purged_or_reset(marked_harness: Harness) -> None:
     """RL-04, RT-03, RL-05: another relay has marked them since; it will send them, and this one must stand back."""
-    ids = await marked_yard.write(("t", "k", "1"), ("t", "l", "2"))
-    table = marked_yard.table()
+    ids = await marked_harness.write(("t", "k", "1"), ("t", "l", "2"))
+    table = marked_harness.table()
     table.begin()
-    await table.mark(await marked_yard.begin_term(), 10)
-    stranger = await marked_yard.mark_foreign(ids[1])
+    await table.mark(await marked_harness.begin_term(), 10)
+    stranger = await marked_harness.mark_foreign(ids[1])
     await table.reset(ids)
-    assert await marked_yard.marks() == [None, stranger]
+    assert await marked_harness.marks() == [None, stranger]
     with pytest.raises(LeadershipLost, match="another relay marks rows"):
         await table.purge(ids)
 
 
-async def test_what_another_relay_marks_ends_our_reign(marked_yard: Yard) -> None:
+async def test_what_another_relay_marks_ends_our_reign(marked_harness: Harness) -> None:
     """RO-01: goharvest was started on the same table. Nothing is lost; the one that was overtaken re-elects itself."""
-    ids = await marked_yard.write(("t", "k", "1"))
-    marked_yard.broker.valve.clear()
-    relay = marked_yard.relay()
+    ids = await marked_harness.write(("t", "k", "1"))
+    marked_harness.broker.valve.clear()
+    relay = marked_harness.relay()
     async with relay:
         await until(lambda: relay.in_flight_records == 1)
-        await marked_yard.mark_foreign()
-        marked_yard.broker.valve.set()
-        await marked_yard.emptied()
-    assert marked_yard.kinds()[:3] == [LeaderAcquired, LeaderFenced, LeaderAcquired]
-    assert set(marked_yard.broker.ids()) == set(ids)
+        await marked_harness.mark_foreign()
+        marked_harness.broker.valve.set()
+        await marked_harness.emptied()
+    assert marked_harness.kinds()[:3] == [LeaderAcquired, LeaderFenced, LeaderAcquired]
+    assert set(marked_harness.broker.ids()) == set(ids)
 
 
 # --- poison -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_poison_record_parks_its_key_and_nobody_else(yard: Yard) -> None:
+async def test_a_poison_record_parks_its_key_and_nobody_else(harness: Harness) -> None:
     """RL-07: goharvest would begin anew for ever."""
-    good, bad, behind = await yard.write(("t", "good", "v"), ("t", "bad", "x" * 50), ("t", "bad", "v"))
-    yard.broker.record_bytes_max = 10
-    async with yard.relay():
-        await until(lambda: yard.broker.ids() == [good])
-        await until(yard.parked)
-        later = (await yard.write(("t", "good", "w")))[0]
-        await until(lambda: yard.broker.ids() == [good, later])
-        assert (await yard.parked(), await yard.marks()) == ([("bad", bad, "t", "too_large", 1)], [None, None])
-        yard.broker.record_bytes_max = None
-        await yard.probe_now()
-        await yard.emptied()
-    assert (yard.broker.ids("bad"), await yard.parked()) == ([bad, behind], [])
+    good, bad, behind = await harness.write(("t", "good", "v"), ("t", "bad", "x" * 50), ("t", "bad", "v"))
+    harness.broker.record_bytes_max = 10
+    async with harness.relay():
+        await until(lambda: harness.broker.ids() == [good])
+        await until(harness.parked)
+        later = (await harness.write(("t", "good", "w")))[0]
+        await until(lambda: harness.broker.ids() == [good, later])
+        assert (await harness.parked(), await harness.marks()) == ([("bad", bad, "t", "too_large", 1)], [None, None])
+        harness.broker.record_bytes_max = None
+        await harness.probe_now()
+        await harness.emptied()
+    assert (harness.broker.ids("bad"), await harness.parked()) == ([bad, behind], [])
 
 
-async def test_a_probe_that_is_refused_waits_twice_as_long(yard18: Yard) -> None:
-    await yard18.write(("t", "bad", "x" * 50))
-    yard18.broker.record_bytes_max = 10
-    async with yard18.relay():
-        await until(yard18.parked)
-        await yard18.probe_now()
+async def test_a_probe_that_is_refused_waits_twice_as_long(harness18: Harness) -> None:
+    await harness18.write(("t", "bad", "x" * 50))
+    harness18.broker.record_bytes_max = 10
+    async with harness18.relay():
+        await until(harness18.parked)
+        await harness18.probe_now()
 
         async def tried_twice() -> bool:
-            return [row[4] for row in await yard18.parked()] == [2]
+            return [row[4] for row in await harness18.parked()] == [2]
 
         await until(tried_twice)
-    assert 2 < await yard18.probe_seconds() <= 4
+    assert 2 < await harness18.probe_seconds() <= 4
 
 
-async def test_a_parked_record_that_somebody_deletes_frees_its_key(yard18: Yard) -> None:
-    bad, behind = await yard18.write(("t", "bad", "x" * 50), ("t", "bad", "v"))
-    yard18.broker.record_bytes_max = 10
-    async with yard18.relay():
-        await until(yard18.parked)
-        await yard18.change(f"DELETE FROM _outbox_ WHERE id = {bad}")
-        await yard18.probe_now()
-        await yard18.emptied()
-    assert yard18.broker.ids() == [behind]
+async def test_a_parked_record_that_somebody_deletes_frees_its_key(harness18: Harness) -> None:
+    bad, behind = await harness18.write(("t", "bad", "x" * 50), ("t", "bad", "v"))
+    harness18.broker.record_bytes_max = 10
+    async with harness18.relay():
+        await until(harness18.parked)
+        await harness18.change(f"DELETE FROM _outbox_ WHERE id = {bad}")
+        await harness18.probe_now()
+        await harness18.emptied()
+    assert harness18.broker.ids() == [behind]
 
 
-async def test_a_missing_topic_parks_every_key_before_it_and_comes_back_by_itself(yard18: Yard) -> None:
+async def test_a_missing_topic_parks_every_key_before_it_and_comes_back_by_itself(harness18: Harness) -> None:
     """RO-08, RG-10: a key's records of other topics wait too; once the topic takes records, all of its keys go on."""
-    ids = await yard18.write(
+    ids = await harness18.write(
         *[("gone", f"k{n}", "1") for n in range(20)], *[("there", f"k{n}", "2") for n in range(20)]
     )
-    (other,) = await yard18.write(("there", "other", "v"))
-    yard18.broker.missing.add("gone")
-    async with yard18.relay():
-        await until(lambda: yard18.broker.ids() == [other])
+    (other,) = await harness18.write(("there", "other", "v"))
+    harness18.broker.missing.add("gone")
+    async with harness18.relay():
+        await until(lambda: harness18.broker.ids() == [other])
 
         async def all_parked() -> bool:
-            return len(await yard18.parked()) == 20
+            return len(await harness18.parked()) == 20
 
         await until(all_parked)
-        yard18.broker.missing.clear()
-        await yard18.probe_now(ids[0])
-        await yard18.emptied()
-    in_order = all(yard18.broker.ids(f"k{n}") == [ids[n], ids[n + 20]] for n in range(20))
-    assert (in_order, await yard18.parked()) == (True, [])
+        harness18.broker.missing.clear()
+        await harness18.probe_now(ids[0])
+        await harness18.emptied()
+    in_order = all(harness18.broker.ids(f"k{n}") == [ids[n], ids[n + 20]] for n in range(20))
+    assert (in_order, await harness18.parked()) == (True, [])
 
 
-async def test_headers_of_unequal_number_park_their_record_alone(yard18: Yard) -> None:
+async def test_headers_of_unequal_number_park_their_record_alone(harness18: Harness) -> None:
     """RL-23: in goharvest they fail the whole mark."""
-    (bad,) = await yard18.write(("t", "bad", "v"), headers=(["a", "b"], ["1"]))
-    (good,) = await yard18.write(("t", "good", "v"))
-    async with yard18.relay():
-        await until(lambda: yard18.broker.ids() == [good])
-        await until(yard18.parked)
-    assert await yard18.parked() == [("bad", bad, "t", "headers_unequal", 1)]
+    (bad,) = await harness18.write(("t", "bad", "v"), headers=(["a", "b"], ["1"]))
+    (good,) = await harness18.write(("t", "good", "v"))
+    async with harness18.relay():
+        await until(lambda: harness18.broker.ids() == [good])
+        await until(harness18.parked)
+    assert await harness18.parked() == [("bad", bad, "t", "headers_unequal", 1)]
 
 
 # --- the object that programs embed ---------------------------------------------------------------------------------
 
 
-async def test_a_relay_goes_through_its_states_and_tells_of_them(yard18: Yard) -> None:
+async def test_a_relay_goes_through_its_states_and_tells_of_them(harness18: Harness) -> None:
     """Issue 4 item 10: start, stop, wait, state, is_leader, leader id, in-flight counts and keys; the events."""
-    await yard18.write(("t", "a", "1"), ("t", "b", "2"), ("t", "a", "3"))
-    yard18.broker.valve.clear()
-    relay = yard18.relay(meter_seconds=0.01)
+    await harness18.write(("t", "a", "1"), ("t", "b", "2"), ("t", "a", "3"))
+    harness18.broker.valve.clear()
+    relay = harness18.relay(meter_seconds=0.01)
     states: list[object] = [relay.state, relay.is_leader]
     await relay.start()
     await until(lambda: relay.in_flight_records == 3)
     states += [relay.state, relay.is_leader, len(relay.leader_ids), relay.in_flight_keys]
-    marks = set(await yard18.marks())
-    states.append(marks == (set(relay.leader_ids) if yard18.marks_rows else {None}))
-    yard18.broker.valve.set()
+    marks = set(await harness18.marks())
+    states.append(marks == (set(relay.leader_ids) if harness18.marks_rows else {None}))
+    harness18.broker.valve.set()
     relay.stop()
     states.append(relay.state)
     await relay.wait()
-    states += [relay.state, relay.is_leader, relay.in_flight_records, await yard18.rows()]
+    states += [relay.state, relay.is_leader, relay.in_flight_records, await harness18.rows()]
     assert states == [
         "created", False, "running", True, 1, {"a", "b"}, True, "stopping", "stopped", False, 0, [],
     ]  # fmt: skip
-    last = yard18.events[-1]
+    last = harness18.events[-1]
     assert isinstance(last, MeterRead)
-    assert (last.total, yard18.kinds()) == (3, [LeaderAcquired, LeaderRevoked])
+    assert (last.total, harness18.kinds()) == (3, [LeaderAcquired, LeaderRevoked])
 
 
-async def test_the_meter_is_read_also_when_nothing_moves(yard18: Yard) -> None:
+async def test_the_meter_is_read_also_when_nothing_moves(harness18: Harness) -> None:
     """RL-12."""
-    async with yard18.relay(meter_seconds=0.01):
-        await until(lambda: any(isinstance(event, MeterRead) for event in yard18.events))
+    async with harness18.relay(meter_seconds=0.01):
+        await until(lambda: any(isinstance(event, MeterRead) for event in harness18.events))
 
 
-async def test_a_relay_that_waits_for_its_seat_stops_at_once(yard18: Yard) -> None:
-    yard18.election.free.clear()
-    async with yard18.relay() as relay:
+async def test_a_relay_that_waits_for_its_seat_stops_at_once(harness18: Harness) -> None:
+    harness18.election.free.clear()
+    async with harness18.relay() as relay:
         await until(lambda: relay.state == "running")
-    assert (relay.state, yard18.kinds()) == ("stopped", [])
+    assert (relay.state, harness18.kinds()) == ("stopped", [])
 
 
-async def test_a_relay_is_started_once(yard18: Yard) -> None:
-    async with yard18.relay() as relay:
+async def test_a_relay_is_started_once(harness18: Harness) -> None:
+    async with harness18.relay() as relay:
         with pytest.raises(RuntimeError, match="running"):
             await relay.start()
 
 
-async def test_a_deposed_relay_stands_again(yard18: Yard) -> None:
+async def test_a_deposed_relay_stands_again(harness18: Harness) -> None:
     """RO-04: fenced means re-elect, never a crash."""
-    async with yard18.relay() as relay:
+    async with harness18.relay() as relay:
         await until(lambda: relay.is_leader)
-        yard18.election.lose_leadership()
-        await until(lambda: LeaderFenced in yard18.kinds() and relay.is_leader)
-    assert yard18.kinds() == [LeaderAcquired, LeaderFenced, LeaderAcquired, LeaderRevoked]
+        harness18.election.lose_leadership()
+        await until(lambda: LeaderFenced in harness18.kinds() and relay.is_leader)
+    assert harness18.kinds() == [LeaderAcquired, LeaderFenced, LeaderAcquired, LeaderRevoked]
 
 
-async def test_two_relays_take_turns_on_one_table(yard18: Yard) -> None:
+async def test_two_relays_take_turns_on_one_table(harness18: Harness) -> None:
     """RO-01: at most one leads; the rows that come meanwhile are relayed once, in order."""
     async with asyncio.TaskGroup() as group:
-        first, second = yard18.relay(batch_records_max=3), yard18.relay(batch_records_max=3)
+        first, second = harness18.relay(batch_records_max=3), harness18.relay(batch_records_max=3)
         await first.start()
         await second.start()
-        ids = await yard18.write(*[("t", "k", str(n)) for n in range(10)])
-        await yard18.emptied()
+        ids = await harness18.write(*[("t", "k", str(n)) for n in range(10)])
+        await harness18.emptied()
         leader, standby = (first, second) if first.is_leader else (second, first)
         leader.stop()
         await leader.wait()
-        ids += await yard18.write(*[("t", "k", str(n)) for n in range(10)])
-        await yard18.emptied()
+        ids += await harness18.write(*[("t", "k", str(n)) for n in range(10)])
+        await harness18.emptied()
         standby.stop()
         group.create_task(standby.wait())
-    assert yard18.broker.ids("k") == ids
+    assert harness18.broker.ids("k") == ids

@@ -32,21 +32,21 @@ from scripts.servers.kafka import KafkaServer
 from scripts.servers.mariadb import MariaServer
 from scripts.servers.secured import Identity, SecuredMaria
 from tests.hostile.authority import Authority
-from tests.relay.goharvest.yards import CREATE_MARIA_TABLE, MARIA_TABLE, MariaYard, connected, on_mariadb
-from tests.relay.harness import until
+from tests.relay.goharvest.harness import CREATE_MARIA_TABLE, MARIA_TABLE, MariaHarness, connected, on_mariadb
 from tests.relay.kafka.kafka_topic import read_committed
+from tests.waiting import lasts, until
 
 
 @pytest.fixture
-async def yard(mariadb_url: str) -> AsyncIterator[MariaYard]:
-    async with on_mariadb(mariadb_url) as yard:
-        yield yard
+async def harness(mariadb_url: str) -> AsyncIterator[MariaHarness]:
+    async with on_mariadb(mariadb_url) as harness:
+        yield harness
 
 
 @pytest.fixture(params=["compat", "fast"])
-async def any_yard(request: pytest.FixtureRequest, mariadb_url: str) -> AsyncIterator[MariaYard]:
-    async with on_mariadb(mariadb_url, fast=request.param == "fast") as yard:
-        yield yard
+async def any_harness(request: pytest.FixtureRequest, mariadb_url: str) -> AsyncIterator[MariaHarness]:
+    async with on_mariadb(mariadb_url, fast=request.param == "fast") as harness:
+        yield harness
 
 
 # --- names and addresses --------------------------------------------------------------------------------------------
@@ -123,39 +123,39 @@ async def test_a_server_without_tls_is_not_used_where_tls_is_demanded(mariadb_ur
     ],
     ids=["no table", "other columns", "no transactions", "a key of bytes", "a key too long to park"],
 )
-async def test_a_table_that_is_not_fit_is_refused(yard: MariaYard, make: str | None, says: str) -> None:
+async def test_a_table_that_is_not_fit_is_refused(harness: MariaHarness, make: str | None, says: str) -> None:
     if make is not None:
-        await yard.change(make)
+        await harness.change(make)
     with pytest.raises(TableRefused, match=says):
-        await ensure_tables(yard.database, "t")
+        await ensure_tables(harness.database, "t")
 
 
-async def test_the_installation_keeps_its_name(yard: MariaYard) -> None:
+async def test_the_installation_keeps_its_name(harness: MariaHarness) -> None:
     """Kafka's transactional id is made of it: a restart has to fence the process before it."""
-    assert await ensure_tables(yard.database, MARIA_TABLE) == await ensure_tables(yard.database, MARIA_TABLE)
+    assert await ensure_tables(harness.database, MARIA_TABLE) == await ensure_tables(harness.database, MARIA_TABLE)
 
 
-async def test_a_role_that_may_not_create_tables_finds_them(yard: MariaYard) -> None:
-    schema = maria_options(yard.url).database
-    await yard.change(f"CREATE USER {schema} IDENTIFIED BY 'p'")
-    await yard.change(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.* TO {schema}")
-    database = MariaDatabase(replace(maria_options(yard.url), user=schema, password="p"))
+async def test_a_role_that_may_not_create_tables_finds_them(harness: MariaHarness) -> None:
+    schema = maria_options(harness.url).database
+    await harness.change(f"CREATE USER {schema} IDENTIFIED BY 'p'")
+    await harness.change(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.* TO {schema}")
+    database = MariaDatabase(replace(maria_options(harness.url), user=schema, password="p"))
     try:
-        assert await ensure_tables(database, MARIA_TABLE) == await ensure_tables(yard.database, MARIA_TABLE)
+        assert await ensure_tables(database, MARIA_TABLE) == await ensure_tables(harness.database, MARIA_TABLE)
     finally:
         await database.aclose()
-        await yard.change(f"DROP USER {schema}")
+        await harness.change(f"DROP USER {schema}")
 
 
 # --- marks and terms --------------------------------------------------------------------------------------------------
 
 
-async def test_keys_are_told_apart_by_their_bytes(any_yard: MariaYard) -> None:
+async def test_keys_are_told_apart_by_their_bytes(any_harness: MariaHarness) -> None:
     """Neither case nor accents nor a trailing space make two keys one, whatever the table's collation."""
     keys = ["key", "KEY", "key ", "kéy", "ключ", "🔑"]
-    await any_yard.change("ALTER TABLE _outbox_ MODIFY kafka_key varchar(100) COLLATE utf8mb4_general_ci NOT NULL")
-    await any_yard.write(*[("t", key, "v") for key in keys])
-    term, table = await any_yard.begin_term(), any_yard.table()
+    await any_harness.change("ALTER TABLE _outbox_ MODIFY kafka_key varchar(100) COLLATE utf8mb4_general_ci NOT NULL")
+    await any_harness.write(*[("t", key, "v") for key in keys])
+    term, table = await any_harness.begin_term(), any_harness.table()
     records = await table.mark(term, 10)
     parked = [record for record in records if record.key != "KEY"]
     await table.reset([record.id for record in records])
@@ -163,90 +163,90 @@ async def test_keys_are_told_apart_by_their_bytes(any_yard: MariaYard) -> None:
     free = await table.mark(term, 10)
     assert ([r.key for r in records], [r.key for r in free]) == (keys, ["KEY"])
     await table.unpark([record.key or "" for record in parked])
-    assert await any_yard.parked() == []
+    assert await any_harness.parked() == []
 
 
-async def test_a_relay_whose_term_is_over_marks_purges_and_parks_nothing(any_yard: MariaYard) -> None:
+async def test_a_relay_whose_term_is_over_marks_purges_and_parks_nothing(any_harness: MariaHarness) -> None:
     """RR-08, RL-05: also what Kafka has confirmed stays, for who rules now."""
-    ids = await any_yard.write(("t", "a", "1"), ("t", "b", "2"))
-    table, old = any_yard.table(), await any_yard.begin_term()
+    ids = await any_harness.write(("t", "a", "1"), ("t", "b", "2"))
+    table, old = any_harness.table(), await any_harness.begin_term()
     records = await table.mark(old, 1)
-    await any_yard.begin_term()
+    await any_harness.begin_term()
     with pytest.raises(LeadershipLost, match="is over"):
         await table.purge([records[0].id])
     with pytest.raises(LeadershipLost, match="is over"):
         await table.park(old, [Refusal(records[0], "record", "too_large", "")])
-    found = (await table.mark(old, 10), (await table.mark_due(old)).records, await any_yard.rows())
-    assert (found, await any_yard.parked()) == (([], [], ids), [])
+    found = (await table.mark(old, 10), (await table.mark_due(old)).records, await any_harness.rows())
+    assert (found, await any_harness.parked()) == (([], [], ids), [])
 
 
 @pytest.mark.parametrize("what", ["mark", "purge", "park"])
-async def test_while_a_term_is_raised_whoever_names_it_waits(any_yard: MariaYard, what: str) -> None:
+async def test_a_statement_that_names_a_term_waits_while_it_is_raised(any_harness: MariaHarness, what: str) -> None:
     """RL-06, RR-16, RR-08: the statement locks the term's row, so it sees the term as it is, not as it was."""
-    await any_yard.write(("t", "a", "1"), ("t", "b", "2"))
-    term, table = await any_yard.begin_term(), any_yard.table()
+    await any_harness.write(("t", "a", "1"), ("t", "b", "2"))
+    term, table = await any_harness.begin_term(), any_harness.table()
     (record,) = await table.mark(term, 1)
     deciding = {
-        "mark": lambda: any_yard.table().mark(term, 10),
+        "mark": lambda: any_harness.table().mark(term, 10),
         "purge": lambda: table.purge([record.id]),
         "park": lambda: table.park(term, [Refusal(record, "record", "too_large", "")]),
     }
-    async with any_yard.writing() as other:
+    async with any_harness.writing() as other:
         async with other.cursor() as cursor:
             await cursor.execute("UPDATE hookwire_terms SET term = term + 1")
         waiting = asyncio.ensure_future(deciding[what]())
-        if not (what == "mark" and not any_yard.marks_rows):  # there it decides nothing: the purge will
-            await until(lambda: _is_waiting(any_yard))
+        if not (what == "mark" and not any_harness.marks_rows):  # there it decides nothing: the purge will
+            await until(lambda: _is_waiting(any_harness))
     outcome = (await asyncio.gather(waiting, return_exceptions=True))[0]
-    if what == "mark" and any_yard.marks_rows:
-        assert (outcome, [m for m in await any_yard.marks() if m not in {None, table.leader_id}]) == ([], [])
+    if what == "mark" and any_harness.marks_rows:
+        assert (outcome, [m for m in await any_harness.marks() if m not in {None, table.leader_id}]) == ([], [])
     elif what != "mark":
         assert isinstance(outcome, LeadershipLost)
 
 
-async def _is_waiting(yard: MariaYard) -> bool:
+async def _is_waiting(harness: MariaHarness) -> bool:
     """Whether a statement waits for a lock."""
-    await asyncio.sleep(0.12)  # the server looks anew only if nobody has asked for a tenth of a second
-    rows = await yard.select("SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
+    await lasts(0.12)  # the server looks anew only if nobody has asked for a tenth of a second
+    rows = await harness.select("SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
     return bool(rows)
 
 
-async def test_a_committed_row_that_somebody_locks_is_waited_for_and_not_overtaken(yard: MariaYard) -> None:
+async def test_a_committed_row_that_somebody_locks_is_waited_for_and_not_overtaken(harness: MariaHarness) -> None:
     """RT-09, RG-05: passed over (SKIP LOCKED), a later row of its key would be sent first."""
-    low, high = await yard.write(("t", "k", "1"), ("t", "k", "2"))
-    term, table = await yard.begin_term(), yard.table()
-    async with yard.writing() as other:
+    low, high = await harness.write(("t", "k", "1"), ("t", "k", "2"))
+    term, table = await harness.begin_term(), harness.table()
+    async with harness.writing() as other:
         async with other.cursor() as cursor:
             await cursor.execute(f"SELECT id FROM {MARIA_TABLE} WHERE id = {low} FOR UPDATE")
         marking = asyncio.ensure_future(table.mark(term, 10))
-        await until(lambda: _is_waiting(yard))
+        await until(lambda: _is_waiting(harness))
     assert [record.id for record in await marking] == [low, high]
 
 
-async def test_a_lock_that_is_held_too_long_is_busy_and_changes_nothing(yard: MariaYard) -> None:
+async def test_a_lock_that_is_held_too_long_is_busy_and_changes_nothing(harness: MariaHarness) -> None:
     """RR-16."""
-    await yard.write(("t", "k", "1"))
-    term = await yard.begin_term()
-    impatient = MariaDatabase(replace(maria_options(yard.url), lock_seconds=1))
+    await harness.write(("t", "k", "1"))
+    term = await harness.begin_term()
+    impatient = MariaDatabase(replace(maria_options(harness.url), lock_seconds=1))
     try:
-        async with yard.writing() as other:
+        async with harness.writing() as other:
             async with other.cursor() as cursor:
                 await cursor.execute(f"SELECT id FROM {MARIA_TABLE} FOR UPDATE")
             with pytest.raises(Busy):
                 await MariaTable(impatient, MARIA_TABLE).mark(term, 10)
     finally:
         await impatient.aclose()
-    assert await yard.marks() == [None]
+    assert await harness.marks() == [None]
 
 
-async def test_headers_that_are_no_arrays_park_their_record_alone(any_yard: MariaYard) -> None:
+async def test_headers_that_are_no_arrays_park_their_record_alone(any_harness: MariaHarness) -> None:
     """RL-23."""
-    bad, good = await any_yard.write(("t", "bad", "v"), ("t", "good", "v"))
-    await any_yard.change(f"UPDATE _outbox_ SET kafka_header_keys = '{{\"a\": 1}}' WHERE id = {bad}")
-    async with any_yard.relay():
-        await until(lambda: any_yard.broker.ids() == [good])
-        await until(any_yard.parked)
-    assert await any_yard.parked() == [("bad", bad, "t", "headers_unequal", 1)]
+    bad, good = await any_harness.write(("t", "bad", "v"), ("t", "good", "v"))
+    await any_harness.change(f"UPDATE _outbox_ SET kafka_header_keys = '{{\"a\": 1}}' WHERE id = {bad}")
+    async with any_harness.relay():
+        await until(lambda: any_harness.broker.ids() == [good])
+        await until(any_harness.parked)
+    assert await any_harness.parked() == [("bad", bad, "t", "headers_unequal", 1)]
 
 
 @pytest.mark.parametrize(
@@ -254,81 +254,84 @@ async def test_headers_that_are_no_arrays_park_their_record_alone(any_yard: Mari
     [(r'["\\ud800"]', '["1"]'), ('["a"]', r'["\\ud800"]'), ("[null]", '["1"]'), ("[" * 20_000, "[]")],
     ids=["half a name", "half a value", "null", "deep"],
 )
-async def test_headers_that_are_no_text_park_their_record_alone(yard: MariaYard, names: str, values: str) -> None:
+async def test_headers_that_are_no_text_park_their_record_alone(harness: MariaHarness, names: str, values: str) -> None:
     """RL-23: a column without MariaDB's check on JSON takes all of these; half of a pair of surrogates has no bytes."""
-    bad, good = await yard.write(("t", "bad", "v"), ("t", "good", "v"))
-    await yard.change(
+    bad, good = await harness.write(("t", "bad", "v"), ("t", "good", "v"))
+    await harness.change(
         "ALTER TABLE _outbox_ MODIFY kafka_header_keys longtext NOT NULL, MODIFY kafka_header_values longtext NOT NULL"
     )
-    await yard.change(
+    await harness.change(
         f"UPDATE _outbox_ SET kafka_header_keys = '{names}', kafka_header_values = '{values}' WHERE id = {bad}"
     )
-    async with yard.relay():
-        await until(lambda: yard.broker.ids() == [good])
-        await until(yard.parked)
-    assert await yard.parked() == [("bad", bad, "t", "headers_unequal", 1)]
+    async with harness.relay():
+        await until(lambda: harness.broker.ids() == [good])
+        await until(harness.parked)
+    assert await harness.parked() == [("bad", bad, "t", "headers_unequal", 1)]
 
 
-async def test_headers_that_are_other_json_are_sent_as_it_is_written(yard: MariaYard) -> None:
-    await yard.write(("t", "k", "v"))
-    await yard.change(
+async def test_headers_that_are_other_json_are_sent_as_it_is_written(harness: MariaHarness) -> None:
+    await harness.write(("t", "k", "v"))
+    await harness.change(
         """UPDATE _outbox_ SET kafka_header_keys = '[7, "b", "c"]', kafka_header_values = '[1.5, true, {"d": 1}]'"""
     )
-    term, table = await yard.begin_term(), yard.table()
+    term, table = await harness.begin_term(), harness.table()
     (record,) = await table.mark(term, 10)
     assert record.kafka_headers == (("7", b"1.5"), ("b", b"true"), ("c", b'{"d": 1}'))
 
 
-async def test_whatever_a_table_takes_can_be_parked(yard: MariaYard) -> None:
+async def test_whatever_a_table_takes_can_be_parked(harness: MariaHarness) -> None:
     """RL-07: the longest key and the longest topic stop nobody else."""
-    await yard.change(
+    await harness.change(
         "ALTER TABLE _outbox_ MODIFY kafka_key varchar(512) NOT NULL, MODIFY kafka_topic varchar(1000) NOT NULL"
     )
-    await ensure_tables(yard.database, MARIA_TABLE)
+    await ensure_tables(harness.database, MARIA_TABLE)
     key, topic = "🔑" * 512, "t" * 1000
-    await yard.write((topic, key, "v"))
-    term, table = await yard.begin_term(), yard.table()
+    await harness.write((topic, key, "v"))
+    term, table = await harness.begin_term(), harness.table()
     (record,) = await table.mark(term, 10)
     await table.park(term, [Refusal(record, "record", "invalid_topic", "")])
     await table.reset([record.id])
-    assert (await yard.parked(), await table.mark(term, 10)) == ([(key, record.id, "t" * 249, "invalid_topic", 1)], [])
+    assert (await harness.parked(), await table.mark(term, 10)) == (
+        [(key, record.id, "t" * 249, "invalid_topic", 1)],
+        [],
+    )
 
 
 # --- connections that go ----------------------------------------------------------------------------------------------
 
 
-async def test_a_statement_whose_connection_is_cut_has_no_known_outcome(yard: MariaYard) -> None:
+async def test_a_statement_whose_connection_is_cut_has_no_known_outcome(harness: MariaHarness) -> None:
     """Which is not Unavailable: it may have taken effect (RG-06)."""
-    await yard.write(("t", "k", "1"))
-    term, table = await yard.begin_term(), yard.table()
-    async with yard.writing() as other:
+    await harness.write(("t", "k", "1"))
+    term, table = await harness.begin_term(), harness.table()
+    async with harness.writing() as other:
         async with other.cursor() as cursor:
             await cursor.execute(f"SELECT id FROM {MARIA_TABLE} FOR UPDATE")
         marking = asyncio.ensure_future(table.mark(term, 10))
-        await until(lambda: _is_waiting(yard))
-        ((thread,),) = await yard.select(
+        await until(lambda: _is_waiting(harness))
+        ((thread,),) = await harness.select(
             "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
         )
-        await yard.change(f"KILL CONNECTION {thread}")
+        await harness.change(f"KILL CONNECTION {thread}")
         with pytest.raises(OutcomeUnknown):
             await marking
     assert len(await table.mark(term, 10)) == 1
 
 
-async def test_a_relay_goes_on_after_all_of_its_connections_were_cut(any_yard: MariaYard) -> None:
-    mine = maria_options(any_yard.url).database
-    ids = await any_yard.write(("t", "k", "1"))
-    async with any_yard.relay():
-        await any_yard.emptied()
-        threads = await any_yard.select(
+async def test_a_relay_goes_on_after_all_of_its_connections_were_cut(any_harness: MariaHarness) -> None:
+    mine = maria_options(any_harness.url).database
+    ids = await any_harness.write(("t", "k", "1"))
+    async with any_harness.relay():
+        await any_harness.emptied()
+        threads = await any_harness.select(
             f"SELECT id FROM information_schema.processlist WHERE db = '{mine}' AND id <> CONNECTION_ID()"
         )
         for (thread,) in threads:
             with suppress(aiomysql.OperationalError):  # one that has ended by itself
-                await any_yard.change(f"KILL CONNECTION {thread}")
-        ids += await any_yard.write(("t", "k", "2"))
-        await any_yard.emptied()
-    assert any_yard.broker.ids() == ids
+                await any_harness.change(f"KILL CONNECTION {thread}")
+        ids += await any_harness.write(("t", "k", "2"))
+        await any_harness.emptied()
+    assert any_harness.broker.ids() == ids
 
 
 async def test_a_cancellation_that_the_driver_drops_while_it_connects_ends_the_statement(
@@ -353,9 +356,9 @@ async def test_a_cancellation_that_the_driver_drops_while_it_connects_ends_the_s
     await database.aclose()
 
 
-async def test_a_statement_that_is_refused_says_so(yard: MariaYard) -> None:
+async def test_a_statement_that_is_refused_says_so(harness: MariaHarness) -> None:
     with pytest.raises(Refused, match="1146"):
-        await yard.database.with_statements({"x": "SELECT * FROM nothing"}).fetch("x")
+        await harness.database.with_statements({"x": "SELECT * FROM nothing"}).fetch("x")
 
 
 async def test_a_crash_of_the_server_loses_and_reorders_nothing(servers_folder: Path) -> None:
@@ -364,18 +367,18 @@ async def test_a_crash_of_the_server_loses_and_reorders_nothing(servers_folder: 
     await asyncio.to_thread(server.start)
     try:
         async with AsyncExitStack() as stack:
-            yard = await stack.enter_async_context(on_mariadb(f"{server.url}/mysql"))
-            ids = await yard.write(*[("t", f"k{n % 3}", str(n)) for n in range(60)])
-            async with yard.relay(batch_records_max=5):
-                await until(lambda: len(yard.broker.log) >= 10)
+            harness = await stack.enter_async_context(on_mariadb(f"{server.url}/mysql"))
+            ids = await harness.write(*[("t", f"k{n % 3}", str(n)) for n in range(60)])
+            async with harness.relay(batch_records_max=5):
+                await until(lambda: len(harness.broker.log) >= 10)
                 await asyncio.to_thread(server.kill)
                 await asyncio.to_thread(server.start)
-                yard.sql.close()
-                yard.sql = await connected(yard.url)
-                stack.callback(yard.sql.close)
-                await yard.emptied()
+                harness.sql.close()
+                harness.sql = await connected(harness.url)
+                stack.callback(harness.sql.close)
+                await harness.emptied()
             for n in range(3):
-                of_key = yard.broker.ids(f"k{n}")
+                of_key = harness.broker.ids(f"k{n}")
                 assert list(dict.fromkeys(of_key)) == ids[n::3]
     finally:
         await asyncio.to_thread(server.discard)
@@ -389,16 +392,16 @@ async def _reigned_until(election: MariaElection, lease: Lease, over: asyncio.Fu
         await asyncio.wait([over])
 
 
-async def test_a_leader_that_is_cut_off_stops_before_another_begins(yard: MariaYard) -> None:
+async def test_a_leader_that_is_cut_off_stops_before_another_begins(harness: MariaHarness) -> None:
     """RR-16, RR-09: its lease ends by its own clock, counted from before the last renewal left."""
     options = LeaseOptions("test", lease_seconds=1, poll_seconds=0.05)
-    first, second = (MariaElection(yard.database, yard.name, options) for _ in range(2))
+    first, second = (MariaElection(harness.database, harness.name, options) for _ in range(2))
     rounds = [asyncio.ensure_future(first.run())]
     try:
         async with asyncio.timeout(60):
             lease = await first.acquire()
             rounds.append(asyncio.ensure_future(second.run()))
-            first._database = MariaDatabase(replace(maria_options(yard.url), port=1))
+            first._database = MariaDatabase(replace(maria_options(harness.url), port=1))
             follower = asyncio.ensure_future(second.acquire())
             with pytest.raises(LeadershipLost, match="has run out"):
                 await _reigned_until(first, lease, follower)
@@ -498,7 +501,9 @@ def ways_not_into_mariadb() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("way", "says"), list(ways_not_into_mariadb()))
-async def test_whoever_is_not_let_in_is_told_why(vault: Vault, tmp_path: Path, way: Any, says: str) -> None:
+async def test_a_refused_connection_to_the_outbox_names_the_reason(
+    vault: Vault, tmp_path: Path, way: Any, says: str
+) -> None:
     settings = vault.settings(tmp_path, "127.0.0.1:1", **way(vault))
     with pytest.raises(OutboxUnavailable, match=says):
         async with open_compat(settings, Compat()):

@@ -13,6 +13,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import MessageSizeTooLargeError
 from aiokafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest
 
+from tests.waiting import poll, until
+
 
 class Message(NamedTuple):
     partition: int
@@ -91,9 +93,11 @@ async def make_topic(
             topic = NewTopic(name, num_partitions=partitions, replication_factor=1, topic_configs=configuration)
         answer = await admin.create_topics([topic])
         assert answer.topic_errors[0][1] == 0, answer
-        async with asyncio.timeout(45):
-            while (await admin.describe_topics([name]))[0]["error_code"]:  # noqa: ASYNC110 - the broker's state
-                await asyncio.sleep(0.02)
+
+        async def holds() -> object:
+            return not (await admin.describe_topics([name]))[0]["error_code"]
+
+        await until(holds, 45)
 
 
 async def alter_topic(bootstrap: str, name: str, **settings: str) -> None:
@@ -136,8 +140,8 @@ async def set_message_bytes_max(bootstrap: str, name: str, limit: int) -> None:
     """
     await ask_for_message_bytes_max(bootstrap, name, limit)
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer, asyncio.timeout(45):
-        while not (await _takes(producer, name, limit - 500) and not await _takes(producer, name, limit + 500)):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        while not (await _takes(producer, name, limit - 500) and not await _takes(producer, name, limit + 500)):
+            await poll()
 
 
 PROBE = b"probe"

@@ -35,7 +35,7 @@ from relay.kafka.topics import KafkaTopics
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
-from tests.relay.harness import all_carried, relay_of, running, staged, until
+from tests.relay.harness import all_carried, relay_of, running, staged
 from tests.relay.kafka.kafka_topic import (
     PROBE,
     allow_writing,
@@ -46,6 +46,7 @@ from tests.relay.kafka.kafka_topic import (
     set_message_bytes_max,
 )
 from tests.relay.wire import END_TRANSACTION, PRODUCE, wire_to
+from tests.waiting import until
 
 Mode = Literal["transactional", "idempotent"]
 TERM = Term("kafka", 0, 1, 1, 0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,8 @@ from reqrep.titanic.file_store import FileStoreOptions, open_file_store
 from reqrep.titanic.memory_store import MemoryRequestStore
 from reqrep.titanic.options import TitanicOptions
 from reqrep.titanic.thread import TitanicPlan
-from tests.reqrep.running import WAIT_SECONDS, running_broker
+from tests.reqrep.running import running_broker
+from tests.waiting import block_until
 
 FAST = TitanicOptions(look_seconds=0.05, lease_seconds=2.0, retry_seconds=0.05)
 
@@ -47,16 +46,6 @@ def close(client: Client, request_id: bytes) -> list[bytes]:
     return client.call_frames("titanic.close", [request_id])
 
 
-def until(found: Callable[[], Any]) -> Any:
-    """What it returns as soon as that is true."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        if result := found():
-            return result
-        time.sleep(0.02)
-    raise TimeoutError("the condition did not come true")
-
-
 def reply(client: Client, request_id: bytes) -> list[bytes]:
     """Return the reply as soon as it is there."""
 
@@ -64,6 +53,6 @@ def reply(client: Client, request_id: bytes) -> list[bytes]:
         found = ask(client, request_id)
         return None if found == [b"300"] else found
 
-    status, *frames = until(answered)
+    status, *frames = block_until(answered)
     assert status == b"200"
     return frames

@@ -25,6 +25,7 @@ from reqrep.titanic.store import (
     StoreFull,
     StoreUnavailable,
 )  # fmt: skip
+from tests.waiting import poll
 
 DEADLINE_SECONDS = 60
 OPTIONS = TitanicOptions(concurrency=3, look_seconds=0.01, retry_seconds=0.001, retry_seconds_max=0.002)
@@ -80,7 +81,7 @@ async def answered(store: MemoryRequestStore, request_id: str) -> list[bytes]:
         answer = await store.fetch(request_id)
         if answer.state is not RequestState.PENDING:
             return answer.reply
-        await asyncio.sleep(0.005)
+        await poll()
 
 
 async def submit(store: MemoryRequestStore, body: bytes = b"x", service: str = "echo") -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from reqrep.titanic.store import (
     StoreError,
     StoreFull,
 )  # fmt: skip
+from tests.waiting import block_for
 
 REQUEST = AcceptedRequest("echo", [b"x" * 500])
 UNKNOWN = RequestAnswer(RequestState.UNKNOWN)
@@ -60,7 +60,7 @@ async def test_callers_that_come_back_one_after_the_other_still_share_a_sync(
 
     def slow(self: LogFile, batch: Sequence[Any]) -> Any:
         batches.append(len(batch))
-        time.sleep(0.02)  # the length of a sync, not a wait
+        block_for(0.02)  # the length of a sync, not a wait
         return real(self, batch)
 
     async with open_file_store(FileStoreOptions(tmp_path)) as store:

@@ -18,7 +18,8 @@ from reqrep.titanic.store import Receipt
 from reqrep.titanic.thread import TitanicPlan
 from tests.reqrep.running import FAST as FAST_BEATS
 from tests.reqrep.running import FREE, client_of, running_broker, running_worker, threaded
-from tests.reqrep.titanic.peers import ask, close, reply, submit, titanic_broker, until
+from tests.reqrep.titanic.peers import ask, close, reply, submit, titanic_broker
+from tests.waiting import block_until
 
 NEVER = b"0" * 32
 
@@ -97,7 +98,7 @@ def test_many_pending_requests_and_a_late_worker_run_each_request_once(tmp_path:
         with threaded(worker.run, worker.stop):
             replies = [reply(client, request_id) for request_id in ids]
             submit(client, b"last", service=b"count")
-            until(lambda: b"last" in runs)
+            block_until(lambda: b"last" in runs)
     expected = [b"%d" % number for number in range(25)]
     assert (replies, sorted(runs)) == ([[each] for each in expected], sorted([*expected, b"last"]))
 
@@ -129,7 +130,7 @@ def test_a_service_that_is_slower_than_a_lease_runs_once() -> None:
         worker.service("slow", concurrency=2)(slow)
         with threaded(worker.run, worker.stop):
             request_id = submit(client, b"x", service=b"slow")
-            until(lambda: store.extensions >= 9)  # three leases
+            block_until(lambda: store.extensions >= 9)  # three leases
             go_on.set()
             assert (reply(client, request_id), runs) == ([b"x"], [b"x"])
 
@@ -167,7 +168,7 @@ def test_a_request_that_was_closed_while_it_ran_stays_unknown(tmp_path: Path) ->
             runs.wait(60)
             close(client, request_id)
             go_on.set()
-            until(lambda: broker.titanic_counts().get("executed"))
+            block_until(lambda: broker.titanic_counts().get("executed"))
             assert ask(client, request_id) == [b"400"]
 
 
@@ -193,7 +194,7 @@ def test_requests_that_nobody_closed_are_forgotten() -> None:
     options = TitanicOptions(look_seconds=0.05, retention_seconds=0.2, expire_seconds=0.1)
     with titanic_broker(titanic_options=options) as broker, client_of(*broker.endpoints) as client:
         request_id = submit(client, b"x")
-        until(lambda: ask(client, request_id) == [b"400"])
+        block_until(lambda: ask(client, request_id) == [b"400"])
 
 
 def test_many_outstanding_requests_over_one_socket_are_all_accepted(tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_the_broker_tells_what_titanic_holds(tmp_path: Path) -> None:
     with titanic_broker(tmp_path) as broker, client_of(*broker.endpoints) as client:
         there = [client.call("mmi.service", b"titanic." + name) for name in (b"request", b"reply", b"close", b"x")]
         submit(client, b"x")
-        until(lambda: b'"pending":1' in client.call_frames("mmi.titanic", [b""])[1])
+        block_until(lambda: b'"pending":1' in client.call_frames("mmi.titanic", [b""])[1])
     assert there == [b"200", b"200", b"200", b"404"]
 
 

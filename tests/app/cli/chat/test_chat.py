@@ -19,7 +19,7 @@ from app.settings.settings import Settings, SettingsRefused
 from scripts.servers.prosody import EVENTS, HOST, PASSWORD, ProsodyServer
 from tests.app.cli.monitor.test_monitor import Place, Reader
 from tests.app.conftest import ALL_ROLES, WAIT_SECONDS, RunHub, RunningHub
-from tests.faults.rig import until
+from tests.waiting import until
 
 READER = f"reader@{HOST}"
 

@@ -18,7 +18,7 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from app.cli.consume.consumer import ConsumeOptions, consume
 from scripts.servers.rabbitmq import RabbitServer
-from tests.waiting import until
+from tests.waiting import poll, until
 
 
 class Corner:
@@ -83,7 +83,7 @@ class Corner:
                 try:
                     return await self.publish(message_id)
                 except aio_pika.exceptions.PublishError:
-                    await asyncio.sleep(0.02)
+                    await poll()
 
     async def left(self, queue: str | None = None) -> list[AbstractIncomingMessage]:
         """The messages that lie in a queue; they are taken."""

@@ -18,7 +18,7 @@ from app.settings.settings import SettingsRefused
 from db.mariadb.database import for_outbox
 from db.pool import PoolOptions, open_database
 from relay.kafka.reader import KafkaArrival
-from tests.relay.goharvest.yards import MARIA_TABLE, MariaYard, connected, on_mariadb
+from tests.relay.goharvest.harness import MARIA_TABLE, MariaHarness, connected, on_mariadb
 
 OPTIONS = PumpOptions(keys=2, records=4, run="here")
 
@@ -48,7 +48,9 @@ async def arriving(text: str) -> AsyncIterator[KafkaArrival | None]:
     ],
     ids=["all", "keys apart", "repeated", "disordered", "lost", "nothing"],
 )
-async def test_what_arrives_is_judged(text: str, verified: Verified, holds: bool) -> None:
+async def test_the_pump_tells_an_event_that_is_altered_or_out_of_order(
+    text: str, verified: Verified, holds: bool
+) -> None:
     found = await verify(arriving(text), OPTIONS, 0.05, lambda _: None)
     assert (found, found.holds) == (verified, holds)
 
@@ -84,11 +86,11 @@ async def test_the_database_may_be_named_as_goharvest_names_it(database_url: str
         await sql.close()
 
 
-async def carried(yard: MariaYard) -> AsyncIterator[KafkaArrival | None]:
+async def carried(harness: MariaHarness) -> AsyncIterator[KafkaArrival | None]:
     """What a relay of the table has brought to the broker."""
-    async with yard.relay():
-        await yard.emptied()
-    for kept in yard.broker.log:
+    async with harness.relay():
+        await harness.emptied()
+    for kept in harness.broker.log:
         yield KafkaArrival(kept.record.key, kept.record.payload, kept.record.kafka_headers or ())
     yield None
 
@@ -97,12 +99,12 @@ async def carried(yard: MariaYard) -> AsyncIterator[KafkaArrival | None]:
 async def test_what_is_pumped_into_mariadb_is_relayed_whole_and_in_order(mariadb_url: str, blank: bool) -> None:
     """20 in a transaction, and ids in the order of the numbers."""
     options = PumpOptions(keys=3, records=50, topic="load", blank=blank, compat=True)
-    async with on_mariadb(mariadb_url) as yard:
-        stash = stash_in_maria(yard.database.with_statements(for_outbox(MARIA_TABLE)[1]), options)
+    async with on_mariadb(mariadb_url) as harness:
+        stash = stash_in_maria(harness.database.with_statements(for_outbox(MARIA_TABLE)[1]), options)
         progress: list[int] = []
         await pump(stash, options, progress.append)
-        written = await yard.select("SELECT kafka_topic, kafka_header_values, kafka_value FROM _outbox_ ORDER BY id")
-        verified = await verify(carried(yard), options, 60, lambda _: None)
+        written = await harness.select("SELECT kafka_topic, kafka_header_values, kafka_value FROM _outbox_ ORDER BY id")
+        verified = await verify(carried(harness), options, 60, lambda _: None)
     assert (progress, verified) == ([20, 40, 50], Verified(50, 0, 0, 0))
     assert [(topic, json.loads(values), value) for topic, values, value in written] == [
         ("load", [str(n), options.run], None if blank else f"value-{n:x}") for n in range(1, 51)

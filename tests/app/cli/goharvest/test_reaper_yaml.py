@@ -140,7 +140,7 @@ def test_what_goharvest_would_refuse_or_hookwire_cannot_do_is_refused(
 @pytest.mark.parametrize(
     ("value", "seconds"), [("1.5s", 1.5), ("1m30s", 90), ("100us", 1e-4), ("0", 0.001), (20_000_000, 0.02)]
 )
-def test_durations_are_gos(read: Read, value: Any, seconds: float) -> None:
+def test_durations_of_reaper_yaml_are_written_as_in_go(read: Read, value: Any, seconds: float) -> None:
     imported = of_key(read, "harvest/limits/markBackoff", value)
     assert imported.options["poll_seconds_min"] == pytest.approx(max(seconds, 0.001))
 

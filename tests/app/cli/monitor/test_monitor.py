@@ -7,7 +7,7 @@ import json
 import secrets
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from runtime.port import free_port
 from scripts.servers.prosody import CLOSED, HOST, PASSWORD, ROOMS, ProsodyServer
 from tests.app.cli.test_main import ended, hookwire, started
 from tests.app.conftest import WAIT_SECONDS, RunHub, RunningHub
+from tests.waiting import until
 
 ROLES = ("api", "relay", "deliver")
 ACCOUNT = f"monitor@{HOST}"
@@ -107,12 +108,6 @@ async def reading(place: Place, room: str | None = None) -> AsyncIterator[Reader
         yield reader
     finally:
         await reader.disconnect(wait=1)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():  # noqa: ASYNC110 - what it waits for is another's
-            await asyncio.sleep(0.01)
 
 
 async def owed(hub: RunningHub) -> int:

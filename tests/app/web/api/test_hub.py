@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from app.web.api.hub import HUB_ROUTES
 from tests.hub.callback import after, answers
-from tests.hub.rig import TOPIC, Rig, hub_rig
+from tests.hub.harness import TOPIC, Harness, hub_harness
 
 CALLBACK = "http://cb.example/x?key=canary"
 SUBSCRIBE = {"hub.mode": "subscribe", "hub.topic": TOPIC, "hub.callback": CALLBACK}
@@ -21,34 +21,36 @@ SUBSCRIBE = {"hub.mode": "subscribe", "hub.topic": TOPIC, "hub.callback": CALLBA
 @asynccontextmanager
 async def client_of(
     database_url: str, base_url: str = "http://hub.example", **options: Any
-) -> AsyncIterator[tuple[httpx.AsyncClient, Rig]]:
-    async with hub_rig(database_url, **options) as rig:
+) -> AsyncIterator[tuple[httpx.AsyncClient, Harness]]:
+    async with hub_harness(database_url, **options) as harness:
         application = Starlette(routes=HUB_ROUTES)
-        application.state.context = SimpleNamespace(hub=rig.hub)
+        application.state.context = SimpleNamespace(hub=harness.hub)
         transport = httpx.ASGITransport(application)
         async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:
-            yield client, rig
+            yield client, harness
 
 
 @pytest.mark.parametrize("mode", ["subscribe", "unsubscribe"])
 async def test_an_accepted_request_is_answered_202_when_it_is_stored(database_url: str, mode: str) -> None:
     """WS-01, WS-05, WS-28, WS-84: nobody verifies here, so the answer cannot depend on it."""
-    async with client_of(database_url) as (client, rig):
+    async with client_of(database_url) as (client, harness):
         response = await client.post("/hub", data={**SUBSCRIBE, "hub.mode": mode})
 
-        stored = await rig.sql.fetch("SELECT mode, topic, callback, state FROM hookwire.intents")
+        stored = await harness.sql.fetch("SELECT mode, topic, callback, state FROM hookwire.intents")
         assert (response.status_code, response.text) == (202, "")
         assert [tuple(row) for row in stored] == [(mode, "a", CALLBACK, "requested")]
 
 
 async def test_the_answer_does_not_wait_for_a_callback_that_hangs(database_url: str) -> None:
     """WS-29, WS-33: the GET is under way and unanswered, the answers are there."""
-    async with client_of(database_url) as (client, rig), rig.verifying():
+    async with client_of(database_url) as (client, harness), harness.verifying():
         gate = asyncio.Event()
-        rig.callbacks.script["/cb"] = after(gate, answers(200))
-        responses = [await client.post("/hub", data={**SUBSCRIBE, "hub.callback": rig.callbacks.url()}) for _ in "12"]
-        await rig.callbacks.wait_for(1)
-        active_by_then = await rig.subscriptions()
+        harness.callbacks.script["/cb"] = after(gate, answers(200))
+        responses = [
+            await client.post("/hub", data={**SUBSCRIBE, "hub.callback": harness.callbacks.url()}) for _ in "12"
+        ]
+        await harness.callbacks.wait_for(1)
+        active_by_then = await harness.subscriptions()
         gate.set()
 
         assert ([response.status_code for response in responses], active_by_then) == ([202, 202], [])
@@ -93,10 +95,10 @@ async def test_an_error_is_plain_text_that_names_the_parameter(
     database_url: str, changes: dict[str, Any], status: int, parameter: str
 ) -> None:
     """TG-F; WS-30, WS-31, WS-106."""
-    async with client_of(database_url) as (client, rig):
+    async with client_of(database_url) as (client, harness):
         response = await client.post("/hub", data={**SUBSCRIBE, **changes})
 
-        stored = await rig.sql.fetchval("SELECT count(*) FROM hookwire.intents")
+        stored = await harness.sql.fetchval("SELECT count(*) FROM hookwire.intents")
         assert (response.status_code, response.headers["content-type"]) == (status, "text/plain; charset=utf-8")
         assert (response.text.startswith(f"{parameter} "), "canary" in response.text, stored) == (True, False, 0)
 
@@ -134,7 +136,7 @@ async def test_a_body_that_is_no_form_has_its_own_codes(
         ("HEAD", "/hub", 200, None),
     ],
 )
-async def test_only_posts_do_something(
+async def test_the_hub_answers_405_to_other_methods_than_post(
     database_url: str, method: str, url: str, status: int, allow: str | None
 ) -> None:
     """WS-09."""
@@ -183,8 +185,8 @@ async def test_a_hub_that_moved_says_where_to(database_url: str) -> None:
 
 async def test_what_cannot_be_stored_is_not_accepted(database_url: str) -> None:
     """Table 2.1: never 202 without a commit."""
-    async with client_of(database_url) as (client, rig):
-        await rig.hub.database.aclose()
+    async with client_of(database_url) as (client, harness):
+        await harness.hub.database.aclose()
         response = await client.post("/hub", data=SUBSCRIBE)
 
         assert (response.status_code, response.headers["retry-after"]) == (503, "5")

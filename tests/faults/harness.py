@@ -1,8 +1,8 @@
 """What the fault scenarios share: a scenario on real servers, readers of the brokers, and the verdict as one object.
 
-A scenario reads: rig, load, fault, heal, `concluded`. Whatever it does, it has to end with CLEAN: nothing lost, nothing
-invented, nothing reordered, no two sinks in disagreement, no more repeats than can have been in flight (I1 to I5), and
-no process that ended by itself.
+A scenario reads: harness, load, fault, heal, `concluded`. It has to end with CLEAN: nothing lost, nothing invented,
+nothing reordered, no two sinks in disagreement, no more repeats than can have been in flight (I1 to I5), and no process
+that ended by itself.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import heapq
 import random
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from app.chaos.log import LineLog
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC, Scenario, ScenarioOptions, open_scenario
 from event.key_hash import hash_key, keyless_shard
+from tests.waiting import until
 
 QUIET_SECONDS_MAX = 90.0
 _MARKERS_SECONDS_MAX = 60.0
@@ -245,7 +246,7 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-class Rig:
+class Harness:
     """A scenario and the brokers behind it."""
 
     def __init__(self, scenario: Scenario, *brokers: Rabbit | Kafka) -> None:
@@ -272,18 +273,11 @@ class Rig:
         await until(lambda: receiver.arrived >= goal, seconds_max)
 
 
-async def until(condition: Callable[[], bool], seconds_max: float) -> None:
-    """Wait until a condition holds; TimeoutError when it does not come to that."""
-    async with asyncio.timeout(seconds_max):
-        while not condition():  # noqa: ASYNC110 - it looks at other processes
-            await asyncio.sleep(0.02)
-
-
 @asynccontextmanager
-async def open_rig(
+async def open_harness(
     database_url: str, folder: Path, seed: int, *brokers: Rabbit | Kafka, settings: Mapping[str, str] | None = None,
     kafka_groups: int = 1, **options: object,
-) -> AsyncIterator[Rig]:  # fmt: skip
+) -> AsyncIterator[Harness]:  # fmt: skip
     """A scenario with these brokers as its sinks; Kafka in one partition group, or in so many."""
     merged = dict(settings or {})
     for broker in brokers:
@@ -299,7 +293,7 @@ async def open_rig(
                 ScenarioOptions(database_url, folder, seed, settings=merged, promises=promises, **options)  # type: ignore[arg-type]
             )
         )
-        yield Rig(scenario, *brokers)
+        yield Harness(scenario, *brokers)
 
 
 async def _make_new(database_url: str, kafka_groups: int) -> None:

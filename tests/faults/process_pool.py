@@ -7,12 +7,12 @@ prove``, the upgrade and the suites of the commands, which do not come here.
 
 ::
 
-    test process --(one message a start: what, where, and two descriptors)--> nursery --fork--> hookwire ...
+    test process --(one message a start: what, where, and two descriptors)--> pool --fork--> hookwire ...
          ^                                                                       |
          +----------- a pipe for each child: its pid, then how it ended ---------+
 
-Whatever ends the test process ends the nursery, and that its children, by the kernel's parent-death signal. The signal
-comes when the *thread* that forked ends; here is but one.
+Whatever ends the test process ends the process pool, and that its children, by the kernel's parent-death signal. The
+signal comes when the *thread* that forked ends; here is but one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Forked:
         return await asyncio.shield(self._end)
 
 
-class Nursery:
+class ProcessPool:
     """Begun with the first child, gone with this process."""
 
     def __init__(self) -> None:
@@ -91,27 +91,27 @@ async def _end_of(reader: asyncio.StreamReader, transport: asyncio.ReadTransport
 def _begin() -> socket.socket:
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
-        nursery = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.nursery", str(its.fileno())],
+        pool = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.process_pool", str(its.fileno())],
             cwd=_ROOT, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
 
     def end() -> None:
         ours.close()
-        nursery.wait()
+        pool.wait()
 
     atexit.register(end)
     return ours
 
 
-# --- in the nursery ---------------------------------------------------------------------------------------------
+# --- in the process pool ---------------------------------------------------------------------------------------------
 
 
 def _serve(line: socket.socket) -> dict[str, Any] | None:
-    """Returns in each child, with what it has to do; in the nursery itself when nobody is there any more."""
+    """Returns in each child, with what it has to do; in the process pool itself when nobody is there any more."""
     pipes: dict[int, int] = {}
-    nursery, prctl = os.getpid(), ctypes.CDLL(None).prctl
+    pool, prctl = os.getpid(), ctypes.CDLL(None).prctl
 
     def on_end(*_: object) -> None:
         for pid in list(pipes):
@@ -129,7 +129,7 @@ def _serve(line: socket.socket) -> dict[str, Any] | None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # until we know whose end it is
         if (pid := os.fork()) == 0:
             prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
-            if os.getppid() != nursery:  # it has ended already, and no signal comes any more
+            if os.getppid() != pool:  # it has ended already, and no signal comes any more
                 os._exit(1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.faults.rig import until
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_SECONDS = 60.0
@@ -78,17 +78,17 @@ def settings_of(folder: Path, names: Sequence[str]) -> Iterator[list[Settings]]:
 
 
 @pytest.mark.parametrize(
-    ("killed", "names"), [("test process", ["forked", "from nothing"]), ("nursery", ["forked"])],
-    ids=["test process", "nursery"],
+    ("killed", "names"), [("test process", ["forked", "from nothing"]), ("pool", ["forked"])],
+    ids=["test process", "pool"],
 )  # fmt: skip
-async def test_no_service_outlives_whoever_began_it(killed: str, names: list[str], tmp_path: Path) -> None:
+async def test_no_service_outlives_the_process_that_started_it(killed: str, names: list[str], tmp_path: Path) -> None:
     """Else it would work on, hold ports, and load the machine beside the next run."""
     with settings_of(tmp_path, names) as settings:
         owner = await asyncio.create_subprocess_exec(sys.executable, "-c", OWNER, tmp_path, *names, cwd=ROOT)
         try:
             for one in settings:
                 await until(one.is_read, DEADLINE_SECONDS)
-            os.kill(owner.pid if killed == "test process" else nursery_of(owner.pid), signal.SIGKILL)
+            os.kill(owner.pid if killed == "test process" else pool_of(owner.pid), signal.SIGKILL)
             for one in settings:
                 await until(one.is_left, DEADLINE_SECONDS)
         finally:
@@ -97,6 +97,6 @@ async def test_no_service_outlives_whoever_began_it(killed: str, names: list[str
             await owner.wait()
 
 
-def nursery_of(owner: int) -> int:
-    [nursery] = [one.pid for one in psutil.Process(owner).children() if "tests.faults.nursery" in one.cmdline()]
-    return nursery
+def pool_of(owner: int) -> int:
+    [pool] = [one.pid for one in psutil.Process(owner).children() if "tests.faults.process_pool" in one.cmdline()]
+    return pool

@@ -1,4 +1,4 @@
-"""What an adapter gives to the conformance suite of the sink port: a bench, on which sinks of one lease are tried.
+"""What an adapter gives to the conformance suite of the sink port: a harness, on which sinks of one lease are tried.
 
 To add an adapter, write a module beside this one with an ``ADAPTER`` (or several), and put it into the list in
 ``tests/contract/test_sink_port.py``.
@@ -28,7 +28,7 @@ class Kept(NamedTuple):
     term: int
 
 
-class SinkBench(Protocol):
+class Harness(Protocol):
     """One broker, and one lease at it that nobody else uses.
 
     ``homeless`` turns a record into one whose destination is missing; ``refused_bytes`` is the size of a payload that
@@ -38,7 +38,7 @@ class SinkBench(Protocol):
     refused_bytes: int
 
     def sink(self) -> Sink:
-        """A new sink on the lease, not opened. The bench closes it at the end."""
+        """A new sink on the lease, not opened. The harness closes it at the end."""
         ...
 
     def unreachable(self) -> Sink:
@@ -59,7 +59,7 @@ class SinkAdapter:
     record's destination may be missing."""
 
     name: str
-    open: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[SinkBench]]
+    open: Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Harness]]
     fence: Literal["last", "first", "none"]
     overlaps: bool
     manifests: bool

@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -22,6 +22,7 @@ from hub.options import HubOptions
 from hub.verification import Verification
 from runtime.wake import Wake
 from tests.hub.callback import Callbacks, serve_callbacks
+from tests.waiting import until
 from webhooks.subscriber import secret_context
 
 PUBLIC = "http://hub.example"
@@ -32,16 +33,8 @@ WAIT_SECONDS_MAX = 60.0
 """How long a test waits for a condition before it fails."""
 
 
-async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
-    """Polls until the condition is true, and gives what it gave."""
-    async with asyncio.timeout(WAIT_SECONDS_MAX):
-        while not (result := await condition()):  # noqa: ASYNC110 - the database sends no notification
-            await asyncio.sleep(0.01)
-    return result
-
-
 @dataclass
-class Rig:
+class Harness:
     """What a test needs of the hub. `sql` is a connection of the test's own, for looking and for setting the stage."""
 
     hub: Hub
@@ -118,14 +111,14 @@ class Rig:
 
 
 @asynccontextmanager
-async def hub_rig(database_url: str, **options: Any) -> AsyncIterator[Rig]:
+async def hub_harness(database_url: str, **options: Any) -> AsyncIterator[Harness]:
     database = await open_database(PoolOptions(database_url, connections_max=8))
     sql = await asyncpg.connect(database_url)
     wake = Wake()
     hub = Hub(database, dataclasses.replace(OPTIONS, **options), SecretBox({"k": os.urandom(32)}, "k"), wake.notify)
     try:
         async with serve_callbacks() as callbacks:
-            yield Rig(hub, callbacks, sql, wake)
+            yield Harness(hub, callbacks, sql, wake)
     finally:
         await sql.close()
         await database.aclose()

@@ -27,7 +27,8 @@ from relay.goharvest.outbox_table import OutboxTable
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Event, MeterRead, Observer
 from relay.sink import Features, Term
-from tests.relay.harness import raise_term, until
+from tests.relay.harness import raise_term
+from tests.waiting import until
 
 TABLE = 'Shop."Out box"'
 MARIA_TABLE = "`Out box`"
@@ -35,7 +36,7 @@ CREATE_MARIA_TABLE = for_outbox(MARIA_TABLE)[1]["outbox.create_table"]
 Headers = Sequence[Sequence[str | None]]
 
 
-class Yard(ABC):
+class Harness(ABC):
     """A database with an outbox, and a relay of it on a broker in memory. ``statements`` are those that mark and purge;
     ``marks_rows`` says whether a claim shows in the table."""
 
@@ -126,7 +127,7 @@ class Yard(ABC):
         return [type(event) for event in self.events if not isinstance(event, MeterRead)]
 
 
-class PostgresYard(Yard):
+class PostgresHarness(Harness):
     statements: ClassVar[dict[str, str]] = {"mark": "compat.mark", "purge": "compat.purge"}
 
     def __init__(self, database: FaultyDatabase, sql: asyncpg.Connection) -> None:
@@ -175,7 +176,7 @@ class PostgresYard(Yard):
         return float(seconds)
 
 
-class MariaYard(Yard):
+class MariaHarness(Harness):
     statements: ClassVar[dict[str, str]] = {"mark": "outbox.mark", "purge": "outbox.purge"}
 
     def __init__(self, database: FaultyMariaDatabase, url: str, sql: aiomysql.Connection) -> None:
@@ -238,7 +239,7 @@ def _named(what: str, outbox: str, parked: str, now: str) -> str:
     return what.replace("_outbox_", outbox).replace("_parked_", parked).replace("_now_", now)
 
 
-class FastMariaYard(MariaYard):
+class FastMariaHarness(MariaHarness):
     statements: ClassVar[dict[str, str]] = {"mark": "outbox.waiting", "purge": "outbox.purge_unmarked"}
     marks_rows = False
 
@@ -282,7 +283,7 @@ def _lose(lost: dict[str, int], name: str) -> None:
 
 
 @asynccontextmanager
-async def on_postgres(url: str) -> AsyncIterator[PostgresYard]:
+async def on_postgres(url: str) -> AsyncIterator[PostgresHarness]:
     sql = await asyncpg.connect(url, timeout=10, command_timeout=60)
     pool = await open_database(PoolOptions(url, connections_min=1, connections_max=4))
     database = FaultyDatabase(pool._pool, pool.options)
@@ -290,7 +291,7 @@ async def on_postgres(url: str) -> AsyncIterator[PostgresYard]:
     try:
         await sql.execute("CREATE SCHEMA shop")
         await database.with_statements(for_postgres_outbox(TABLE)).execute("compat.create_table")
-        yield PostgresYard(database, sql)
+        yield PostgresHarness(database, sql)
     finally:
         await pool.aclose()
         await sql.close(timeout=5)
@@ -306,7 +307,7 @@ async def connected(url: str) -> aiomysql.Connection:
 
 
 @asynccontextmanager
-async def on_mariadb(url: str, *, fast: bool = False) -> AsyncIterator[MariaYard]:
+async def on_mariadb(url: str, *, fast: bool = False) -> AsyncIterator[MariaHarness]:
     sql = await connected(url)
     database = FaultyMariaDatabase(maria_options(url))
     database.lost = {}
@@ -314,7 +315,7 @@ async def on_mariadb(url: str, *, fast: bool = False) -> AsyncIterator[MariaYard
         async with sql.cursor() as cursor:
             await cursor.execute(CREATE_MARIA_TABLE)
         await ensure_tables(database, MARIA_TABLE)
-        yield (FastMariaYard if fast else MariaYard)(database, url, sql)
+        yield (FastMariaHarness if fast else MariaHarness)(database, url, sql)
     finally:
         await database.aclose()
         sql.close()

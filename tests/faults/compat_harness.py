@@ -31,15 +31,16 @@ from db.errors import DatabaseError
 from db.pool import Database, PoolOptions, open_database
 from db.statements import for_outbox
 from relay.goharvest.compat_table import CompatTable
-from tests.faults.rig import Kafka, Verdict, until, verdict
+from tests.faults.harness import Kafka, Verdict, verdict
 from tests.relay.kafka.kafka_topic import make_topic
+from tests.waiting import poll, until
 
 TABLE = "outbox"
 _WAITS = f"SELECT EXISTS (SELECT FROM {TABLE})"
 _STANDS = "SELECT EXISTS (SELECT FROM hookwire.relay_members WHERE name LIKE $1 AND until > clock_timestamp())"
 
 
-class CompatRig:
+class CompatHarness:
     """``relays`` share one table by a lease; ``written`` counts the rows that are committed."""
 
     def __init__(
@@ -48,7 +49,7 @@ class CompatRig:
         self.relays = relays
         self.written = 0
         self._folder = folder
-        asked = {"compat_rig.stands": _STANDS, "compat_rig.waits": _WAITS}
+        asked = {"compat_harness.stands": _STANDS, "compat_harness.waits": _WAITS}
         self._database = database.with_statements({**for_outbox(TABLE), **asked})
         self._table = CompatTable(database, TABLE)
         self._history = HistoryWriter(history)
@@ -97,9 +98,7 @@ class CompatRig:
 
     async def stands(self, relay: Child, seconds_max: float = 60.0) -> None:
         """Wait until a relay that was started stands for election."""
-        async with asyncio.timeout(seconds_max):
-            while not await self._database.fetchval("compat_rig.stands", f"%-{relay.pid}"):  # noqa: ASYNC110 - a table
-                await asyncio.sleep(0.05)
+        await until(lambda: self._database.fetchval("compat_harness.stands", f"%-{relay.pid}"), seconds_max)
 
     async def leader(self, other_than: Child | None = None, seconds_max: float = 60.0) -> Child:
         """Wait until one of the relays, or another one than this, leads by the database's word."""
@@ -108,7 +107,7 @@ class CompatRig:
                 found = await self._leader()
                 if found is not None and found is not other_than:
                     return found
-                await asyncio.sleep(0.02)
+                await poll()
 
     async def _leader(self) -> Child | None:
         try:
@@ -120,9 +119,11 @@ class CompatRig:
 
     async def concluded(self, *, duplicates_max: int, seconds_max: float = 90.0) -> Verdict:
         """Wait until the table is empty, read the topic, judge."""
-        async with asyncio.timeout(seconds_max):
-            while await self._database.fetchval("compat_rig.waits"):  # noqa: ASYNC110 - it looks at a table
-                await asyncio.sleep(0.05)
+
+        async def holds() -> object:
+            return not await self._database.fetchval("compat_harness.waits")
+
+        await until(holds, seconds_max)
         await self._kafka.read(self._folder)
         arrivals = read_arrivals(self._folder / f"arrivals-{self._kafka.sink}.jsonl")
         history = read_history(self._folder / "history.jsonl")
@@ -131,10 +132,10 @@ class CompatRig:
 
 
 @asynccontextmanager
-async def open_compat_rig(
+async def open_compat_harness(
     database_url: str, folder: Path, kafka: Kafka, *, relays: int = 2, failpoints: str = "",
     settings: Mapping[str, str] | None = None,
-) -> AsyncIterator[CompatRig]:  # fmt: skip
+) -> AsyncIterator[CompatHarness]:  # fmt: skip
     """An empty table, its relays under way, and nobody who writes yet."""
     common = {
         "DATABASE_URL": database_url, "DATA_DIR": str(folder / "data"), "LEASE_SECONDS": "1", "LOG_FORMAT": "json",
@@ -151,8 +152,8 @@ async def open_compat_rig(
         for child in children:
             stack.push_async_callback(child.end)
             await child.start(wait=False)
-        rig = CompatRig(folder, database, history, children, kafka)
+        harness = CompatHarness(folder, database, history, children, kafka)
         for child in children:
-            await rig.stands(child)
-        await rig.leader()
-        yield rig
+            await harness.stands(child)
+        await harness.leader()
+        yield harness

@@ -1,9 +1,9 @@
-"""A delivery bench: a real database, a worker that runs where a test wants it, and what became of the deliveries."""
+"""A delivery harness: a real database, a worker that runs where a test wants it, and what became of the deliveries."""
 
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_network
@@ -20,6 +20,7 @@ from egress.client import Client, Outbound
 from egress.guard import GuardPolicy
 from egress.resolver import ThreadResolver
 from hub.subscriptions import NewSubscription, Subscriptions
+from tests.waiting import until
 from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
 from webhooks.fanout import FanOut
@@ -34,14 +35,6 @@ POLICY = GuardPolicy(allow_cidrs=(ip_network("127.0.0.0/8"),), allow_high_ports=
 WAIT_SECONDS_MAX = 60.0
 TERM = 1
 OFF = BreakerOptions(failure_share=0)
-
-
-async def until(condition: Callable[[], Awaitable[Any]], seconds: float = WAIT_SECONDS_MAX) -> Any:
-    """Polls until the condition is true, and gives what it gave."""
-    async with asyncio.timeout(seconds):
-        while not (result := await condition()):  # noqa: ASYNC110 - the database sends no notification
-            await asyncio.sleep(0.01)
-    return result
 
 
 class Gated(Database):
@@ -79,7 +72,7 @@ class Gated(Database):
 
 
 @dataclass
-class Bench:
+class Harness:
     """``sql`` is a connection of the test's own. Subscriptions are known by their number."""
 
     database_url: str
@@ -262,11 +255,11 @@ class Bench:
 
 
 @asynccontextmanager
-async def delivery_bench(database_url: str) -> AsyncIterator[Bench]:
+async def delivery_harness(database_url: str) -> AsyncIterator[Harness]:
     database = await open_database(PoolOptions(database_url, connections_max=8))
     sql = await asyncpg.connect(database_url)
     try:
-        yield Bench(database_url, database, sql, SecretBox({"k": os.urandom(32)}, "k"))
+        yield Harness(database_url, database, sql, SecretBox({"k": os.urandom(32)}, "k"))
     finally:
         await sql.close()
         await database.aclose()

@@ -1,0 +1,53 @@
+"""No test sleeps: it waits for a condition with the harness (HO-09)."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+HARNESS = {
+    "tests/hostile/server.py": "servers that drip and stall; the pace is what they do",
+    "tests/faults/job_workers.py": "a program of its own; its work takes that long",
+    "tests/faults/titanic_worker.py": "a program of its own; it polls a file",
+}
+"""Where a sleep with a literal is allowed, and why; tests/waiting.py has none."""
+
+
+def sleeps(tree: ast.AST) -> Iterator[int]:
+    """Yield the line of each call of a `sleep` whose argument holds a number above 0."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "sleep" and node.args:
+            numbers = (part.value for part in ast.walk(node.args[0]) if isinstance(part, ast.Constant))
+            if any(isinstance(number, int | float) and number > 0 for number in numbers):
+                yield node.lineno
+
+
+def found_in(folder: Path) -> list[str]:
+    return [
+        f"{name}:{line}"
+        for path in sorted((folder / "tests").rglob("*.py"))
+        if (name := path.relative_to(folder).as_posix()) not in HARNESS
+        for line in sleeps(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+
+
+def test_no_test_sleeps_for_a_literal_time() -> None:
+    assert found_in(ROOT) == []
+
+
+@pytest.mark.parametrize("call", ["time.sleep(0.1)", "await asyncio.sleep(1)", "sleep(chance.uniform(0, 2))"])
+def test_a_planted_sleep_is_found(tmp_path: Path, call: str) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_planted.py").write_text(f"async def test_it():\n    {call}\n", encoding="utf-8")
+    assert found_in(tmp_path) == ["tests/test_planted.py:2"]
+
+
+def test_giving_way_to_other_tasks_is_no_sleep() -> None:
+    assert list(sleeps(ast.parse("async def f():\n    await asyncio.sleep(0)\n"))) == []
+
+
+def test_each_exception_still_sleeps() -> None:
+    assert [name for name in HARNESS if not list(sleeps(ast.parse((ROOT / name).read_text("utf-8"))))] == []

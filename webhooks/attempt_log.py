@@ -1,0 +1,44 @@
+"""One wide log line for each attempt of the sample; docs/reference/log-lines.md names its fields."""
+
+from __future__ import annotations
+
+import structlog
+
+from runtime.sample import EventSample
+from webhooks.result import Result
+
+__all__ = ["AttemptLog"]
+
+_log = structlog.get_logger(__name__)
+
+
+class AttemptLog:
+    """``sample`` chooses by the event, so that all attempts of an event are logged or none."""
+
+    def __init__(self, sample: EventSample) -> None:
+        self._sample = sample
+
+    def write(self, result: Result) -> None:
+        """Log an attempt whose result is stored. A delivery that ended without an attempt has no names and no line."""
+        if not result.names or not self._sample.takes(result.event_id):
+            return
+        outcome, decision = result.outcome, result.decision
+        _log.info(
+            "attempt_ended",
+            delivery=f"dlv_{result.event_id}_{result.subscription_id}",
+            **result.names,
+            outcome=outcome.kind,
+            status=outcome.status,
+            detail=outcome.detail,
+            action=decision.action,
+            retry_seconds=_rounded(decision.retry_seconds) if decision.action == "retry" else None,
+            address=outcome.address,
+            started_at=result.started_at.isoformat().replace("+00:00", "Z"),
+            connect_seconds=_rounded(outcome.connect_seconds),
+            first_byte_seconds=_rounded(outcome.first_byte_seconds),
+            total_seconds=_rounded(outcome.total_seconds),
+        )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)
