@@ -24,11 +24,11 @@ class JobSink:
         self._is_open = False
 
     async def open(self, term: Term) -> None:
-        """Every predecessor was fenced out when the term was raised."""
+        """Return at once: the raised term has fenced every predecessor."""
         self._is_open = True
 
     async def send(self, batch: Batch) -> Receipt:
-        """One transaction: purge and jobs."""
+        """Purge records and enqueue jobs, in one transaction."""
         if not self._is_open:
             raise SinkUnavailable("the sink of jobs is not open")
         records, term = batch.records, batch.term

@@ -86,7 +86,9 @@ class Relaying:
         return {relay.sink_name: (relay.state, relay.last_error) for relay in self.relays}
 
     def low_water_of_webhooks(self) -> tuple[int, UUID] | None:
-        """The id below which no outbox row of the webhooks is left, and its origin; None unless it leads all shards."""
+        """Return the id below which no outbox row of the webhooks is left, and its origin; None unless it leads
+        all shards.
+        """
         mark = next((relay.low_water for relay in self.relays if relay.sink_name == "webhooks"), None)
         return None if mark is None or mark.shards < SHARDS else (mark.id, mark.origin)
 

@@ -402,7 +402,7 @@ class _Builder:
         return Subscribers(self._database, self._storage.secrets, self._policy)
 
     def _direct_path(self, roles: Sequence[str]) -> DirectPath | None:
-        """The direct path from publishing to the worker, where one process has all roles of it."""
+        """Return the direct path from publishing to the worker, where one process has all roles of it."""
         if self.relaying is None or "deliver" not in roles or not self._settings.direct_deliveries:
             return None
         return DirectPath(self._worker.offers.make, self.relaying.low_water_of_webhooks)

@@ -12,8 +12,8 @@ Callbacks of subscribers, pages of foreign publishers and other hubs all have UR
 to such a URL goes through :class:`egress.client.Client` (EG-13).
 
 * The address that the guard has judged is the address that is dialled, and TLS checks the name in the URL. A name
-  whose answer changes between the two questions gains nothing.
-* A request has one total deadline and a cap on what it reads. It follows no redirect, reads no proxy from the
+  whose address changes in between gains nothing.
+* A request has one total deadline and a limit on its reading. It follows no redirect, reads no proxy from the
   environment, and decompresses nothing.
 * :mod:`egress.callback_worker` POSTs work to callbacks: requests of services and jobs.
 * A failure is an :class:`egress.failure.OutboundError`; no exception of a foreign library leaves this room.

@@ -1,4 +1,4 @@
-"""Callback: where a subscription has its work POSTed, and what signs each POST."""
+"""Callback: the URL of a subscription that gets work by POST, and the keys that sign it."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@
       ^                                                                              |
       +------------------------------------------------------------------------------+
 
-A room subclasses it and says how its work is leased, how it is written as a message, and what an answer means. The
-lease lasts longer than the POST may take, so that no other worker has the work meanwhile. Work that is not recorded is
-leased again when its lease ends.
+A room subclasses it with the lease of its work, its form as a message, and the meaning of an answer. The lease lasts
+longer than the POST may take, so that no other worker has the work meanwhile. Work that is not recorded is leased again
+when its lease ends.
 """
 
 from __future__ import annotations

@@ -24,8 +24,10 @@ __all__ = ["DirectCommit", "DirectOptions", "DirectPath"]
 
 @dataclass(frozen=True, slots=True)
 class DirectOptions:
-    """A commit of more drafts, or for more deliveries, goes by the outbox; so do all events of a tenant that has more
-    active subscriptions by pattern."""
+    """Limits: a commit of more drafts, or for more deliveries, goes by the outbox.
+
+    So do all events of a tenant that has more active subscriptions by pattern.
+    """
 
     drafts_max: int = 8
     deliveries_max: int = 32
@@ -33,7 +35,7 @@ class DirectOptions:
 
 
 class Offer(Protocol):
-    """What a worker takes from one commit."""
+    """The deliveries that a worker takes from one commit."""
 
     timeout_seconds: float
     lease_margin_seconds: float
@@ -53,7 +55,7 @@ class DirectCommit:
 
     @property
     def terms(self) -> tuple[object, ...]:
-        """The last arguments of ``direct.publish``."""
+        """Return the last arguments of ``direct.publish``."""
         options, offer = self._options, self._offer
         lease = offer.timeout_seconds, offer.lease_margin_seconds
         return (*self._low_water, *lease, options.deliveries_max, options.patterns_max)
@@ -65,8 +67,11 @@ class DirectCommit:
 
 
 class DirectPath:
-    """Decides for one process. ``offer`` gives None where the worker has no room. ``low_water`` gives the id below
-    which no outbox row of the webhooks is left, and the id's origin; None where this process does not lead them."""
+    """Decides for one process. ``offer`` returns None where the worker has no room.
+
+    ``low_water`` returns the id below which no outbox row of the webhooks is left, with its origin. It returns None
+    where this process does not lead the webhooks.
+    """
 
     def __init__(
         self,
@@ -79,7 +84,7 @@ class DirectPath:
         self._options = options or DirectOptions()
 
     def begin(self, drafts: int) -> DirectCommit | None:
-        """The terms of a commit of so many drafts; None: all of them go by the outbox."""
+        """Return the terms of a commit of so many drafts; None: all of them go by the outbox."""
         if drafts > self._options.drafts_max:
             return None
         low_water = self._low_water()

@@ -206,7 +206,7 @@ class Publisher:
             return
 
     def _take(self) -> list[Unit]:
-        """The next commit's units; one with a key that is being committed waits for the next (RR-03, RR-12)."""
+        """Return the next commit's units, without those of a key that is being committed (RR-03, RR-12)."""
         most = self._options.commit_drafts_max
         units: list[Unit] = []
         set_aside: list[Unit] = []
@@ -233,7 +233,7 @@ class Publisher:
         return units
 
     async def _commit(self, units: Sequence[Unit], *, wait: bool) -> list[Unit]:
-        """Store units in one transaction and answer them; returns those whose key was busy."""
+        """Store units in one transaction and answer them; return those whose key was busy."""
         direct = None if wait else self._begin_direct(units)
         try:
             rows = await (self._store_waiting(units) if wait else _store(self._database, units, direct, wait=False))

@@ -54,8 +54,8 @@ class Options:
 class NewSubscription(Options):
     """A new subscription, with validated fields. ``secret`` None: one is generated.
 
-    With a ``service``, or the ``kind`` of jobs in a ``queue``, the callback works for it, and ``topic`` is one that no
-    event has.
+    With a ``service``, or the ``kind`` of jobs in a ``queue``, the callback works for it, and no event
+    has its ``topic``.
     """
 
     topic: str

@@ -118,7 +118,7 @@ class Harvester:
 
     @property
     def low_water(self) -> LowWater | None:
-        """The low-water mark of its shards; None while it does not lead them."""
+        """Return the low-water mark of its shards; None while it does not lead them."""
         return self._outbox.low_water if self.state == "leading" else None
 
     def on_poll(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:

@@ -100,7 +100,7 @@ class Outbox:
 
     @property
     def low_water(self) -> LowWater | None:
-        """The lowest mark of this term; None before there is one."""
+        """Return the lowest mark of this term; None before there is one."""
         if self._origin is None or not self._low:
             return None
         return LowWater(len(self._low), min(self._low.values()), self._origin)

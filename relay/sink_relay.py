@@ -52,7 +52,9 @@ class SinkRelay:
 
     @property
     def low_water(self) -> LowWater | None:
-        """The low-water mark of all groups that this process leads; None where it leads none, or origins differ."""
+        """Return the low-water mark of all groups that this process leads; None where it leads none, or origins
+        differ.
+        """
         marks = [mark for harvester in self._harvesters.values() if (mark := harvester.low_water) is not None]
         if len({mark.origin for mark in marks}) != 1:
             return None

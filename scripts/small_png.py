@@ -19,7 +19,7 @@ _RGB, _RGBA = 2, 6
 
 
 def small_png(picture: bytes) -> bytes:
-    """Return the picture with the palette of its commonest colours; ``ValueError`` for what is no such PNG."""
+    """Return the picture with the palette of its commonest colours; ``ValueError`` for any other file."""
     width, height, pixels = pixels_of(picture)
     rounded = pixels.translate(_ROUNDED)
     colours = [rounded[at : at + 3] for at in range(0, len(rounded), 3)]

@@ -6,8 +6,8 @@
                           |
                           '--> None while something waits for a slot: the events go by the outbox
 
-An offer holds the terms on which the worker takes deliveries. A subscription may be paused while a commit is under way,
-which may not have seen the pause: so each offer notes every subscription that was paused since it was made.
+An offer holds the terms on which the worker takes deliveries. A subscription may be paused during a commit that
+has not seen the pause. So each offer notes every subscription that was paused since it was made.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Offers:
 
     @contextmanager
     def among(self, tasks: asyncio.TaskGroup) -> Iterator[None]:
-        """Make offers meanwhile; attempts are begun among these tasks. What is handed over later is due when its lease
+        """Make offers meanwhile; attempts are begun among these tasks. A later delivery is due when its lease
         ends."""
         self._tasks = tasks
         try:

@@ -12,7 +12,7 @@ __all__ = ["PipelineSettings", "of_aws"]
 
 
 class PipelineSettings(BaseSettings):
-    """Where the lake is, how its object store is reached, and what Spark is started with.
+    """The place of the lake, its object store, and the options of Spark.
 
     An S3 setting that is empty is taken from AWS's own variable of the same meaning.
     """
@@ -23,7 +23,7 @@ class PipelineSettings(BaseSettings):
     )
     pipeline_source: Literal["python", "jvm"] = Field(
         "python",
-        description="What reads Kafka for the lake: our own source, which needs no jars, or Spark's connector.",
+        description="Reader of Kafka for the lake: our own source, which needs no jars, or Spark's connector.",
     )
     pipeline_master: str | None = Field("local[*]", description="Spark's master; under spark-submit that one's stands.")
     pipeline_memory: str = Field(
@@ -35,7 +35,7 @@ class PipelineSettings(BaseSettings):
     pipeline_late_seconds: float = Field(
         3600,
         gt=0,
-        description="What reaches Kafka or a webhook later than this after it was accepted is late: the audit says so.",
+        description="Age after which the audit reports an arrival at Kafka or a webhook as late.",
     )
     pipeline_s3_endpoint: str = Field(
         "",

@@ -141,7 +141,7 @@ class Settings(
     )
     direct_deliveries: bool = Field(
         True,
-        description="Where nothing stands before an event, the commit that publishes it makes its deliveries, too.",
+        description="Make the deliveries of an event in the commit that publishes it, if no earlier event waits.",
     )
     lease_seconds: float = Field(6.0, ge=0.5, le=300, description="Time that a silent relay keeps its lease.")
     egress_allow_cidrs: Annotated[tuple[str, ...], NoDecode] = Field(

@@ -414,7 +414,11 @@ async def test_who_holds_our_locks_by_hand_is_named(database_url: str, tmp_path:
     await connection.close()
 
     assert [(check.id, check.detail, check.cure.partition(";")[0]) for check in checks if check.is_finding] == [
-        ("locks", f"process {pid} (role {role}, psql) holds 1024 of ours", f"end it by pg_terminate_backend({pid})")
+        (
+            "locks",
+            f"process {pid} (role {role}, psql) holds 1024 of our locks",
+            f"end it by pg_terminate_backend({pid})",
+        )
     ]
 
 
